@@ -52,7 +52,7 @@ from schemas.release import DATASET_PATTERN, VERSION_PATTERN, Manifest, Released
 from schemas.retrieval_task import Tier
 
 Progress = Callable[[int, int], None]
-"""Told how many rows are written, and of how many images."""
+"""Called with the rows written so far and the number of images."""
 Inspection = Callable[[Path, Manifest], None]
 """Shown the folder of a release that is complete and not published; raises to refuse it."""
 
@@ -106,10 +106,10 @@ def build_release(
     certified not to leak, up to `leak_limits`. Of a benchmark of tasks `tier` says which version it
     is; one of the same state that was released in a lower tier must be contained (`release.tiers`).
     `checks` come from elsewhere and are part of what is released. With `as_of` it is built from an
-    earlier state of the store, and with `lower` it is held against these releases of lower tiers,
+    earlier state of the store, and with `lower` it is compared with these releases of lower tiers,
     whichever there are. `inspect` may refuse it. With a `signer` it is signed, also where it was
     there already; another signature is left as it is. A release that the store knows by a folder
-    which does not hold it any more is known by `out` from now on, unless told not to `adopt` it.
+    which does not hold it any more is known by `out` from now on, unless `adopt` is False.
 
     Raises:
         UsageError: there is no such dataset, the version is malformed, `out` holds something else,
@@ -197,8 +197,8 @@ class _Build:
             draft = draft_manifest(wanted, contents, tally, scratch, looks, contains)
             draft = self._with_lineage(connection, draft)
             uses = embedder_uses(connection, scratch.items()) if draft.statistics.tasks else ()
-        told = {"embedders": uses, "withdrawn": prior_withdrawals(notices)}
-        draft = draft.model_copy(update=told)
+        details = {"embedders": uses, "withdrawn": prior_withdrawals(notices)}
+        draft = draft.model_copy(update=details)
         tally.refuse_terms(draft)
         _refuse_leaks(draft, tally.splits)
         write_documents(self._folder, draft, contents.form, scratch)
@@ -219,7 +219,7 @@ class _Build:
         return tally
 
     def _with_lineage(self, connection: Connection, draft: Manifest) -> Manifest:
-        """Writes what all that stands in the release was derived from; the manifest counts it."""
+        """Writes what everything in the release was derived from; the manifest counts it."""
         scratch_file = self._folder.parent / "lineage.db"
         scratch = self._scratch
         written = write_lineage(
@@ -236,8 +236,8 @@ class _Build:
 def _refuse_unknown(store: Store, dataset: str) -> None:
     known = datasets_of(store)
     if dataset not in known:
-        told = f"there are: {', '.join(known)}" if known else "nothing was imported or built yet"
-        raise UsageError(f"there is no dataset {dataset!r}; {told}")
+        details = f"there are: {', '.join(known)}" if known else "nothing was imported or built yet"
+        raise UsageError(f"there is no dataset {dataset!r}; {details}")
 
 
 def _check(name: str, version: str, tier: Tier | None) -> None:

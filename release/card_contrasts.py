@@ -15,7 +15,7 @@ PUBLISHED_CHOICES = {
 
 
 class SizeLine(NamedTuple):
-    """A line of table 1: what is told, of this release's originals, of this release, published."""
+    """A line of table 1: label, this release's originals, this release, published."""
 
     name: str
     originals: str
@@ -133,7 +133,7 @@ def left_out_lines(contrasts: ContrastStatistics | None) -> list[str]:
 
 
 def repeat_lines(contrasts: ContrastStatistics | None) -> list[str]:
-    """What stands in the release more than once, a sentence each; empty where nothing does."""
+    """What is in the release more than once, a sentence each."""
     held = contrasts.repeats if contrasts else None
     if held is None:
         return []

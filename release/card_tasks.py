@@ -69,7 +69,7 @@ def empty_tasks(manifest: Manifest) -> str:
 
 
 def version_table(manifest: Manifest) -> list[VersionLine]:
-    """The three versions, each with all that stands in it: v1 with v0, v2 with both.
+    """The three versions, each with all its tiers: v1 with v0, v2 with both.
 
     Empty where the release is none of them.
     """

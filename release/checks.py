@@ -39,7 +39,7 @@ class Checks(NamedTuple):
         agreement: how far people agree in the review queues of the dataset.
         about: what the curators state.
         against: holds the release against the datasets that were named, if any were.
-        contamination: what was found in those that it was held against before.
+        contamination: what earlier comparisons with other datasets found.
         permitted_terms: by the name of a source, why terms in words of their own permit a release.
     """
 

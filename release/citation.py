@@ -20,7 +20,7 @@ _MESSAGE = "If you use this dataset, please cite it as below, and its sources wi
 def citation(manifest: Manifest) -> dict[str, Any]:
     """The citation of a release, by the field names of the format."""
     about = manifest.about or ReleaseAbout()
-    told: dict[str, Any] = {
+    details: dict[str, Any] = {
         "cff-version": CFF_VERSION,
         "message": " ".join(filter(None, (_MESSAGE, texts_sentence(manifest)))),
         "type": "dataset",
@@ -35,7 +35,7 @@ def citation(manifest: Manifest) -> dict[str, Any]:
         "keywords": keywords(manifest),
         "references": [_reference(source) for source in cited_sources(manifest)],
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in details.items() if value}
 
 
 def citation_text(manifest: Manifest) -> str:
@@ -58,10 +58,10 @@ def bibtex(cited: Mapping[str, Any]) -> str:
         "doi": cited.get("doi"),
         "url": cited.get("url"),
     }
-    told = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items() if value)
+    details = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items() if value)
     letters = (one for one in cited["title"] if one.isascii() and one.isalnum())
     name = "".join(letters) or "dataset"
-    return f"@misc{{{name}-{cited['version']},\n{told}\n}}"
+    return f"@misc{{{name}-{cited['version']},\n{details}\n}}"
 
 
 def keywords(manifest: Manifest) -> list[str]:
@@ -75,7 +75,7 @@ def keywords(manifest: Manifest) -> list[str]:
 
 
 def _agent(creator: Creator) -> dict[str, str]:
-    told = {
+    details = {
         "family-names": creator.family_names,
         "given-names": creator.given_names,
         "name": creator.name,
@@ -84,7 +84,7 @@ def _agent(creator: Creator) -> dict[str, str]:
         "orcid": creator.orcid,
         "website": creator.website,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in details.items() if value}
 
 
 def _licences(manifest: Manifest) -> str | list[str] | None:
@@ -107,14 +107,14 @@ def _licences(manifest: Manifest) -> str | list[str] | None:
 
 def _reference(source: ReleasedSource) -> dict[str, Any]:
     """A source; what it says of itself is its title's note, as nobody parsed it."""
-    told = {
+    details = {
         "type": "dataset",
         "title": source.name,
         "authors": [{"name": f"The authors of {source.name}"}],
         "notes": source.citation.strip(),
         "url": source.homepage if _is_address(source.homepage) else None,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in details.items() if value}
 
 
 def _is_address(text: str | None) -> bool:

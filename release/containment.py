@@ -1,4 +1,4 @@
-"""Whether what stands in a release of a lower tier all stands in one of a higher tier."""
+"""Whether a release of a higher tier holds all rows of one of a lower tier."""
 
 from collections.abc import Iterable
 
@@ -47,7 +47,7 @@ def _contained(
         raise IntegrityError(
             f"{name} must contain {lower.dataset} {lower.version}, of which {images:,} images and "
             f"{len(missing) - images:,} captions are missing: first {min(map(_named, found))}; "
-            f"accept again what was turned down since, or release tier {lower.tier} anew"
+            f"accept again what was rejected since, or release tier {lower.tier} again"
         )
     assert lower.tier is not None  # noqa: S101 - `lower_releases` has seen to it
     return ContainedRelease(

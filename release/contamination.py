@@ -46,7 +46,7 @@ class SeenVideo(NamedTuple):
 
 
 class Other(Protocol):
-    """A dataset that a release is held against."""
+    """A dataset that a release is compared with."""
 
     @property
     def name(self) -> str:

@@ -14,9 +14,9 @@ _UNITS: dict[ContaminationMeasure, str] = {"perceptual_hash": " bits"}
 
 def contaminated_sentence(held: Contamination) -> str:
     """How much of a release is in the other dataset, by each measure, and the nearest pair."""
-    told = "; ".join(_counted(one) for one in held.leaks)
+    details = "; ".join(_counted(one) for one in held.leaks)
     nearest = held.leaks[0].nearest[0]
-    return f"held against {held.name}, {told} (such as {nearest.first}: {nearest.second})"
+    return f"compared with {held.name}, {details} (such as {nearest.first}: {nearest.second})"
 
 
 def _counted(measure: SharedMeasure) -> str:

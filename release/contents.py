@@ -149,23 +149,23 @@ class Contents:
                 yield entity, image
         if tiered and self._tier is None:
             raise UsageError(
-                f"{tiered:,} images of {self._dataset!r} stand in tiers: say which of them is "
+                f"{tiered:,} images of {self._dataset!r} are in tiers: say which of them is "
                 f"released ({', '.join(TIERS)})"
             )
         if untiered and self._tier is not None:
             if not tiered:
                 raise UsageError(
-                    f"no image of {self._dataset!r} stands in a tier: release it without one"
+                    f"no image of {self._dataset!r} is in a tier: release it without one"
                 )
             raise IntegrityError(
-                f"{len(untiered):,} images of {self._dataset!r} stand in no tier; every one must "
+                f"{len(untiered):,} images of {self._dataset!r} are in no tier; every one must "
                 f"be in one of {', '.join(TIERS)}: {min(untiered)}"
             )
 
     def rows(self) -> Iterator[FoundRow]:
         """The rows in order. Images without a caption that may be released are left out.
 
-        But for candidates: these have none, and stand there all the same. Contrastive images are
+        But for candidates: these have none and are released all the same. Contrastive images are
         left out with their anchor; each image of a contrastive benchmark is its own identity.
 
         Raises:
@@ -205,7 +205,7 @@ class Contents:
     def _is_released(
         self, described: DescribedImage, image: Image, said: Said, anchor: Anchor | None
     ) -> bool:
-        """Whether an image is no candidate and stands in the release; else it is counted."""
+        """Whether an image is no candidate and is released; counts it if not."""
         if not said.captions:
             self.without_captions += 1
             if self.form.contrasts and image.contrast is None:
@@ -224,7 +224,7 @@ class Contents:
         return "turned_down" if is_turned_down(anchor) else "undecided"
 
     def left_out(self) -> LeftOutGroups | None:
-        """The anchors that are left out for want of fine captions; None where there are none."""
+        """The anchors that are left out without fine captions; None if there are none."""
         if not self._groups_left_out:
             return None
         return LeftOutGroups(

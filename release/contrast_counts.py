@@ -82,12 +82,14 @@ class ContrastCounter:
         return round(self._tokens[kind] / captions, 2) if captions else None
 
     def _difference(self, difference: DifferenceType) -> DifferenceStatistics:
-        ways = {way: count for (kind, way), count in self._ways.items() if kind is difference}
+        methods = {
+            method: count for (kind, method), count in self._ways.items() if kind is difference
+        }
         return DifferenceStatistics(
             difference=difference,
-            images=sum(ways.values()),
-            found=ways.get("search", 0),
-            edited=ways.get("edit", 0),
+            images=sum(methods.values()),
+            found=methods.get("search", 0),
+            edited=methods.get("edit", 0),
         )
 
 

@@ -1,7 +1,7 @@
 """`croissant.json`: what a release holds, for machines, in Croissant 1.1 (JSON-LD).
 
 Written as plain JSON, in one order, so that the same release gives the same bytes; paths count from
-the folder. Images are a set of files: their digests stand in the rows and in the manifest.
+the folder. Images are a set of files: their digests are in the rows and in the manifest.
 """
 
 import json
@@ -97,7 +97,7 @@ def croissant(manifest: Manifest, form: RowForm, files: Iterable[ReleasedFile]) 
     """What a release holds, as JSON-LD."""
     about = manifest.about or ReleaseAbout()
     cited = citation(manifest)
-    told: dict[str, Any] = {
+    details: dict[str, Any] = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "name": manifest.dataset,
@@ -120,7 +120,7 @@ def croissant(manifest: Manifest, form: RowForm, files: Iterable[ReleasedFile]) 
         "distribution": list(_distribution(files)),
         "recordSet": rows_of(manifest, form),
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in details.items() if value}
 
 
 def description_of(manifest: Manifest) -> str:
@@ -141,33 +141,33 @@ def _licences(manifest: Manifest) -> list[Any]:
     That of the texts stands last, with what it is of, where they are under another one.
     """
     of_images = [one.licence for one in manifest.terms.licences]
-    told = [_licence(one) for one in dict.fromkeys(of_images)]
-    return told + [_texts_licence(one) for one in stated_licences(manifest)[len(of_images) :]]
+    details = [_licence(one) for one in dict.fromkeys(of_images)]
+    return details + [_texts_licence(one) for one in stated_licences(manifest)[len(of_images) :]]
 
 
 def _texts_licence(expression: str) -> dict[str, str]:
     page = _licence(expression)
-    told = {
+    details = {
         "@type": "sc:CreativeWork",
         "name": expression,
         "description": f"{expression}, of the texts that were made here",
         "url": page if isinstance(page, str) else None,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in details.items() if value}
 
 
 def _licence(stated: str) -> Any:
     if (page := spdx_page(stated)) is not None:
         return page
     known = licence_of(stated)
-    told = known.expression if known else stated
-    return {"@type": "sc:CreativeWork", "name": stated, "description": told}
+    details = known.expression if known else stated
+    return {"@type": "sc:CreativeWork", "name": stated, "description": details}
 
 
 def _creator(one: Creator) -> dict[str, str]:
     kind = "sc:Person" if one.is_person else "sc:Organization"
-    told = {"@type": kind, "name": one.full_name, "url": one.website or one.orcid}
-    return {name: value for name, value in told.items() if value}
+    details = {"@type": kind, "name": one.full_name, "url": one.website or one.orcid}
+    return {name: value for name, value in details.items() if value}
 
 
 def _distribution(files: Iterable[ReleasedFile]) -> Iterator[dict[str, Any]]:

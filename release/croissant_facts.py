@@ -9,13 +9,13 @@ from schemas.release import AgreementStatistics, Manifest
 _PERSONAL = "Images show people; captions describe how they look: sex, age, clothing."
 _WITHDRAWAL = (
     "Releases never change. What is withdrawn is left out of the next patch version, and holders "
-    "of earlier copies are told which rows are withdrawn."
+    "of earlier copies get a list of the withdrawn rows."
 )
 
 
 def responsible_facts(manifest: Manifest) -> dict[str, Any]:
     """The facts, those left out of which nothing is known."""
-    told = {
+    details = {
         "dataCollection": collection_sentence(manifest),
         "dataCollectionType": _collection_types(manifest),
         "dataPreprocessingProtocol": _preprocessing(manifest),
@@ -31,23 +31,25 @@ def responsible_facts(manifest: Manifest) -> dict[str, Any]:
         "personalSensitiveInformation": [_PERSONAL] if is_of_persons(manifest) else None,
         "dataReleaseMaintenancePlan": _WITHDRAWAL,
     }
-    return {name: fact for name, fact in told.items() if fact}
+    return {name: fact for name, fact in details.items() if fact}
 
 
 def limitations(manifest: Manifest) -> list[str]:
     """What one must know before one trusts the release, a sentence each."""
-    told = []
+    details = []
     if manifest.demonstration:
-        told.append("Drawn pictures or built-in rule-based models are in this release.")
+        details.append("Drawn pictures or built-in rule-based models are in this release.")
     if manifest.unreviewed:
-        told.append("No person has looked at the texts that models wrote for this release.")
+        details.append("No person has looked at the texts that models wrote for this release.")
     for one in review_shares(manifest):
         if one.reviewed < one.released:
             left = one.released - one.reviewed
-            told.append(f"{left:,} of {one.released:,} {one.kind} were not decided on by a person.")
+            details.append(
+                f"{left:,} of {one.released:,} {one.kind} were not decided on by a person."
+            )
     if manifest.leaks is not None and manifest.leaks.leaks:
-        told.append("The splits leak, as their sources gave them; leaks.json tells where.")
-    return told
+        details.append("The splits leak, as their sources gave them; leaks.json tells where.")
+    return details
 
 
 def collection_sentence(manifest: Manifest) -> str:
@@ -77,25 +79,25 @@ def _collection_types(manifest: Manifest) -> list[str]:
 
 
 def _preprocessing(manifest: Manifest) -> list[str]:
-    told = []
+    details = []
     if manifest.trackers:
-        told.append(f"People were found by {', '.join(manifest.trackers)}.")
+        details.append(f"People were found by {', '.join(manifest.trackers)}.")
     contrasts = manifest.statistics.contrasts
-    told += [
+    details += [
         f"{images:,} images were edited by {editor}."
         for editor, images in (contrasts.editors if contrasts else ())
     ]
-    return told
+    return details
 
 
 def _analysis(manifest: Manifest) -> list[str]:
-    told = [
+    details = [
         f"{one.reviewed:,} of {one.released:,} {one.kind} were decided on by a person."
         for one in review_shares(manifest)
     ]
-    told += map(agreement_sentence, manifest.statistics.agreement)
-    told += [f"{look.queue}: second look: {look}" for look in manifest.statistics.second_looks]
-    return told
+    details += map(agreement_sentence, manifest.statistics.agreement)
+    details += [f"{look.queue}: second look: {look}" for look in manifest.statistics.second_looks]
+    return details
 
 
 def agreement_sentence(one: AgreementStatistics) -> str:

@@ -1,7 +1,7 @@
 """The record sets of `croissant.json`: the rows with a field for every column, splits and sources.
 
-A field of the rows is made of the column's type in Parquet, so that none can be forgotten; what it
-means is told here.
+Fields are derived from the columns' types in Parquet, so that none is forgotten; their meaning is
+stated here.
 """
 
 from typing import Any, Final
@@ -35,9 +35,9 @@ _MEANINGS: Final[dict[str, str]] = {
     "height_px": "The height of the image in pixels.",
     "sha256": "The SHA-256 of the image's bytes.",
     "task": "What one must tell apart to find the image.",
-    "tier": "The version that the image first stands in.",
+    "tier": "The first version that has the image.",
     "licence": "What the image may be used under.",
-    "creator": "Whom the image is owed to.",
+    "creator": "The creator of the image.",
     "source_url": "The page that the image is from.",
     "coarse_captions": "The captions that the fine ones were made of.",
     "coarse_caption_entity_ids": "The entity of each of these.",
@@ -150,20 +150,20 @@ _CR: Final = "http://mlcommons.org/croissant/"
 def _sources(manifest: Manifest) -> dict[str, Any]:
     described: dict[str, dict[str, str]] = {}
     for one in manifest.sources:
-        told = {
+        details = {
             "name": one.name,
             "licence": one.licence,
             "citation": one.citation,
             "homepage": one.homepage or "",
         }
-        described.setdefault(one.name, told)
+        described.setdefault(one.name, details)
     return _inline(SOURCES, "The collections that images come from.", list(described.values()))
 
 
 def _inline(
     name: str, meaning: str, records: list[dict[str, str]], kinds: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """A record set whose records stand in the document; its key is `name`."""
+    """A record set whose records are in the document; its key is `name`."""
     columns = list(records[0]) if records else ["name"]
     fields: list[dict[str, Any]] = [
         {

@@ -23,7 +23,7 @@ class Statement(NamedTuple):
 
 def data_statement(manifest: Manifest) -> list[Statement]:
     """The statement, heading by heading."""
-    told = [
+    details = [
         Statement("Curation rationale", f"{collection_sentence(manifest)} {_rationale(manifest)}"),
         Statement("Language variety", _variety(manifest)),
         Statement("Authors of the texts", _authors(manifest)),
@@ -37,7 +37,7 @@ def data_statement(manifest: Manifest) -> list[Statement]:
         Statement("Text characteristics", _characteristics(manifest)),
         Statement("Images", _images(manifest)),
     ]
-    return [one for one in told if one.text]
+    return [one for one in details if one.text]
 
 
 def _rationale(manifest: Manifest) -> str:
@@ -84,7 +84,7 @@ def _annotators(manifest: Manifest) -> str:
     if not max(counts):
         if manifest.unreviewed:
             return "Nobody annotated or reviewed anything here."
-        return f"How many people reviewed is not told; {_NOT_ASKED}."
+        return f"How many people reviewed is not recorded; {_NOT_ASKED}."
     least = max(counts)
     people = "one person" if least == 1 else f"{least:,} people"
     return f"At least {people}, known by pseudonyms; {_NOT_ASKED}."
@@ -113,4 +113,4 @@ def _images(manifest: Manifest) -> str:
     edited = sum(one.edited for one in contrasts.differences) if contrasts else 0
     if edited:
         return f"{edited:,} are edited; the bytes of the others are those of their sources."
-    return "The bytes are those of the sources; nothing was encoded anew."
+    return "The bytes are those of the sources; nothing was re-encoded."

@@ -17,7 +17,7 @@ from release.diff_records import (
     TextKind,
 )
 from release.diff_rows import row_differences
-from release.diff_withdrawn import known_withdrawn, told_withdrawn
+from release.diff_withdrawn import known_withdrawn, stated_withdrawals
 from schemas.withdrawal import WithdrawalNotice
 
 EXAMPLES = 5
@@ -38,16 +38,16 @@ def compare_releases(
     """All that the release in `after` differs in from the one in `before`.
 
     A row is known by its source and the path of its image in it. What is only a consequence of
-    other rows is no difference: its number, and the names of its files. Of images the digests are
-    compared that stand in the rows; `release.verify` tells whether files have them.
-    Rows and texts that were withdrawn are named, and what they say is not told.
+    other rows is no difference: its number, and the names of its files. Of images, the
+    digests in the rows are compared; `release.verify` checks that files have them.
+    Rows and texts that were withdrawn are named without their words.
 
     Args:
         before: the folder of a release.
         after: that of another one.
         examples: how many rows of each kind are kept.
-        on_row: told each row that differs, as it is found, by source and path.
-        scratch: a file to sort the rows in, which is made anew; None for one that goes away.
+        on_row: called with each row that differs, ordered by source and path.
+        scratch: a new file to sort the rows in; None for a temporary one.
         notices: what is known to be withdrawn beside what the two folders tell.
 
     Raises:
@@ -59,7 +59,7 @@ def compare_releases(
     with RowPairs(scratch) as pairs:
         total = pairs.add(old.rows(), later=False)
         pairs.add(new.rows(), later=True)
-        for found in row_differences(pairs, told_withdrawn(new)):
+        for found in row_differences(pairs, stated_withdrawals(new)):
             shown = known.withheld(found)
             counter.add(found, shown)
             on_row(shown)

@@ -39,7 +39,7 @@ SAID_VALUES = ("language", "of", "text")
 
 
 class ComparableRow(NamedTuple):
-    """A row of a release, told apart from others by the path of its image in its source.
+    """A row of a release, identified by the path of its image in its source.
 
     `anchor_entity_id` is that of the image that it differs from, for contrastive benchmarks.
     `texts` are the lists of captions, coarse captions and translations; empty ones are left out.

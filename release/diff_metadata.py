@@ -62,7 +62,7 @@ def _same_table(path: str, before: OpenedRelease, after: OpenedRelease) -> bool:
 def value_changes(name: str, before: Any, after: Any) -> Iterator[FieldChange]:
     """What differs between two JSON values, down to the smallest parts that have a name.
 
-    Entries of lists are told apart by what they are called; where that is not possible, lists are
+    Entries of lists are identified by their names; where that is not possible, lists are
     compared as a whole.
     """
     if before == after:

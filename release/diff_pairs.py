@@ -58,8 +58,8 @@ Pair = tuple[FoundRow | None, FoundRow | None]
 class RowPairs:
     """Pairs rows by source and path in it. To be used in a `with`.
 
-    `file` is made anew; without one, rows lie in a temporary file that the system removes. Where a
-    release shows one image of a source in several rows, these are told apart by entity, then by
+    `file` must be new; without one, rows are in a temporary file that the system removes. Where a
+    release shows one image of a source in several rows, these are distinguished by entity, then by
     identity and split, then by identity; what is left is paired in its order.
     """
 

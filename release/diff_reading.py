@@ -52,7 +52,7 @@ class OpenedRelease(NamedTuple):
 def open_release(folder: Path) -> OpenedRelease:
     """The release in `folder`.
 
-    Its manifest is held against its id, and its files but the images against the sizes that are
+    Its manifest is checked against its id, and its files but the images against the sizes that are
     listed; bytes are for `release.verify`.
 
     Raises:
@@ -89,8 +89,8 @@ def _check_size(folder: Path, file: ReleasedFile) -> None:
     try:
         size = (folder / file.path).stat().st_size
     except OSError as error:
-        told = erasure_of(folder, file.path) or f"{file.path} cannot be read ({error.strerror})"
-        raise IntegrityError(f"{folder}: {told}; {_LOOK}") from error
+        details = erasure_of(folder, file.path) or f"{file.path} cannot be read ({error.strerror})"
+        raise IntegrityError(f"{folder}: {details}; {_LOOK}") from error
     if size != file.size_bytes:
         raise IntegrityError(
             f"{folder}: {file.path} has {size:,} bytes; wanted {file.size_bytes:,}; {_LOOK}"

@@ -10,8 +10,8 @@ from schemas.retrieval_task import Tier
 
 RowKind = Literal["added", "removed", "withdrawn", "changed", "moved", "restated"]
 """`withdrawn`: removed as a whole or in part, as the later release tells. `moved`: into another
-split, whatever else changed. `restated`: image, captions and terms are the same, only what is told
-of where they come from is not."""
+split, whatever else changed. `restated`: image, captions and terms are the same, only their
+stated source differs."""
 TextKind = Literal["added", "removed", "withdrawn", "edited", "restated", "reordered"]
 """`withdrawn`: removed, as the later release tells. `edited`: says nearly the same as one that is
 gone. `restated`: the same words with another entity, author or origin. `reordered`: nothing but its
@@ -42,7 +42,7 @@ class PlacedText(Record):
 
 
 class TextChange(Record):
-    """What became of a text of a row, in the list `field`: captions, coarse ones, translations."""
+    """How a text of a row changed, in the list `field`: captions, coarse ones, translations."""
 
     kind: TextKind
     field: str
@@ -56,7 +56,7 @@ class TextChange(Record):
 
 
 class RowPlace(Record):
-    """Where a row stands in one of the releases; none of this is a change by itself."""
+    """The place of a row in one of the releases; none of this is a change by itself."""
 
     id: int
     file_path: str
@@ -119,11 +119,11 @@ class Difference(Record):
     """All that two releases differ in, counted, with examples.
 
     Attributes:
-        before: the release that rows are told to be removed from.
-        after: the release that they are told to be added to.
+        before: the release that rows are removed from.
+        after: the release that rows are added to.
         rows: how many rows are of which kind.
         fields: how many rows have another value in a field; rows of one side only do not count.
-        texts: likewise how many texts, as (field, kind, count).
+        texts: the number of texts of each kind, as (field, kind, count).
         splits: rows that moved, as (from, to, count).
         metadata: what differs in the manifest, the card and other documents. Version and id are
             left out: they always differ.

@@ -15,7 +15,7 @@ def row_differences(
 ) -> Iterator[RowDifference]:
     """The differences of all rows that are not the same, by source and path in it.
 
-    `withdrawn` is what the later release tells to be taken back.
+    `withdrawn` is what the later release states as withdrawn.
 
     Looked at from the other side, the same differences come in the same order.
     """
@@ -73,7 +73,7 @@ def _text_changes(
 ) -> Iterator[TextChange]:
     for field in sorted(before.keys() | after.keys()):
         for change in text_changes(field, before.get(field, []), after.get(field, [])):
-            yield withdrawn.told(change)
+            yield withdrawn.details(change)
 
 
 def _kind(fields: tuple[FieldChange, ...], texts: tuple[TextChange, ...]) -> RowKind:

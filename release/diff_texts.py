@@ -1,4 +1,4 @@
-"""What became of the texts of a row: added, removed, edited, restated, reordered."""
+"""How the texts of a row changed: added, removed, edited, restated, reordered."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -37,7 +37,7 @@ def text_changes(field: str, before: Texts, after: Texts) -> Iterator[TextChange
 
 
 def says_the_same(change: TextChange) -> bool:
-    """Whether only what is told of a text changed."""
+    """Whether only the facts about a text changed."""
     return change.kind == "restated"
 
 
@@ -71,10 +71,10 @@ def _without(texts: Iterable[PlacedText], taken: Iterable[PlacedText]) -> list[P
 def _edited(sides: _Sides) -> tuple[list[_Pair], _Sides]:
     """The likest texts, paired from the likest on, and what is left of both sides."""
     candidates = [
-        (old, new, alike)
+        (old, new, similarity)
         for old in sides[0]
         for new in sides[1]
-        if (alike := _likeness(old, new)) >= SAME_SENTENCE
+        if (similarity := _likeness(old, new)) >= SAME_SENTENCE
     ]
     candidates.sort(key=lambda one: (-one[2], _unordered(one[0], one[1])))
     pairs, old_places, new_places = list[_Pair](), set[int](), set[int]()
@@ -107,7 +107,7 @@ def _paired(field: str, old: PlacedText, new: PlacedText) -> TextChange:
 
 
 def _reordered(field: str, equal: list[_Pair]) -> list[TextChange]:
-    """Equal texts, where they do not stand in the order in which they stood."""
+    """Equal texts whose order changed."""
     places = [new.place for _, new in sorted(equal, key=lambda pair: pair[0].place)]
     if places == sorted(places):
         return []

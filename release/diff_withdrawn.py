@@ -9,7 +9,7 @@ from release.notices_files import WITHDRAWALS, read_mark, read_notices
 from schemas.withdrawal import WithdrawalNotice
 
 WITHHELD = "(withdrawn)"
-"""Stands in the place of the words of a text that was withdrawn."""
+"""Replaces the words of a text that was withdrawn."""
 
 
 class Withdrawn(NamedTuple):
@@ -23,7 +23,7 @@ class Withdrawn(NamedTuple):
         captions = [one["entity_id"] for one in texts.get("captions", ())]
         return place.entity_id in self.images or bool(captions and self.texts.issuperset(captions))
 
-    def told(self, change: TextChange) -> TextChange:
+    def details(self, change: TextChange) -> TextChange:
         """The change of a text; one that is gone because it was withdrawn as such."""
         gone = change.before if change.kind == "removed" else None
         if gone is None or gone.values["entity_id"] not in self.texts:
@@ -43,13 +43,13 @@ class Withdrawn(NamedTuple):
         return difference.model_copy(update=update)
 
     def _shown(self, change: TextChange, *, whole: bool) -> TextChange:
-        def told(text: PlacedText | None) -> PlacedText | None:
+        def details(text: PlacedText | None) -> PlacedText | None:
             if text is None:
                 return None
             return text.model_copy(update={"values": self._text(text.values, whole=whole)})
 
         return change.model_copy(
-            update={"before": told(change.before), "after": told(change.after)}
+            update={"before": details(change.before), "after": details(change.after)}
         )
 
     def _row(self, row: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
@@ -66,10 +66,10 @@ class Withdrawn(NamedTuple):
 
 
 NOTHING_WITHDRAWN = Withdrawn()
-"""Of a release that tells of no withdrawal."""
+"""Of a release that states no withdrawal."""
 
 
-def told_withdrawn(release: OpenedRelease) -> Withdrawn:
+def stated_withdrawals(release: OpenedRelease) -> Withdrawn:
     """What a release tells to be withdrawn from any earlier one.
 
     Raises:
@@ -77,7 +77,7 @@ def told_withdrawn(release: OpenedRelease) -> Withdrawn:
     """
     if WITHDRAWALS not in release.files:
         return NOTHING_WITHDRAWN
-    return _told(read_notices(release.folder / WITHDRAWALS).notices)
+    return _details(read_notices(release.folder / WITHDRAWALS).notices)
 
 
 def known_withdrawn(
@@ -88,17 +88,17 @@ def known_withdrawn(
     Raises:
         IntegrityError: a list of withdrawals, or a mark, cannot be read.
     """
-    found = [_told(notices)]
+    found = [_details(notices)]
     for release in releases:
         mark = read_mark(release.folder)
-        found += [told_withdrawn(release), _told(mark.notices if mark else ())]
+        found += [stated_withdrawals(release), _details(mark.notices if mark else ())]
     return Withdrawn(
         frozenset[str]().union(*(one.images for one in found)),
         frozenset[str]().union(*(one.texts for one in found)),
     )
 
 
-def _told(notices: Iterable[WithdrawalNotice]) -> Withdrawn:
+def _details(notices: Iterable[WithdrawalNotice]) -> Withdrawn:
     rows = [row for notice in notices for row in notice.rows]
     return Withdrawn(
         frozenset(row.entity_id for row in rows if row.is_whole),

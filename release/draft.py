@@ -39,10 +39,10 @@ def draft_manifest(
 ) -> Manifest:
     """The manifest of a release whose rows are all written.
 
-    `second_looks` are what these found, `contains` the releases all rows of which stand in it.
+    `second_looks` are what these found, `contains` the releases whose rows it all has.
 
     Raises:
-        UsageError: nothing stands in it (one sentence says why).
+        UsageError: it would be empty (one sentence says why).
     """
     sources, prompts, videos = contents.sources(), contents.prompts(), contents.videos()
     models, trackers = contents.models(), contents.trackers()

@@ -1,4 +1,4 @@
-"""Which embedders chose and validated what stands in a release, as manifest and card tell it."""
+"""Which embedders chose and validated the content of a release, for manifest and card."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ _PURPOSES: tuple[EmbedderPurpose, ...] = get_args(EmbedderPurpose)
 _TOLD: dict[EmbedderPurpose, str] = {
     "validated_captions": "captions measured by how well they tell their image from others",
     "similar_images": "images chosen for being like an image that was there",
-    "confusing_captions": "captions held against both images of a pair",
+    "confusing_captions": "captions compared with both images of a pair",
     "candidates": "candidates without captions: neighbours of images that have some",
 }
 _WORDS = {"k": "k", "eta": "η", "near_duplicates": "near-duplicates"}
@@ -60,11 +60,11 @@ def embedder_table(manifest: Manifest) -> list[EmbedderLine]:
 
 def _in_words(settings: Mapping[str, Any]) -> str:
     """Settings in a line; a table in them in parentheses."""
-    told = []
+    details = []
     for name, value in settings.items():
         word = _WORDS.get(name, name.replace("_", " "))
         if isinstance(value, dict):
-            told.append(f"{word} ({_in_words(value)})")
+            details.append(f"{word} ({_in_words(value)})")
         else:
-            told.append(f"{word} {value:.4g}" if isinstance(value, float) else f"{word} {value}")
-    return ", ".join(told)
+            details.append(f"{word} {value:.4g}" if isinstance(value, float) else f"{word} {value}")
+    return ", ".join(details)

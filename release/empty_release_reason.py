@@ -4,7 +4,7 @@ from schemas.release import ReleaseStatistics
 
 
 def empty_release_reason(dataset: str, images: int, statistics: ReleaseStatistics) -> str:
-    """The sentence for a dataset of so many images, none of which may stand in the release.
+    """The sentence for a dataset of so many images, none of which may be released.
 
     `statistics` are those of the release that there would be.
     """
@@ -15,12 +15,12 @@ def empty_release_reason(dataset: str, images: int, statistics: ReleaseStatistic
     if rewrites.rejected:
         reasons.append(f"{_counted(rewrites.rejected, 'text')} turned down")
     if contrasts is not None and (left_out := contrasts.left_out) is not None:
-        told = (
+        details = (
             (left_out.alone, "anchor", "without an image that differs from it"),
             (left_out.turned_down, "group", "with captions that were turned down"),
             (left_out.undecided, "group", "whose captions are not written or not decided on"),
         )
-        reasons += [f"{_counted(count, what)} {why}" for count, what, why in told if count]
+        reasons += [f"{_counted(count, what)} {why}" for count, what, why in details if count]
     return f"nothing of {dataset!r} can be released: {'; '.join(reasons)}"
 
 

@@ -38,7 +38,7 @@ def is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) -> 
         others = f", and {more:,} more are wrong" if more else ""
         raise IntegrityError(
             f"{out} is {manifest.dataset} {manifest.version}, but {findings.problems[0].message}"
-            f"{others}; nothing was written: move that folder away and build it anew"
+            f"{others}; nothing was written: move that folder away and build again"
         )
     return True
 

@@ -30,7 +30,7 @@ def look_at(data: bytes) -> Look:
 
 
 def look_at_file(path: Path) -> Look:
-    """Likewise of a file; without a digest where it cannot be read."""
+    """As `look_at`, of a file; without a digest where it cannot be read."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -35,7 +35,7 @@ class SplitImages:
         return find_leaks(self._splits, limits) if len(self._splits) > 1 else None
 
     def identity_of(self, name: str) -> str:
-        """Whom the image called `name` shows."""
+        """The identity that the image called `name` shows."""
         return next(
             image.identity for side in self._splits.values() for image in side if image.name == name
         )
@@ -77,7 +77,7 @@ def leak_sentence(comparison: Comparison, splits: SplitImages) -> str:
 def find_leaks(
     splits: Mapping[Split, Images], limits: LeakLimits = DEFAULT_LIMITS
 ) -> LeakCertificate:
-    """Every split held against every other one, image by image, by every measure.
+    """Every split compared with every other one, image by image, by every measure.
 
     Exact: all pairs are compared, in blocks of bounded memory.
     """

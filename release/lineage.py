@@ -30,7 +30,7 @@ from schemas.release import LineageStatistics, ReleasedFile
 
 # What of the store's provenance may be read by everybody.
 #
-# Left out is what would tell of a machine or its users: paths, addresses, devices, names of keys;
+# Left out is what would reveal a machine or its users: paths, addresses, devices, names of keys;
 # what people wrote to each other, but for the texts that they made; what models were sent and
 # answered; the tracker's observations, whose embeddings know people again; and of what was
 # withdrawn everything but its name. What is left out of a payload is named beside it.
@@ -106,9 +106,9 @@ def published_payload(kind: str, state: str, payload: str) -> tuple[str | None, 
     values: dict[str, Any] = json.loads(payload)
     left_out = [field for field in fields if _take_out(values, field.split("."))]
     for name, value in values.items():
-        told = _published_field(kind, name, value)
-        if told != value:
-            values[name] = told
+        details = _published_field(kind, name, value)
+        if details != value:
+            values[name] = details
             left_out.append(name)
     if not left_out:
         return payload, ()
@@ -275,7 +275,7 @@ class LineageScratch:
 #
 # Each is sorted by its first columns, so that what is known of one id lies in one or two row
 # groups, which the statistics in the file tell. Nothing in them says when or where anything was
-# stored: activities are told by what was carried out and by whom, not by their runs.
+# stored: activities state what was done and by which agents, not in which run.
 
 FOLDER = "lineage"
 _STRING = pa.string()
@@ -430,7 +430,7 @@ def same_rows(first: Path, second: Path) -> bool:
 
     Raises:
         ValueError: one of them cannot be read.
-        OSError: likewise.
+        OSError: as above.
     """
     with opened_parquet(first) as ours, opened_parquet(second) as theirs:
         sizes = [
@@ -469,11 +469,11 @@ def _pages(rows: Iterable[Sequence[Any]], size: int) -> Iterator[list[Sequence[A
         yield page
 
 
-# Writes `lineage/`: all that what stands in a release was derived from, back to the sources.
+# Writes `lineage/`: everything that a release was derived from, back to the sources.
 #
 # The graph is followed by the store's numbers, a generation after the other and a page at a time;
 # what is found lies in a database of its own until it is written in order of id. Nothing hangs on
-# the order in which things were stored: of an activity is told what was carried out and by whom, so
+# the order in which things were stored: an activity states what was done and by which agents, so
 # that all runs of one plan are one activity.
 
 
@@ -493,8 +493,8 @@ def write_lineage(
 ) -> WrittenLineage:
     """Writes the lineage of these entities, as `connection` sees it, into a release's `folder`.
 
-    `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` is made
-    anew; without one, a temporary file is used.
+    `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` must
+    be new; without one, a temporary file is used.
     """
     scratch = LineageScratch(scratch_file)
     try:
@@ -552,8 +552,8 @@ class _Lineage:
         found: list[Row] = []
         for seq, id_, dataset, kind, state, stored, number, call in rows:
             payload, withheld = published_payload(kind, state, stored)
-            told = (dataset, kind, state, payload, " ".join(withheld))
-            found.append((seq, id_, *told, self._activity_ids[number], call))
+            details = (dataset, kind, state, payload, " ".join(withheld))
+            found.append((seq, id_, *details, self._activity_ids[number], call))
         return found
 
     def _name_activities(self, numbers: set[int]) -> None:
@@ -622,14 +622,14 @@ class _Lineage:
                 call, use = calls[key], _use_of(is_held=is_held, is_counted=is_counted)
                 self._agents.add(call.agent_id)
                 parameters = canonical_json(published_values(call.parameters))
-                told = (call.tokens_in, call.tokens_out, call.cost, call.currency, use.value)
-                yield (key, call.agent_id, call.prompt_digest, parameters, call.status, *told)
+                details = (call.tokens_in, call.tokens_out, call.cost, call.currency, use.value)
+                yield (key, call.agent_id, call.prompt_digest, parameters, call.status, *details)
 
     def _agent_rows(self) -> Iterator[Row]:
         for id_, agent in sorted(agents_by_id(self._connection, self._agents).items()):
             name, revision = published_model(agent.name, agent.revision)
-            told = (("name", name, agent.name), ("revision", revision, agent.revision))
-            withheld = [field for field, published, stored in told if published != stored]
+            details = (("name", name, agent.name), ("revision", revision, agent.revision))
+            withheld = [field for field, published, stored in details if published != stored]
             yield (id_, agent.kind, name, revision, withheld)
 
 

@@ -168,18 +168,18 @@ _TOLD: Final[Mapping[str, Mapping[str, str]]] = {
     "tracklet": {"video": _BARE, "track": "track {}"},
     "identity": {"name": _BARE},
 }
-"""What is told of an entity of a kind, and in which words.
+"""What summaries show of an entity of a kind, and how.
 
 A dot in a field leads into what a field holds.
 """
 
 
 def summarize(kind: str, payload: str, longest: int | None = None) -> str:
-    """What a person wants to see of an entity's payload (JSON), on one line.
+    """An entity's payload (JSON) for people, on one line.
 
-    Each value is cut at `longest` characters. A list is told by its length, what has fields of its
-    own not at all; what cannot be printed is replaced. Of a kind without words of its own, all
-    values are told with their names; of a payload without fields, nothing.
+    Each value is cut at `longest` characters. Of a list the length is shown, nested objects are
+    left out, and what cannot be printed is replaced. Of a kind without a form of its own, all
+    values are shown with their names; of a payload without fields, nothing.
 
     Raises:
         IntegrityError: the payload is no JSON, which a release that somebody changed may hold.
@@ -188,14 +188,14 @@ def summarize(kind: str, payload: str, longest: int | None = None) -> str:
         values = json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise IntegrityError(
-            f"what is told of an entity of the kind {kind!r} is no JSON; `loupe release verify` "
+            f"the payload of an entity of the kind {kind!r} is not JSON; `loupe release verify` "
             f"tells what is wrong"
         ) from error
     if not isinstance(values, Mapping):
         return ""
     words = _TOLD.get(kind) or {name: _named(name) for name in values}
-    told = (_told(values, field, form, longest) for field, form in words.items())
-    return printable(", ".join(one for one in told if one))
+    details = (_details(values, field, form, longest) for field, form in words.items())
+    return printable(", ".join(one for one in details if one))
 
 
 def printable(text: str) -> str:
@@ -209,7 +209,7 @@ def _named(field: str) -> str:
     return f"{name} {_BARE}"
 
 
-def _told(payload: Mapping[str, Any], field: str, form: str, longest: int | None) -> str:
+def _details(payload: Mapping[str, Any], field: str, form: str, longest: int | None) -> str:
     value: Any = payload
     for name in field.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -318,20 +318,20 @@ def trace(
 ) -> Lineage:
     """The lineage of one or several entities; its root is the first of them.
 
-    Breadth first: each table is asked once a generation. With `generations`, only so many are told:
-    1 for the parents, whose own parents are named but not told.
+    Breadth first: each table is asked once a generation. With `generations`, only so many are
+    read: 1 for the parents, whose own parents are named but not read.
 
     Raises:
         IntegrityError: an entity, or what it refers to, is not in the tables.
     """
     entities: dict[str, EntityNode] = {}
-    generation, told = sorted(set(entity_ids)), 0
+    generation, details = sorted(set(entity_ids)), 0
     while generation:
         nodes = _nodes(found_in, generation)
         entities.update((node.entity.id, node) for node in nodes)
-        if generations is not None and told == generations:
+        if generations is not None and details == generations:
             break
-        told += 1
+        details += 1
         parents = {parent for node in nodes for _, parent in node.parents}
         generation = sorted(parents - entities.keys())
     activities = {
@@ -356,7 +356,7 @@ def _complete(found_in: LineageRows, table: LineageTable, keys: Iterable[str]) -
     found = list(found_in.rows(table, wanted))
     if missing := wanted - {row[table.schema.names[0]] for row in found}:
         raise IntegrityError(
-            f"{table.path} does not tell of {min(missing)}, which other tables name; "
+            f"{table.path} has no row for {min(missing)}, which other tables name; "
             f"`loupe release verify` tells what is wrong"
         )
     return found
@@ -420,7 +420,7 @@ def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
         values = None
     if not isinstance(values, dict):
         raise IntegrityError(
-            f"{table.path} tells of {id_} what is no JSON object; `loupe release verify` tells "
+            f"{table.path} holds of {id_} what is no JSON object; `loupe release verify` tells "
             f"what is wrong"
         )
     return values
@@ -464,7 +464,7 @@ class ReleasedLineage:
             IntegrityError: the tables cannot be read, or do not hold together.
         """
         if not any(True for _ in self._found_in.rows(ENTITIES, [entity_id])):
-            raise UsageError(f"no entity {entity_id!r} stands in the lineage of {self._folder}")
+            raise UsageError(f"no entity {entity_id!r} is in the lineage of {self._folder}")
         return trace(self._found_in, [entity_id])
 
     def trace_page(self, entity_ids: Sequence[str], generations: int | None = None) -> Lineage:
@@ -537,7 +537,7 @@ class ReleasedLineage:
         if not found:
             raise UsageError(
                 f"no entity in the lineage of {self._folder} has an id that starts with "
-                f"{prefix!r}: it tells of what stands in the release, and of what that was made "
+                f"{prefix!r}: it has what is in the release, and what that was made "
                 f"from; the store may know more (`loupe lineage` without --release)"
             )
         if len(found) > 1:

@@ -68,7 +68,7 @@ class Listing:
     """The files of a manifest as they come, and what the manifest says of them all.
 
     Attributes:
-        is_sorted: whether they came by path, none twice.
+        is_sorted: whether they came in the order of their paths, none twice.
     """
 
     def __init__(self) -> None:

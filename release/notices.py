@@ -38,14 +38,14 @@ from schemas.faults import fault_of
 from schemas.release import Manifest, PriorWithdrawal, ReleasedFile
 from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
 
-# What holders of a release are told of its withdrawn rows, in a sentence or row by row.
+# Messages to holders of a release about its withdrawn rows, in a sentence or row by row.
 
 _SHOWN = 5
 _GROUNDS: dict[Ground, str] = {
     "privacy": "privacy",
     "copyright": "copyright",
     "law": "a legal order",
-    "consent": "consent taken back",
+    "consent": "consent withdrawn",
     "quality": "quality",
     "other": "other grounds",
 }
@@ -65,7 +65,7 @@ def affected_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ..
 
 
 def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
-    """What became of the release of the notices; `images` is how many rows it has."""
+    """The effect on the release of the notices; `images` is how many rows it has."""
     rows = affected_rows(notices)
     whole = sum(row.is_whole for row in rows)
     in_part = len(rows) - whole
@@ -73,8 +73,8 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
     if whole:
         of = "other row" if in_part == 1 else "other rows"
     is_all = bool(whole) and whole == images
-    told = f"all of its {images:,} rows" if is_all else f"{whole:,} of its {images:,} rows"
-    parts = [told] if whole else []
+    details = f"all of its {images:,} rows" if is_all else f"{whole:,} of its {images:,} rows"
+    parts = [details] if whole else []
     parts += [f"texts of {in_part:,} {of}"] if in_part else []
     shown = ", ".join(row.file_path for row in rows[:_SHOWN])
     more = f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else ""
@@ -89,7 +89,7 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
     )
 
 
-# Finds in the folder of a release the rows that a withdrawal takes back.
+# Finds in the folder of a release the rows that a withdrawal removes.
 
 _NUMBER = re.compile(r"images/(?:[0-9]+_)?([1-9][0-9]*)\.[a-z]+")
 _TEXTS = ("caption_entity_ids", "coarse_caption_entity_ids")
@@ -171,7 +171,7 @@ def files_to_erase(folder: Path, notices: Sequence[WithdrawalNotice]) -> set[str
     """The files that the manifest in `folder` lists and that hold a withdrawn image or text.
 
     Images go with their row. Parquet shards and the attribution are read; where one cannot be, it
-    goes. What else is listed and may tell of rows goes too.
+    goes. What else is listed and may describe rows goes too.
 
     Raises:
         IntegrityError: the manifest cannot be read.
@@ -223,7 +223,7 @@ def _attribution_names(path: Path, file_paths: set[str]) -> bool:
         return True
 
 
-# What a release tells of earlier ones of its dataset: the withdrawals up to its mark.
+# What a release states of earlier ones of its dataset: the withdrawals up to its mark.
 
 
 def write_withdrawals(folder: Path, notices: Sequence[WithdrawalNotice]) -> list[ReleasedFile]:
@@ -262,7 +262,7 @@ class NoticeSource(NamedTuple):
         is_later = version_numbers(other.version) > version_numbers(release.version)
         return other.dataset == release.dataset and (is_later or other.id == release.id)
 
-    def told_of(self, release: Manifest) -> str:
+    def sentence_on(self, release: Manifest) -> str:
         """In a sentence, what was looked at, and what it says of `release`."""
         ours = f"{release.dataset} {release.version}"
         if not self.tells_of(release):
@@ -289,7 +289,7 @@ def notices_at(path: Path) -> tuple[WithdrawalNotice, ...]:
 
     Raises:
         UsageError: as there.
-        IntegrityError: likewise.
+        IntegrityError: as above.
     """
     return notice_source(path).notices
 
@@ -297,7 +297,7 @@ def notices_at(path: Path) -> tuple[WithdrawalNotice, ...]:
 def notice_source(path: Path) -> NoticeSource:
     """The notices in a file, in the files of a folder, or in a release: a later or a marked one.
 
-    A release that tells of no withdrawal has none.
+    A release that states no withdrawal has none.
 
     Raises:
         UsageError: there is nothing at `path`, or a folder without any file of notices.
@@ -366,7 +366,7 @@ def _released(folder: Path) -> tuple[Manifest, tuple[WithdrawalNotice, ...]]:
 
 
 class MarkedRelease(NamedTuple):
-    """What became of an old release.
+    """What a withdrawal did to an old release.
 
     Attributes:
         folder: where it lies, or lay.
@@ -386,7 +386,7 @@ def mark_release(
 ) -> MarkedRelease:
     """Says in the folder of a release what was withdrawn from it.
 
-    A notice of a withdrawal that the folder tells of already takes its place; the others stay.
+    A notice replaces an earlier one of the same withdrawal; the others stay.
     Marking again changes nothing.
 
     Args:
@@ -394,8 +394,8 @@ def mark_release(
             so.
         notices: of one release.
         erase: remove for good every file that holds what was withdrawn: the images of the rows, and
-            whatever tells of rows and holds one of them. The manifest, documents that tell of no
-            row, and all other images stay.
+            every file about rows that holds one of them. The manifest, documents about no
+            single row, and all other images stay.
 
     Raises:
         UsageError: the notices are of several releases, or there are none.
@@ -408,8 +408,8 @@ def mark_release(
         return MarkedRelease(folder, skipped=f"{folder} holds no release any more")
     with _locked(folder):
         if (found := _release_in(folder)) != notices[0].release:
-            told = f"{folder} holds the release {found[:12]}, not {notices[0].release[:12]}"
-            return MarkedRelease(folder, skipped=told)
+            details = f"{folder} holds the release {found[:12]}, not {notices[0].release[:12]}"
+            return MarkedRelease(folder, skipped=details)
         known = read_mark(folder) or NoticeList(notices=())
         erased = {*known.erased, *(files_to_erase(folder, notices) if erase else ())}
         mark = NoticeList(notices=merged(known.notices, notices), erased=tuple(sorted(erased)))
@@ -446,7 +446,7 @@ def record_notices(home: Path, notices: Iterable[WithdrawalNotice]) -> list[Path
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Puts `data` into the place of `path` in one step, and on disk; whoever reads sees all of it.
+    """Puts `data` into the place of `path` in one step, flushed; readers see all of it.
 
     What a killed call leaves lies beside the folder of `path`, and the next call takes it away.
     """
@@ -502,12 +502,12 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def prior_withdrawals(notices: Iterable[WithdrawalNotice]) -> tuple[PriorWithdrawal, ...]:
     """By version, the oldest first; a row that several withdrawals name counts once."""
-    told = []
+    details = []
     for (_, release_id), of_one in groupby(sorted(notices, key=_release), key=_release):
         notes = list(of_one)
         rows = affected_rows(notes)
         whole = sum(row.is_whole for row in rows)
-        told.append(
+        details.append(
             PriorWithdrawal(
                 version=notes[0].version,
                 id=release_id,
@@ -515,7 +515,7 @@ def prior_withdrawals(notices: Iterable[WithdrawalNotice]) -> tuple[PriorWithdra
                 rows_in_part=len(rows) - whole,
             )
         )
-    return tuple(told)
+    return tuple(details)
 
 
 def _release(notice: WithdrawalNotice) -> tuple[tuple[int, ...], str]:

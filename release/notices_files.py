@@ -1,4 +1,4 @@
-"""Files of notices: what holders of releases are told of withdrawals, and how it is written."""
+"""Files of notices, by which holders of releases learn of withdrawals."""
 
 import json
 import os
@@ -98,17 +98,17 @@ def superseding(notices: Sequence[WithdrawalNotice]) -> Version | None:
 
 
 def followed(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawalNotice, ...]:
-    """The same notices; each names the version to use by what the others tell of that version.
+    """The same notices; each names the version to use by what the others state of that version.
 
     Where they tell that it was withdrawn itself, that is what takes its place in turn, or none.
     """
     known = tuple(notices)
-    told: dict[tuple[str, str], list[WithdrawalNotice]] = {}
+    details: dict[tuple[str, str], list[WithdrawalNotice]] = {}
     for one in known:
-        told.setdefault((one.dataset, one.version), []).append(one)
+        details.setdefault((one.dataset, one.version), []).append(one)
 
     def sound(dataset: str, version: Version | None) -> Version | None:
-        while version is not None and (own := told.get((dataset, version))):
+        while version is not None and (own := details.get((dataset, version))):
             newer = superseding(own)
             if newer is not None and version_numbers(newer) <= version_numbers(version):
                 return version  # what names no later version leads nowhere
@@ -128,8 +128,10 @@ def notice_text(notices: NoticeList) -> bytes:
     """
     values = notices.model_dump(mode="json")
     lines = [f'"schema_version": {notices.schema_version}']
-    told = [_notice_lines(one) for one in values["notices"]]
-    lines.append('"notices": [' + ",".join(f"\n{one}" for one in told) + ("\n]" if told else "]"))
+    details = [_notice_lines(one) for one in values["notices"]]
+    lines.append(
+        '"notices": [' + ",".join(f"\n{one}" for one in details) + ("\n]" if details else "]")
+    )
     if notices.erased:
         paths = ",\n".join(json.dumps(path, ensure_ascii=False) for path in notices.erased)
         lines.append(f'"erased": [\n{paths}\n]')
@@ -138,8 +140,8 @@ def notice_text(notices: NoticeList) -> bytes:
 
 def _notice_lines(notice: dict[str, Any]) -> str:
     rows = ",".join(f"\n{canonical_json(row)}" for row in notice["rows"])
-    told = [f'"{key}": {canonical_json(notice[key])}' for key in notice if key != "rows"]
-    return "{" + ", ".join(told) + f', "rows": [{rows}]' + "}"
+    details = [f'"{key}": {canonical_json(notice[key])}' for key in notice if key != "rows"]
+    return "{" + ", ".join(details) + f', "rows": [{rows}]' + "}"
 
 
 def _order(notice: WithdrawalNotice) -> tuple[str, tuple[int, ...], str]:

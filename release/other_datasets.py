@@ -1,4 +1,4 @@
-"""Releases and folders of images that a release is held against, from their files alone."""
+"""Releases and folders of images that a release is compared with, from their files alone."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -36,7 +36,7 @@ def is_release(folder: Path) -> bool:
 
 
 class FolderOfImages:
-    """The images below a folder, told by the suffix of their names, in order of their paths."""
+    """The images below a folder, recognised by suffix, in the order of their paths."""
 
     kind: OtherKind = "folder"
     release_id: str | None = None

@@ -1,9 +1,9 @@
 """The digest of what was compared of another dataset, by which it can be known again.
 
-Each image and each video is an entry: its file's SHA-256, its name, its perceptual hash and whom it
-shows, a line each, and then the digests of its captions. The digest is the SHA-256 of the SHA-256
-digests of all entries, in their order, so that it does not matter in which order a store gives
-them.
+Each image and each video is an entry: its file's SHA-256, its name, its perceptual hash and its
+identity, a line each, then the digests of its captions. The digest is the SHA-256 of the SHA-256
+digests of all entries, in their order, so that the order in which a store gives them does not
+matter.
 """
 
 import hashlib

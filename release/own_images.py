@@ -15,14 +15,14 @@ Identity = tuple[str, str]
 
 
 class SeenImage(NamedTuple):
-    """An image as it is held against those of other datasets.
+    """An image as it is compared with those of other datasets.
 
     Attributes:
         name: its file.
         sha256: the digest of its bytes.
         look: its perceptual hash (`schemas.spectrum`); None where it has none.
         split: the split that it is in, if in any.
-        identity: whom it shows, or which it is, as its source names it; None without a source.
+        identity: the person or thing shown, as its source names it; None without a source.
         video_sha256: the digest of the video that it was cut out of, if it was.
         captions: what is said of it, coarse captions included.
         fault: why it could not be looked at, if so.
@@ -50,7 +50,7 @@ def caption_key(text: str) -> bytes:
 
 
 class OwnImages:
-    """What is held against other datasets: kept in the order of rows, captions by their digests."""
+    """What is compared with other datasets: kept in the order of rows, captions by digest."""
 
     def __init__(self, images: Iterable[SeenImage] = ()) -> None:
         self.names: list[str] = []

@@ -1,4 +1,4 @@
-"""A row that is being released as it is held against other datasets."""
+"""A row that is being released, as it is compared with other datasets."""
 
 from release.image_looks import look_at
 from release.own_images import SeenImage

@@ -18,7 +18,7 @@ FREE_BYTES = 64 << 20
 GROUP_BYTES = 512 << 20
 """Of a row group, which some readers hold as a whole."""
 BATCH_BYTES = 1 << 30
-"""The most that a batch can come to where a value of a dictionary stands in all of its rows."""
+"""The most that a batch can take when all its rows repeat one value of a dictionary."""
 _FOOTER_BYTES = 64 << 20
 _MOST_PARTS = 1_000_000
 _MOST_TEXT = 16 << 20

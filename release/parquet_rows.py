@@ -1,7 +1,7 @@
 """The rows as Parquet, image bytes embedded: loads with `datasets`, pandas, polars, DuckDB.
 
 The writer's settings are fixed, and nothing in the files tells when they were written, so that the
-same rows give the same bytes (for one version of pyarrow, whose name stands in the files). Some
+same rows give the same bytes (for one version of pyarrow, whose name is in the files). Some
 releases have columns more (`release.row_form`).
 """
 

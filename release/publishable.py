@@ -1,7 +1,7 @@
 """What of a name, a short text, or a mapping of parameters everybody may read.
 
 All that a release says of models, trackers, editors and authors passes through here, so that one
-model has one name everywhere in it. Of local paths, wherever they stand in a text, only the last
+model has one name everywhere in it. Of local paths, wherever they are in a text, only the last
 part is left, behind "…/"; of addresses go names and passwords of users, and those of no public host
 go as a whole; keys and tokens go. What was passed through once stays as it is.
 """
@@ -75,18 +75,18 @@ def published_model(name: str, revision: str) -> tuple[str, str]:
     """The name and revision of a model or other agent, as `published_name` has them together."""
     if not revision:
         return published_name(name), ""
-    told, at, version = published_name(f"{name}@{revision}").rpartition("@")
-    return (told, version) if at else (version, "")
+    details, at, version = published_name(f"{name}@{revision}").rpartition("@")
+    return (details, version) if at else (version, "")
 
 
 def published_values(values: Any) -> Any:
     """Settings or parameters without places, devices, keys and names of keys, at any depth."""
     if isinstance(values, Mapping):
-        told = {published_name(str(name)): value for name, value in values.items()}
-        hides = any(_names_private(told.get(name)) for name in ("name", "key"))
+        details = {published_name(str(name)): value for name, value in values.items()}
+        hides = any(_names_private(details.get(name)) for name in ("name", "key"))
         return {
             name: published_values(value)
-            for name, value in told.items()
+            for name, value in details.items()
             if not _is_private(name, value) and not (hides and name == "value")
         }
     if isinstance(values, (list, tuple)):
@@ -127,21 +127,21 @@ def _counts(value: Any) -> bool:
 
 def _settled(text: str, *, whole_queries: bool) -> str:
     """Until nothing more goes, as what is left may read otherwise where something was left out."""
-    while (told := _without_places(text, whole_queries=whole_queries)) != text:
-        text = told
+    while (details := _without_places(text, whole_queries=whole_queries)) != text:
+        text = details
     return text
 
 
 def _without_places(text: str, *, whole_queries: bool) -> str:
     parts, at = list[str](), 0
     for found in _ADDRESS.finditer(text):
-        parts += [_told(text[at : found.start()], is_first=at == 0)]
+        parts += [_details(text[at : found.start()], is_first=at == 0)]
         parts += [_published_address(found[0], whole_query=whole_queries)]
         at = found.end()
-    return "".join([*parts, _told(text[at:], is_first=at == 0)])
+    return "".join([*parts, _details(text[at:], is_first=at == 0)])
 
 
-def _told(text: str, *, is_first: bool) -> str:
+def _details(text: str, *, is_first: bool) -> str:
     """A text without addresses; what follows one is not at the beginning of a line."""
     text = _ASSIGNED.sub(rf"\1{HIDDEN}", _TOKEN.sub(HIDDEN, text))
     lines = text.splitlines(keepends=True)

@@ -183,9 +183,9 @@ class PublishedContrasts(Record):
 
 CCD_TABLE = tuple(
     PublishedContrasts(
-        title=title, images=images, tokens=tokens, image_similarity=near, text_similarity=alike
+        title=title, images=images, tokens=tokens, image_similarity=near, text_similarity=text
     )
-    for title, images, tokens, near, alike in (
+    for title, images, tokens, near, text in (
         ("MSCOCO", 5000, 14.03, 0.449, 0.513),
         ("MSCOCO-CCD", 19590, 30.18, 0.631, 0.568),
         ("Flickr30k", 1000, 11.78, 0.395, 0.356),

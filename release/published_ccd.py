@@ -53,22 +53,22 @@ class CcdLines:
 
 def ccd_line(row: Mapping[str, Any]) -> bytes:
     """The line of a row that is given by its columns."""
-    told: dict[str, Any] = {
+    details: dict[str, Any] = {
         "image": PurePosixPath(row["file_path"]).name,
         "captions": row["captions"],
     }
     if contrast := row["contrast"]:
-        told["ori_image"] = PurePosixPath(contrast["anchor"]).name
-        told["contrastive_aspect"] = spelled(DifferenceType(contrast["difference"]))
-        told["contrastive_detail"] = contrast["detail"]
-        told["contrastive_strategy"] = contrast["plan"]
-        told["way"] = contrast["way"]
+        details["ori_image"] = PurePosixPath(contrast["anchor"]).name
+        details["contrastive_aspect"] = spelled(DifferenceType(contrast["difference"]))
+        details["contrastive_detail"] = contrast["detail"]
+        details["contrastive_strategy"] = contrast["plan"]
+        details["way"] = contrast["way"]
     if row["coarse_captions"]:
-        told["coarse_captions"] = row["coarse_captions"]
-    told |= {f"captions_{language}": texts for language, texts in translated(row).items()}
+        details["coarse_captions"] = row["coarse_captions"]
+    details |= {f"captions_{language}": texts for language, texts in translated(row).items()}
     if row["creator"] or row["source_url"] or permits_release(row["licence"]):
-        told |= {name: row[name] for name in ("licence", "creator", "source_url") if row[name]}
-    return (json.dumps(told, ensure_ascii=False) + "\n").encode()
+        details |= {name: row[name] for name in ("licence", "creator", "source_url") if row[name]}
+    return (json.dumps(details, ensure_ascii=False) + "\n").encode()
 
 
 def spelled(difference: DifferenceType) -> str:

@@ -1,7 +1,7 @@
-"""Reads a release back, from its folder alone, for whoever uses what is in it.
+"""Reads a release back, from its folder alone, for those who use its content.
 
-What is read is held against the manifest first. `release.verify` checks all of a release and lists
-everything that is wrong; here the first fault of what is needed ends the reading.
+What is read is checked against the manifest first; the first fault ends the reading.
+`release.verify` checks all of a release and lists everything that is wrong.
 """
 
 from collections.abc import Iterable, Iterator
@@ -203,7 +203,7 @@ def _fault(folder: Path, file: ReleasedFile, digests: bool) -> str | None:
         if digests and digest_of_file(path) != file.sha256:
             return f"{file.path} is damaged or was changed: its SHA-256 is not the manifest's"
     except OSError as error:
-        if told := erasure_of(folder, file.path):
-            return told
+        if details := erasure_of(folder, file.path):
+            return details
         return f"{file.path} cannot be read ({error.strerror})"
     return None

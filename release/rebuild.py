@@ -46,14 +46,14 @@ class RebuildInputs(NamedTuple):
 
 
 class _OtherCountsError(Exception):
-    """All rows came out, and what is told beside them did not."""
+    """All rows came out the same, other facts did not."""
 
 
 def rebuild_inputs(stored: StoredRelease) -> RebuildInputs:
     """What a release was built with.
 
-    A patch that takes back some rows is built with the same: `as_of` lets nothing come out that was
-    withdrawn since. Only `checks.nearest` says what was measured of all the rows; measure anew
+    A patch that withdraws some rows is built with the same: `as_of` lets nothing come out that was
+    withdrawn since. Only `checks.nearest` says what was measured of all the rows; measure again
     where there is a model for it.
     """
     manifest = stored.manifest
@@ -93,7 +93,7 @@ def rebuild_release(
 
     What was stored or decided since does not count. The folder appears as a whole, with the id that
     the release has, or not at all. Where the folder that the store knows does not hold it any more,
-    it knows it by `out`, unless told not to `adopt` it.
+    it knows it by `out`, unless `adopt` is False.
 
     Raises:
         UsageError: the release was made before its state was kept, or `out` holds something else.
@@ -131,7 +131,7 @@ def rebuild_release(
             return rebuild(inputs.as_of, is_last=False)
         except _OtherCountsError:
             # something that is not in it was withdrawn since, a draft that was turned down, say: it
-            # counts as it did, and is not told of, as all that is released was seen to stand
+            # counts as it did and is not reported, as all that is released was found to be active
             return rebuild(inputs.as_of._replace(then_withdrawn=True), is_last=True)
     except MissingBlobError as error:
         raise IntegrityError(
@@ -140,7 +140,7 @@ def rebuild_release(
 
 
 def refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
-    """Does nothing where all that stands in a release still does.
+    """Does nothing where all that is in a release may still be released.
 
     Raises:
         IntegrityError: something of it was withdrawn; the message says by what, and what to use.
@@ -150,12 +150,12 @@ def refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
         return
     by = ", ".join(f"{key[:12]} ({ground})" for key, ground in taken.withdrawals)
     were = "was" if taken.entities == 1 else "were"
-    told = f"{taken.entities:,} of what stands in it {were} withdrawn"
-    told += f" by withdrawal {by}" if by else ""
+    details = f"{taken.entities:,} of its entities {were} withdrawn"
+    details += f" by withdrawal {by}" if by else ""
     later = release_after(store, stored)
     instead = f"use {_name(later.manifest)}" if later else "nothing newer is without it yet"
     raise IntegrityError(
-        f"{_name(stored.manifest)} is not rebuilt: {told}, first {taken.first_kind} "
+        f"{_name(stored.manifest)} is not rebuilt: {details}, first {taken.first_kind} "
         f"{taken.first_id}; {instead}"
     )
 
@@ -202,14 +202,16 @@ def _differing(wanted: Manifest, found: Manifest) -> list[str]:
 
 def _named_values(names: Sequence[str]) -> str:
     more = len(names) - _SHOWN
-    told = ", ".join(names[:_SHOWN]) + (f" and {more:,} more values" if more > 0 else "")
-    return f"{told} of its manifest would be another; this Loupe builds otherwise than the one then"
+    details = ", ".join(names[:_SHOWN]) + (f" and {more:,} more values" if more > 0 else "")
+    return (
+        f"{details} of its manifest would be another; this Loupe builds otherwise than the one then"
+    )
 
 
 def _named_files(folder: Path, content: Path) -> str:
     """Which files have other bytes, where what the manifest says of the release is the same."""
     arrow = (
-        f"the name of the pyarrow version stands in Parquet files, and is {pa.__version__} now: "
+        f"Parquet files name the version of pyarrow, which is {pa.__version__} now: "
         f"install the one that it was built with"
     )
     try:

@@ -1,7 +1,7 @@
-"""Images and fine captions that stand in a contrastive release more than once.
+"""Images and fine captions that a contrastive release has more than once.
 
-An image that two groups share, or a caption that two images share, cannot be told from the other:
-whoever is asked for the one and names the other is counted as wrong.
+An image that two groups share, or a caption that two images share, is ambiguous:
+an answer that names the other one is counted as wrong.
 """
 
 from release.scratch import Scratch

@@ -1,4 +1,4 @@
-"""Which columns the rows of a release have, and what the published JSON tells of them."""
+"""Which columns the rows of a release have, and which of them the published JSON has."""
 
 from collections.abc import Container, Mapping
 from itertools import product
@@ -57,9 +57,9 @@ def published_row(row: Mapping[str, Any]) -> dict[str, Any]:
     fields = [*(_PUBLISHED_CROP if row["crop"] else _PUBLISHED_TASK if form.tasks else _PUBLISHED)]
     fields += _PUBLISHED_CONTRAST if form.contrasts else ()
     fields += _PUBLISHED_TERMS if form.terms else ()
-    told = {field: row[field] for field in fields}
+    details = {field: row[field] for field in fields}
     if form.contrasts:
         contrast = row["contrast"]
-        told["translations"] = translated(row)
-        told["contrast"] = contrast and {field: contrast[field] for field in _OF_CONTRAST}
-    return told
+        details["translations"] = translated(row)
+        details["contrast"] = contrast and {field: contrast[field] for field in _OF_CONTRAST}
+    return details

@@ -36,8 +36,8 @@ from schemas.release import (
 class CopiedRow(NamedTuple):
     """A row whose image is written.
 
-    `perceptual_hash` is known only where the dataset has several splits; `seen` is what it is held
-    against other datasets by, where it is held against any.
+    `perceptual_hash` is known only where the dataset has several splits; `seen` is what it is
+    compared with other datasets by, if it is.
     """
 
     found: FoundRow
@@ -52,7 +52,7 @@ class ReleaseAccumulator:
     Attributes:
         has_splits: whether the images are in several splits, which must not leak.
         splits: the images of each split, where there are several.
-        own: the images, where they are held against other datasets.
+        own: the images, where they are compared with other datasets.
         statistics: what is counted of rows of every form.
     """
 
@@ -125,7 +125,7 @@ class ReleaseAccumulator:
         self._derived.check(row.file_path, terms.licence, *anchor)
 
     def add_entities(self, entity_ids: Sequence[str]) -> None:
-        """Remembers that entities stand in the release, in this order."""
+        """Remembers entities of the release, in this order."""
         self._scratch.add_items(entity_ids)
         for entity_id in entity_ids:
             self._entities.update(f"{entity_id}\n".encode())

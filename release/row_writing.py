@@ -20,7 +20,7 @@ from schemas.release import ReleasedFile
 class RowWriter:
     """Writes rows into the folder of a release; images are read from `blobs`.
 
-    `is_compared` says whether the images are held against other datasets.
+    `is_compared` says whether the images are compared with other datasets.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class RowWriter:
     def write(
         self, contents: Contents, dataset: str, on_row: Callable[[int], None]
     ) -> list[ReleasedFile]:
-        """Writes all rows; gives the files beside images. `on_row` is told how many are done."""
+        """Writes all rows; gives the files beside images. `on_row` gets the number done."""
         form = contents.form
         with ExitStack() as stack:
             published = stack.enter_context(JsonRows(self._folder, f"{dataset}.json", form))

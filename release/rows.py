@@ -80,7 +80,7 @@ class ReleasedContrast(NamedTuple):
 
 
 class ReleasedTerms(NamedTuple):
-    """What an image may be used under, and whom to name for it; `own` where not by its source."""
+    """The licence and credit of an image; `own` if they are not those of its source."""
 
     licence: str
     creator: str | None
@@ -158,7 +158,7 @@ class ReleaseRow(NamedTuple):
         return row
 
     def entity_ids(self) -> list[str]:
-        """The entities that stand in the row: image, tracklet if any, captions in order.
+        """The entities of the row: image, tracklet if any, captions in order.
 
         Captions are followed by coarse ones, then by translations.
         """

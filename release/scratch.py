@@ -69,7 +69,7 @@ class Credit(NamedTuple):
 class Scratch:
     """Lists that are sorted, compared and read again, in a database that nobody else sees.
 
-    `file` is made anew; without one, the lists lie in a temporary file that the system removes.
+    `file` must be new; without one, the lists are in a temporary file that the system removes.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -154,7 +154,7 @@ class Scratch:
         return (key for (key,) in self._database.execute("SELECT key FROM call ORDER BY key"))
 
     def add_items(self, entity_ids: Iterable[str]) -> None:
-        """Remembers entities in the order in which they stand in the release."""
+        """Remembers entities in the order of the release."""
         self._database.executemany("INSERT INTO item VALUES (?)", ((id_,) for id_ in entity_ids))
 
     def items(self) -> Iterator[str]:
@@ -214,7 +214,7 @@ class Scratch:
         return tuple(pairs)
 
     def add_credit(self, credit: Credit) -> None:
-        """Remembers whom an image is owed to."""
+        """Remembers the credit of an image."""
         self._database.execute("INSERT INTO credit VALUES (?, ?, ?, ?, ?, ?, ?)", credit)
 
     def credits(self) -> Iterator[Credit]:

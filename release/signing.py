@@ -100,8 +100,8 @@ def public_key_called(key: str) -> str:
         raise UsageError(
             f"a public key must be {_KEY_DIGITS} hex digits or a file with one; got {key!r}"
         ) from error
-    if _is_hex_key(told := data.decode("ascii", "replace").strip().lower()):
-        return told
+    if _is_hex_key(details := data.decode("ascii", "replace").strip().lower()):
+        return details
     try:
         found = serialization.load_pem_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
@@ -132,7 +132,7 @@ def add_signature(folder: Path, signature: Signature) -> bool:
         found = read_signature(folder)
     except (ValueError, OSError) as error:
         raise UsageError(
-            f"{folder / SIGNATURE} cannot be read ({error}); remove it and sign anew"
+            f"{folder / SIGNATURE} cannot be read ({error}); remove it and sign again"
         ) from error
     if found == signature:
         return False

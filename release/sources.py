@@ -6,7 +6,7 @@ from schemas.release import Manifest, ReleasedSource
 def cited_sources(manifest: Manifest) -> list[ReleasedSource]:
     """The sources that have a citation, each citation once.
 
-    A search has none: whom its images are owed to stands with each image (`ATTRIBUTION.md`).
+    A search has none: the creators of its images are in `ATTRIBUTION.md`.
     """
     cited = [one for one in manifest.sources if one.citation.strip()]
     return list({(one.name, one.citation): one for one in cited}.values())

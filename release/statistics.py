@@ -56,7 +56,7 @@ class StatisticsCounter:
         self._review: Counter[str] = Counter()
         self._descriptions: Counter[str] = Counter()
         self._annotators: set[str] = set()
-        self._begun: Counter[str] = Counter()
+        self._drafts: Counter[str] = Counter()
         self._unchanged: Counter[str] = Counter()
         self._tasks = TaskCounter()
 
@@ -88,7 +88,7 @@ class StatisticsCounter:
         if caption.origin == "source":
             return
         if caption.drafter:
-            self._begun[caption.drafter] += 1
+            self._drafts[caption.drafter] += 1
             self._unchanged[caption.drafter] += caption.origin == "confirmed_draft"
         made = DESCRIBED[caption.origin]
         self._descriptions[made] += 1
@@ -156,8 +156,8 @@ class StatisticsCounter:
             reviewed=self._descriptions["reviewed"],
             annotators=len(self._annotators),
             drafts=tuple(
-                DraftStatistics(model=model, begun=begun, unchanged=self._unchanged[model])
-                for model, begun in sorted(self._begun.items())
+                DraftStatistics(model=model, begun=count, unchanged=self._unchanged[model])
+                for model, count in sorted(self._drafts.items())
             ),
         )
 

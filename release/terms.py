@@ -31,7 +31,7 @@ from schemas.release import (
 #
 # An image is under a licence of its own, or under that of its source. Both must be ones that permit
 # works made of the image to be released. Terms in words of their own ("research use only") permit
-# it where the curators state so, with the reason, which then stands in the release.
+# it where the curators state so, with the reason, which the release then states.
 
 _SHOWN = 5
 _CONDITIONS: tuple[Condition, ...] = ("attribution", "share_alike", "non_commercial")
@@ -119,7 +119,7 @@ def _named(conditions: Conditions) -> tuple[Condition, ...]:
 
 def _apart(licences: Iterable[LicenceTerms]) -> tuple[tuple[str, str], ...]:
     """Share-alike licences neither of which allows a work of the other."""
-    alike = sorted(
+    share_alike = sorted(
         {
             name
             for one in licences
@@ -131,7 +131,7 @@ def _apart(licences: Iterable[LicenceTerms]) -> tuple[tuple[str, str], ...]:
     )
     return tuple(
         (one, other)
-        for one, other in combinations(alike, 2)
+        for one, other in combinations(share_alike, 2)
         if not may_become(one, other) and not may_become(other, one)
     )
 
@@ -224,10 +224,10 @@ class DerivedTerms:
             )
 
 
-# `ATTRIBUTION.md`: whom the images are owed to, licence by licence.
+# `ATTRIBUTION.md`: the creators of the images, licence by licence.
 #
 # Most licences ask that the creator, the licence and the source page are named with a copy. Images
-# that have no terms of their own stand under those of their source, which is named once.
+# that have no terms of their own are under those of their source, which is named once.
 
 ATTRIBUTION = "ATTRIBUTION.md"
 
@@ -268,7 +268,7 @@ def _owed(one: Credit) -> str:
 
 
 def licence_statistics(credit: Iterable[Credit]) -> tuple[LicenceStatistics, ...]:
-    """How many images stand under which licence; credits come licence by licence."""
+    """The number of images under each licence; credits come licence by licence."""
     counted = []
     for licence, images in groupby(credit, key=lambda one: one.licence):
         own = [one.own for one in images]

@@ -28,7 +28,7 @@ def tier_called(name: str | None) -> Tier | None:
 
 
 def tiers_within(tier: Tier) -> tuple[Tier, ...]:
-    """The tiers whose images stand in a release of `tier`, itself last."""
+    """The tiers whose images a release of `tier` has, itself last."""
     return TIERS[: TIERS.index(tier) + 1]
 
 

@@ -54,7 +54,7 @@ def verify_release(folder: Path, **options: Unpack[VerifyOptions]) -> list[Probl
 
     Raises:
         UsageError: as `examine_release`.
-        IntegrityError: likewise.
+        IntegrityError: as above.
     """
     return examine_release(folder, **options).problems
 
@@ -74,21 +74,20 @@ def examine_release(
 
     Args:
         folder: the release.
-        expected_id: its id as it was cited. Without it, a release that somebody changed and named
-            anew with care is a correct release: another one.
-        decode: decode every image in full and compute its perceptual hash anew. Without, its bytes
-            are held against their digest, which says that they are as they were when the build
-            decoded them, and its header is read.
-        contains: the folder of another release, all rows of which must stand in this one.
+        expected_id: its id as it was cited. Without it, a release that was changed and resealed
+            with care is a correct release: another one.
+        decode: decode every image in full and recompute its perceptual hash. Without, only its
+            bytes are compared with their digest, and its header is read.
+        contains: the folder of another release whose rows must all be in this one.
         public_key: the key that must have signed it, as 64 hex digits or a file (PEM). Without it,
-            a signature is only checked where there is one, whoever made it.
+            a signature is only checked where there is one, by any key.
         notices: what is known to be withdrawn, of any release, beside what the folder itself says.
         without_images: the image files may be left out, all of them: the rows hold their bytes.
         threads: how many files are read at once.
 
     Raises:
         UsageError: `folder` is not a folder, there is no release in `contains`, `public_key` is
-            none, or `expected_id` is no id, nor 12 digits of one at the least.
+            no key, or `expected_id` is not an id or at least 12 digits of one.
         IntegrityError: the release in `contains` is not as it was released.
     """
     if not folder.is_dir():

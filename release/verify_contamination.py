@@ -86,14 +86,14 @@ class ContaminationChecks:
             for measure in held.measures:
                 for what in self._faults(held, measure):
                     name = measure.measure.replace("_", " ")
-                    message = f"{LEAKS}: held against {held.name!r} by {name}: {what}"
+                    message = f"{LEAKS}: compared with {held.name!r} by {name}: {what}"
                     self._findings.add(_FAULT, message, LEAKS)
 
     def _faults(self, held: Contamination, measure: SharedMeasure) -> Iterator[str]:
         splits = tuple(one.split for one in measure.splits)
         if splits != tuple(self._splits):
-            told, found = (", ".join(map(str, names)) for names in (splits, self._splits))
-            yield f"it says the splits are {told}; the rows are in {found}"
+            details, found = (", ".join(map(str, names)) for names in (splits, self._splits))
+            yield f"it says the splits are {details}; the rows are in {found}"
             return
         for split in measure.splits:
             yield from self._split_faults(held, measure, split)

@@ -119,7 +119,7 @@ class ContrastChecks:
             self._findings.add("rows_differ", message, CCD_LINES)
 
     def _check_repeats(self) -> None:
-        """Names what stands there more than once and is not stated: what is stated is known."""
+        """Names repeats that the manifest does not state."""
         stated = self._stated.repeats if self._stated else None
         if stated is None:  # of an earlier release, which did not count
             return

@@ -1,7 +1,7 @@
-"""Which files a release has, and the documents that its manifest makes, word for word.
+"""Which files a release may have, and its documents, word for word.
 
-A manifest lists what lies there, whatever it is. Here are the names that belong to a release, and
-what `README.md`, `CITATION.cff`, `words.svg` and `croissant.json` must say: they are made anew.
+`README.md`, `CITATION.cff`, `words.svg` and `croissant.json` are rendered again from the manifest
+and compared.
 """
 
 from collections.abc import Callable
@@ -89,8 +89,8 @@ def _documents(
         form = form_of(folder / shards[0])
     except (ValueError, IndexError):  # named already: such rows cannot be read
         return documents
-    told = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
-    return {**documents, CROISSANT: partial(croissant_text, manifest, form, told)}
+    details = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
+    return {**documents, CROISSANT: partial(croissant_text, manifest, form, details)}
 
 
 def _compare(folder: Path, path: str, made: Callable[[], str], findings: Findings) -> None:

@@ -86,7 +86,7 @@ def _fault(folder: Path, listed: ReleasedFile, size: int) -> _Fault | None:
 def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
     """Every plain file below `folder`; anything else is a problem and is not followed.
 
-    Paths are as the system gives them: bytes that are no UTF-8 stand there as lone surrogates.
+    Paths are as the system gives them: bytes that are not UTF-8 become lone surrogates.
     """
     waiting = [FOLDER]
     while waiting:
@@ -166,7 +166,7 @@ def _verify_names(
 
 
 def _left_out(gone: set[str], scratch: Scratch, findings: Findings) -> set[str]:
-    """The images that one finding tells of instead of one each: all of several."""
+    """The images that one finding covers instead of one each: all of several."""
     if len(gone) < 2 or len(gone) != scratch.count_listed_images():
         return set()
     message = (

@@ -1,4 +1,4 @@
-"""The images that stand in the rows of Parquet: whether they are the listed ones, and pictures."""
+"""The images in the rows of Parquet: whether they are the listed ones, and decode."""
 
 import hashlib
 import io
@@ -27,7 +27,7 @@ class ImageCheck(NamedTuple):
     """What is wrong with the image of a row, if anything, and its hash where one is needed.
 
     `listed` is what the manifest says of the image's file; None where it lists no such file. `look`
-    is the hash that it is held against other datasets by.
+    is the hash that it is compared with other datasets by.
     """
 
     problem: str | None = None
@@ -41,7 +41,7 @@ NO_IMAGE = ImageCheck()
 
 
 class ImageChecks:
-    """Holds embedded bytes against the digests that the manifest lists for the files beside them.
+    """Compares embedded bytes with the digests that the manifest lists for the image files.
 
     With `decode` every image is decoded in full, otherwise only its header is read; with
     `needs_hashes`, or `needs_looks`, decoded images are hashed too.

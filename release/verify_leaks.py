@@ -23,7 +23,7 @@ _FROM_MODELS: tuple[Measure, ...] = ("embedding",)
 
 
 class LeakChecks:
-    """Gathers the rows of a release, and holds what is found against its certificate.
+    """Collects the rows of a release and compares the result with its certificate.
 
     Embeddings need the model that made them; of these the certificate's word is taken. Perceptual
     hashes need decoded images: without, they are left out too.
@@ -91,7 +91,7 @@ class LeakChecks:
                 self._findings.add("leak", message, LEAKS)
 
     def _check_file(self) -> None:
-        """Whether the certificate beside the manifest says what stands in the manifest."""
+        """Whether the certificate beside the manifest says what the manifest says."""
         stated, contamination = self._manifest.leaks, self._manifest.contamination
         if stated is None and not contamination:
             return

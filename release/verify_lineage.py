@@ -121,7 +121,7 @@ _VOCABULARY: dict[tuple[str, str], Collection[str]] = {
     ("calls", "use"): list(CallUse),
     ("agents", "kind"): get_args(AgentKind),
 }
-"""What stands in columns of few words; anything else is a fault."""
+"""The words of columns with a fixed vocabulary; anything else is a fault."""
 _NONE = np.array([-1], np.int16)
 Places = NDArray[np.int64]
 Marks = NDArray[np.bool_]
@@ -281,7 +281,7 @@ class _LineageChecks:
         self._rows = 0
 
     def read(self, table: LineageTable) -> None:
-        """Holds a table against those before it, and against what they refer to in it.
+        """Compares a table with those before it, and with what they refer to in it.
 
         Raises:
             ValueError: it is no such table, or cannot be read.
@@ -304,8 +304,8 @@ class _LineageChecks:
         for piece in self._pieces(AGENTS, ("kind",)):
             ids.append(words_of(piece["id"]))
             self._check_vocabulary(AGENTS, "kind", piece["kind"].dictionary)
-            for id_, *told, withheld in zip(*_lists(piece, AGENTS), strict=True):
-                agent = AgentRef(*told)
+            for id_, *details, withheld in zip(*_lists(piece, AGENTS), strict=True):
+                agent = AgentRef(*details)
                 self._agents.append(agent)
                 if (agent.id == id_) is bool(withheld) or not {"name", "revision"} >= set(withheld):
                     self._add_other_id(AGENTS, id_)
@@ -317,8 +317,8 @@ class _LineageChecks:
             ids.append(words_of(piece["id"]))
             self._refer(ACTIVITIES, AGENTS, "agents", words_of(piece["agents"].flatten()))
             _check_objects("configuration", piece["configuration"])
-            for id_, *told, agents in zip(*_lists(piece, ACTIVITIES), strict=True):
-                if digest_of("activity", *told, *agents) != id_:
+            for id_, *details, agents in zip(*_lists(piece, ACTIVITIES), strict=True):
+                if digest_of("activity", *details, *agents) != id_:
                     self._add_other_id(ACTIVITIES, id_)
         return self._remember(ACTIVITIES, ids)
 
@@ -336,12 +336,12 @@ class _LineageChecks:
             names = ("parameters", "tokens_in", "tokens_out", "cost", "currency", "prompt_digest")
             columns = (piece[name].to_pylist() for name in names)
             self._check_numbers(piece)
-            for use, status, place, *told in zip(
+            for use, status, place, *details in zip(
                 uses, piece["status"].to_pylist(), agents[-1].tolist(), *columns, strict=True
             ):
                 if use == CallUse.OTHER:
                     continue
-                counted[(place, *told)] += 1
+                counted[(place, *details)] += 1
                 if status not in ANSWERED:
                     self._add_word(CALLS, "status", status, ANSWERED)
             if len(counted) > _MOST_KINDS_OF_CALLS:
@@ -644,8 +644,8 @@ class _LineageChecks:
             return
         stated = self._manifest.statistics.tracklets
         decided = sum(bool(self._is_decided[one]) for one in self._tracklets)
-        told = (stated.released, stated.reviewed) if stated else (0, 0)
-        if told != (len(self._tracklets), decided):
+        details = (stated.released, stated.reviewed) if stated else (0, 0)
+        if details != (len(self._tracklets), decided):
             message = f"{MANIFEST} counts other tracklets than the rows and {DECISIONS.path} have"
             self._findings.add("statistics_differ", message, MANIFEST)
         self._used[CALLS.name] ^= self._calls.is_left_out  # these are named by nothing
@@ -700,8 +700,8 @@ class _LineageChecks:
         if payload is None or withheld:
             return
         known = Video.model_validate_json(payload)
-        told = (known.source, known.file_path, known.sha256, known.facts.duration_seconds)
-        if told != (video.source, video.file_path, video.sha256, video.duration_seconds):
+        details = (known.source, known.file_path, known.sha256, known.facts.duration_seconds)
+        if details != (video.source, video.file_path, video.sha256, video.duration_seconds):
             message = (
                 f"{MANIFEST} says of the video {video.entity_id} what {ENTITIES.path} does not"
             )
@@ -851,8 +851,8 @@ class _LineageChecks:
         other = (places >= 0) & (wanted[places] != numbers_of(beside[1].to_pylist()))
         if np.any(other):
             at = int(np.flatnonzero(other)[0])
-            told = f"has not {what} of {ids[at]} that {ENTITIES.path} tells"
-            self._add_of_row(shard, int(rows[at]), told)
+            details = f"has not {what} of {ids[at]} that {ENTITIES.path} tells"
+            self._add_of_row(shard, int(rows[at]), details)
 
     def _check_described(
         self, shard: str, texts: _Named, images: _Named, described: Places

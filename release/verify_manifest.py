@@ -78,7 +78,7 @@ def refuse_short(expected_id: str) -> None:
     """
     if not _CITED.fullmatch(expected_id):
         raise UsageError(
-            f"an id to be held against has {_FEWEST_DIGITS} to 64 hex digits; got {expected_id!r}"
+            f"an expected id has {_FEWEST_DIGITS} to 64 hex digits; got {expected_id!r}"
         )
 
 

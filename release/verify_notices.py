@@ -1,6 +1,6 @@
 """What was withdrawn from a release, and whether a later one is rid of what it says was withdrawn.
 
-A folder whose files were erased on purpose is told as such and not as damaged.
+A folder whose files were erased on purpose is reported as such and not as damaged.
 """
 
 from collections.abc import Iterable, Sequence
@@ -67,11 +67,11 @@ def verify_withdrawals(
         findings.add("withdrawals_unreadable", str(error), WITHDRAWALS)
         return
     if foreign := sorted({one.dataset for one in notices} - {manifest.dataset}):
-        message = f"{WITHDRAWALS} tells of {', '.join(foreign)}; wanted {manifest.dataset} alone"
+        message = f"{WITHDRAWALS} names {', '.join(foreign)}; wanted {manifest.dataset} alone"
         findings.add("withdrawals_foreign", message, WITHDRAWALS)
-    told = prior_withdrawals(notices)
-    if manifest.withdrawn != told:
-        _find_other_counts(findings, f"{WITHDRAWALS} tells of {sum(one.rows for one in told):,}")
+    details = prior_withdrawals(notices)
+    if manifest.withdrawn != details:
+        _find_other_counts(findings, f"{WITHDRAWALS} names {sum(one.rows for one in details):,}")
     _find_withdrawn(folder, notices, shards, scratch, findings)
 
 
@@ -91,7 +91,7 @@ def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
     if len(own) != len(mark.notices):
         other = next(one for one in mark.notices if one.release != manifest.id)
         message = (
-            f"{WITHDRAWN} tells of another release, {other.dataset} {other.version} "
+            f"{WITHDRAWN} is of another release, {other.dataset} {other.version} "
             f"({other.release[:12]})"
         )
         findings.add("withdrawal_foreign", message, WITHDRAWN)
@@ -103,7 +103,7 @@ def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
     ]
     unknown += [path for path in mark.erased if not scratch.is_listed(path)]
     if unknown:
-        message = f"{WITHDRAWN} tells of {_some(unknown)}, which this release does not hold"
+        message = f"{WITHDRAWN} names {_some(unknown)}, which this release does not hold"
         findings.add("withdrawal_foreign", message, WITHDRAWN)
     erased = tuple(path for path in mark.erased if path not in unknown) if own else ()
     return NoticeList(notices=own, erased=erased)
@@ -138,7 +138,7 @@ def _find_withdrawn(
 def _report(path: str, what: str, notice: WithdrawalNotice, findings: Findings) -> None:
     message = (
         f"{what} was withdrawn from {notice.dataset} {notice.version}, as {WITHDRAWALS} says, and "
-        f"stands in this release"
+        f"is in this release"
     )
     findings.add("withdrawn_present", message, path, number_in(path))
 

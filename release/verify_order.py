@@ -1,4 +1,4 @@
-"""Whether the rows of a release stand in their order, each identity under one id."""
+"""Whether the rows of a release are in order, each identity under one id."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -38,8 +38,8 @@ class OrderChecks:
         if self._last is not None and place <= self._last:
             fault = "row_duplicated" if place == self._last else "row_out_of_order"
             what = "shows the image of the row before" if place == self._last else "is misplaced"
-            told = f"{what} ({row['source']}, {row['source_file_path']!r})"
-            self._report(fault, told, file, number)
+            details = f"{what} ({row['source']}, {row['source_file_path']!r})"
+            self._report(fault, details, file, number)
         self._last = place
         return is_new
 

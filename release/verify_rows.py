@@ -159,7 +159,7 @@ class RowChecks:
                     self._unread.add(kind)
                     break
                 if at.number == last:
-                    self._report("row_duplicated", "stands there twice", at)
+                    self._report("row_duplicated", "is there twice", at)
                     continue
                 if held is not None:
                     yield held
@@ -284,8 +284,8 @@ class RowChecks:
         tracklet = [row["crop"]["tracklet_entity_id"]] if row["crop"] else []
         coarse = row.get("coarse_caption_entity_ids") or ()
         texts = (*coarse, *(one["entity_id"] for one in row.get("translations") or ()))
-        told = (row["image_entity_id"], *tracklet, *row["caption_entity_ids"], *texts)
-        self._entities.update("\n".join((*told, "")).encode())
+        details = (row["image_entity_id"], *tracklet, *row["caption_entity_ids"], *texts)
+        self._entities.update("\n".join((*details, "")).encode())
 
     def _check_totals(self) -> None:
         statistics = self._manifest.statistics

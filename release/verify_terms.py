@@ -22,7 +22,7 @@ from schemas.release import Manifest
 
 
 class TermsChecks:
-    """Gathers whom the images are owed to; what it remembers lies in `scratch`."""
+    """Collects the credits of images in `scratch`."""
 
     def __init__(
         self, folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings

@@ -31,12 +31,14 @@ _StrictVersionOption = Annotated[
     typer.Option(
         "--strict-version",
         help="Refuse a version that is too small for what differs from the one before (rebuilt "
-        "for that where it is gone); otherwise it is only told.",
+        "for that where it is gone); otherwise it is only reported.",
     ),
 ]
 _DateOption = Annotated[
     str | None,
-    typer.Option(help="The day it is published on (2026-11-22); else none is told."),
+    typer.Option(
+        help="The day it is published on (2026-11-22); otherwise the release states none."
+    ),
 ]
 _PermissionOption = Annotated[
     list[str] | None,
@@ -58,7 +60,7 @@ _RefuseContaminatedOption = Annotated[
     bool,
     typer.Option(
         "--refuse-contaminated",
-        help="Refuse a release of which anything is in what it is held against; otherwise it "
+        help="Refuse a release that shares anything with what it is compared with; otherwise it "
         "is only stated.",
     ),
 ]

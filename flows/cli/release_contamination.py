@@ -28,7 +28,7 @@ def contamination(
         ),
     ],
     theirs: Annotated[
-        str, typer.Argument(metavar="B", help="Likewise; told is what of A is in it.")
+        str, typer.Argument(metavar="B", help="Release or image folder to compare with A.")
     ],
     split: Annotated[str | None, typer.Option(help="Of release A only this split.")] = None,
     other_split: Annotated[str | None, typer.Option(help="Of release B only this split.")] = None,
@@ -53,8 +53,8 @@ def contamination(
         found = compare(own_images(one), other, ContaminationLimits(hash_bits=hash_bits))
     stated = _stated_otherwise(one, found) if split is None else None
     if as_json:
-        told = {"ours": one.name, "ours_id": one.release_id, "stated_otherwise": stated}
-        print_json({**told, **found.model_dump(mode="json"), "contaminated": bool(found.leaks)})
+        details = {"ours": one.name, "ours_id": one.release_id, "stated_otherwise": stated}
+        print_json({**details, **found.model_dump(mode="json"), "contaminated": bool(found.leaks)})
     else:
         _show(one.name, found)
     if stated:
@@ -106,7 +106,7 @@ def _show(ours: str, found: "Contamination") -> None:
 
     known = found.release_id or found.content_sha256
     out.print(
-        f"{escape(ours)} held against {escape(found.name)}: {found.images:,} images, "
+        f"{escape(ours)} compared with {escape(found.name)}: {found.images:,} images, "
         f"{found.captions:,} captions, {found.other} {known[:12]}",
         soft_wrap=True,
     )

@@ -26,13 +26,13 @@ _HEADINGS = {
     "withdrawn": "[red]withdrawn[/red], in whole or in part",
     "changed": "[yellow]changed[/yellow]",
     "moved": "[yellow]moved to another split[/yellow]",
-    "restated": "restated (the same image and words, told to come from elsewhere)",
+    "restated": "restated (the same image and words, with another source)",
 }
 
 
 def diff(
     before: Annotated[str, typer.Argument(metavar="A", help=_NAME)],
-    after: Annotated[str, typer.Argument(metavar="B", help="Likewise; told is how it differs.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Release to compare with A.")],
     examples: Annotated[
         int | None,
         typer.Option(min=0, help="Rows to show of each kind: 5, with --json all unless given."),
@@ -87,7 +87,7 @@ def _print_json(before: Path, after: Path, examples: int | None) -> "Difference"
 
 
 def _known() -> "tuple[WithdrawalNotice, ...]":
-    """What this installation knows to be withdrawn, the words of which are not told."""
+    """What this installation knows to be withdrawn; its texts are not shown."""
     from flows.withdrawal.withdrawn import known_notices
     from profiles.settings import load_settings
 
@@ -121,7 +121,7 @@ def _show(before: Path, after: Path, examples: int | None) -> "Difference":
     old, new = found.before, found.after
     _print(f"{old.dataset} {old.version} → {new.dataset} {new.version}")
     if found.is_empty:
-        _print(f"the same: {found.rows.same:,} rows, and all that is told of them")
+        _print(f"the same: {found.rows.same:,} rows, with all their fields")
     else:
         _show_counts(found)
         _show_examples(found, shown)
@@ -136,8 +136,8 @@ def _print(text: str, *, indent: int = 0) -> None:
 
 def _show_counts(found: "Difference") -> None:
     counts = {kind: count for kind, count in found.rows.model_dump().items() if kind != "same"}
-    told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
-    _print(f"rows: {told or 'none differs'}; {found.rows.same:,} the same", indent=2)
+    details = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    _print(f"rows: {details or 'none differs'}; {found.rows.same:,} the same", indent=2)
     if found.fields:
         fields = ", ".join(f"{field} {count:,}" for field, count in found.fields.items())
         _print(f"fields: {fields}", indent=2)
@@ -189,20 +189,22 @@ def _show_text(change: "TextChange") -> None:
         return
     for sign, one in (("-", change.before), ("+", change.after)):
         if one is not None:
-            told = [str(value) for name in ("author", "origin") if (value := one.values.get(name))]
-            author = f" ({', '.join(told)})" if change.kind == "restated" and told else ""
+            details = [
+                str(value) for name in ("author", "origin") if (value := one.values.get(name))
+            ]
+            author = f" ({', '.join(details)})" if change.kind == "restated" and details else ""
             _print(f"{sign} {_short(one.values['text'])}{author}", indent=8)
 
 
 def _show_metadata(found: "Difference", shown: int) -> None:
-    """Documents, terms and sources; statistics follow from rows, and are told last."""
+    """Documents, terms and sources; statistics follow from rows and come last."""
     if not found.metadata or not shown:
         return
-    told = sorted(found.metadata, key=lambda one: one.field.startswith("statistics."))
+    details = sorted(found.metadata, key=lambda one: one.field.startswith("statistics."))
     limit = 2 * shown
-    rest = f", the first {limit:,} of {len(told):,}" if len(told) > limit else ""
+    rest = f", the first {limit:,} of {len(details):,}" if len(details) > limit else ""
     out.print(f"\nbeside rows{rest}")
-    for change in told[:limit]:
+    for change in details[:limit]:
         _print(_change(change), indent=2)
 
 
@@ -222,14 +224,14 @@ def _short(value: Any) -> str:
 
 
 def _show_version(found: "Difference") -> None:
-    told = _version(found)
+    details = _version(found)
     out.print()
-    if told is None:
+    if details is None:
         _print("no version is wanted of B: it is no later release of the same dataset and tier")
     elif found.is_empty:
         _print("nothing asks for another version")
-    elif told["fault"]:
-        out.print(f"[red]✗[/red] version {escape(told['fault'])}", soft_wrap=True)
+    elif details["fault"]:
+        out.print(f"[red]✗[/red] version {escape(details['fault'])}", soft_wrap=True)
     else:
-        wanted = f"wanted at least {told['at_least']}, {told['required']}"
+        wanted = f"wanted at least {details['at_least']}, {details['required']}"
         out.print(f"[green]✓[/green] version is {found.after.version}, {wanted}", soft_wrap=True)

@@ -55,8 +55,8 @@ def show(
     manifest, place = _in_folder(Path(name)) if is_folder else _in_store(name)
     withdrawal = withdrawal_of(manifest, Path(place["folder"]), known_notices(load_settings()))
     if as_json:
-        told = withdrawal and withdrawal.model_dump(mode="json")
-        print_json({**manifest.model_dump(mode="json"), **place, "withdrawal": told})
+        details = withdrawal and withdrawal.model_dump(mode="json")
+        print_json({**manifest.model_dump(mode="json"), **place, "withdrawal": details})
         return
     if withdrawal:
         warn(withdrawal.sentence)

@@ -70,7 +70,7 @@ def folder_called(name: str) -> Path:
         known = f"{release.manifest.dataset} {release.manifest.version}"
         raise UsageError(
             f"{known} was built in {release.folder}, which is gone; name its folder, or make it "
-            f"anew with `loupe release rebuild`"
+            f"again with `loupe release rebuild`"
         )
     return release.folder
 

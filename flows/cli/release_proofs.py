@@ -32,8 +32,8 @@ def prove(
     if as_json or out_file is None:
         print_json(values)
         return
-    told = f"{out_file} proves that {file} belongs to the release {proof.manifest.id}"
-    out.print(escape(told), soft_wrap=True)
+    details = f"{out_file} proves that {file} belongs to the release {proof.manifest.id}"
+    out.print(escape(details), soft_wrap=True)
 
 
 def _refuse_withdrawn(folder: Path, file: str) -> None:
@@ -86,8 +86,8 @@ def check_proof(
             }
         )
     elif problem is None:
-        told = f"{file} is {found.file.path} of {manifest.dataset} {manifest.version}"
-        out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
+        details = f"{file} is {found.file.path} of {manifest.dataset} {manifest.version}"
+        out.print(f"[green]✓[/green] {escape(details)}", soft_wrap=True)
     else:
         err.print(f"[red]✗[/red] {escape(problem)}", soft_wrap=True)
     if problem is not None:

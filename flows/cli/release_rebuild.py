@@ -38,11 +38,11 @@ def rebuild(
         print_json({**known, "images": manifest.statistics.images, **place, **done})
         return
     how = "rebuilt in" if built.is_new else "is there already, unchanged:"
-    told = (
+    details = (
         f"{manifest.dataset} {manifest.version} {how} {built.folder}\n"
         f"  byte for byte the same: {manifest.statistics.images:,} images, "
         f"{manifest.files_count:,} files, id {manifest.id}"
     )
     if built.elsewhere:
-        told += f"\n  {built.elsewhere}"
-    out.print(escape(told), soft_wrap=True)
+        details += f"\n  {built.elsewhere}"
+    out.print(escape(details), soft_wrap=True)

@@ -19,7 +19,7 @@ def upload(
     repository: Annotated[str, typer.Option("--to", help="The repository: OWNER/NAME.")],
     send: Annotated[
         bool,
-        typer.Option("--upload", help="Send it. Without, only told is what would be sent."),
+        typer.Option("--upload", help="Send it. Default: dry run."),
     ] = False,
     private: Annotated[
         bool,
@@ -61,10 +61,10 @@ def upload(
     with planned_upload(folder, repository, with_images=images, verify=verify) as planned:
         uploaded = _sent(planned, private=private, replace=replace) if send else None
     if as_json:
-        told = {"uploaded": send, "url": uploaded and uploaded.url}
+        details = {"uploaded": send, "url": uploaded and uploaded.url}
         if uploaded:
-            told["is_new"] = uploaded.is_new
-        print_json({**planned.plan.model_dump(mode="json"), **told})
+            details["is_new"] = uploaded.is_new
+        print_json({**planned.plan.model_dump(mode="json"), **details})
     elif uploaded:
         done = "is uploaded:" if uploaded.is_new else "is there already, unchanged:"
         name = f"{planned.plan.dataset} {planned.plan.version}"

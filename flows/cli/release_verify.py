@@ -19,20 +19,18 @@ _SHOWN_PROBLEMS = 50
 
 _IdOption = Annotated[
     str | None,
-    typer.Option(
-        "--id", help="The release's id as it was cited: 12 of its 64 digits at the least."
-    ),
+    typer.Option("--id", help="The release's id as cited: at least 12 of its 64 hex digits."),
 ]
 _DecodeOption = Annotated[
     bool,
     typer.Option(
         "--decode/--no-decode",
-        help="Decode every image in full, and compute its perceptual hash anew.",
+        help="Decode every image in full and recompute its perceptual hash.",
     ),
 ]
 _ContainsOption = Annotated[
     Path | None,
-    typer.Option(help="The folder of another release, all rows of which must stand in it."),
+    typer.Option(help="The folder of another release whose rows must all be in this one."),
 ]
 _PublicKeyOption = Annotated[
     str | None,
@@ -98,15 +96,15 @@ def verify(
         named = {"dataset": dataset, "version": version, "id": release_id}
         applied = None
         if asked is not None and manifest is not None:
-            applied = {"apply": asked.tells_of(manifest), "told": asked.told_of(manifest)}
+            applied = {"apply": asked.tells_of(manifest), "told": asked.sentence_on(manifest)}
         sound = {"folder": where, "ok": not problems, **named, "signed_by": signed_by}
         print_json({**sound, "problems": found, "withdrawn": rows, "notices": applied})
     elif problems:
         _show_problems([problem.message for problem in problems], len(withdrawn))
     else:
         held = f", and holds all of {contains}" if contains else ""
-        told = f"{where} is complete and unchanged{held}"
-        out.print(f"[green]✓[/green] {escape(told)}", soft_wrap=True)
+        details = f"{where} is complete and unchanged{held}"
+        out.print(f"[green]✓[/green] {escape(details)}", soft_wrap=True)
     if manifest is not None and not as_json:
         which = f"{manifest.dataset} {manifest.version}, id {release_id}"
         out.print(f"  {'this is ' if problems else ''}{escape(which)}", soft_wrap=True)
@@ -120,12 +118,12 @@ def verify(
 
 
 def _tell_of_notices(asked: "NoticeSource", release: "Manifest", *, as_json: bool) -> None:
-    """What was asked; whoever asked what can tell nothing is warned."""
-    told = asked.told_of(release)
+    """The options; warns of notices that say nothing of this release."""
+    details = asked.sentence_on(release)
     if not asked.tells_of(release):
-        warn(told)
+        warn(details)
     elif not as_json:
-        out.print(f"  {escape(told)}", soft_wrap=True)
+        out.print(f"  {escape(details)}", soft_wrap=True)
 
 
 def _show_problems(messages: Sequence[str], withdrawn: int) -> None:

@@ -45,7 +45,7 @@ def export_release(
         out: the folder that the export becomes.
         verify: hold every file of the release against its digest first; otherwise only the
             manifest, and those files that are copied as they are.
-        on_progress: told how far it is, by formats that are written row by row.
+        on_progress: called with the progress of formats that are written row by row.
 
     Raises:
         UsageError: there is no release in `folder`, or `out` holds something else or lies in it.
@@ -68,6 +68,6 @@ def export_release(
 
 
 def _add_attribution(source: ReleaseSource, target: ExportTarget) -> None:
-    """Whom images are owed to goes with every copy of them."""
+    """The attribution of images goes with every copy of them."""
     if file := source.file(ATTRIBUTION):
         target.add(copied(source.folder, file, target.folder))

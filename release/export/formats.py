@@ -58,7 +58,7 @@ class ExportedSplit(Record):
 
 
 class ExportRecord(Record):
-    """An export in one record; its files stand beside it in `export.json`, under `files`.
+    """An export in one record; its files are listed in `export.json` under `files`.
 
     `release` is the id of the release. `options` are those of the format, which change its bytes.
     """
@@ -181,7 +181,7 @@ def is_there(out: Path, wanted: ExportRecord) -> bool:
             fault = next(export_faults(out), None)
             if fault is None:
                 return True
-            raise UsageError(f"{out} is this export, but {fault}; remove it and export anew")
+            raise UsageError(f"{out} is this export, but {fault}; remove it and export again")
     except (OSError, ValidationError, ValueError) as error:
         raise UsageError(
             f"{out} exists and is not an export; choose a folder that does not exist"
@@ -193,7 +193,7 @@ def is_there(out: Path, wanted: ExportRecord) -> bool:
     )
 
 
-# What must hold of a row before it becomes names of files or records: whoever made the release.
+# What must hold of a row before it becomes names of files or records; strangers make releases, too.
 #
 # Digests tell that a release is the one that its maker named, not that its maker meant well.
 # `release.verify` says all that is wrong with rows; here the first fault is enough, and cheap.
@@ -387,8 +387,8 @@ def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
     except FileNotFoundError as error:
         raise IntegrityError(f"{source}: {released.path} is missing") from error
     except (OSError, ValueError) as error:  # the latter for names that no file can have
-        told = error.strerror if isinstance(error, OSError) else error
-        raise IntegrityError(f"{source}: {released.path!r} cannot be read ({told})") from error
+        details = error.strerror if isinstance(error, OSError) else error
+        raise IntegrityError(f"{source}: {released.path!r} cannot be read ({details})") from error
     try:
         copy = _copied_at_once if released.size_bytes < _PIECE_BYTES else _copied_in_pieces
         made = copy(handle, released.path, folder)
@@ -448,10 +448,10 @@ class ExportTarget:
             yield line.rstrip(b"\n")
 
 
-# A release as exports read it: held against its manifest first, then row by row.
+# A release as exports read it: checked against its manifest first, then row by row.
 
 Progress = Callable[[int, int], None]
-"""Told how many rows are written, and of how many."""
+"""Called with the rows written so far and their total."""
 
 _LOOK = "`loupe release verify` tells all that is wrong"
 
@@ -601,7 +601,7 @@ class ExportFormat(Protocol):
 
 # Formats that a release holds already: its own files, under the same names, and no others.
 #
-# They are copied byte for byte, and each copy is held against its digest.
+# They are copied byte for byte, and each copy is checked against its digest.
 
 Wanted = Callable[[str, Manifest], bool]
 """Whether the file at this path of a release belongs to a format."""
@@ -675,8 +675,8 @@ PUBLISHED = ReleasedFiles("published", _is_published)
 # COCO captions: `annotations/captions_<split>.json`, the images beside it in `images/`.
 #
 # An image's id is the number of its row, an annotation is one fine caption. Every other column
-# stands in the image's record, and what is told of each caption in the annotation's, under its own
-# name; readers of COCO ignore what they do not know.
+# is in the image's record, and those of each caption in the annotation's, under their own names;
+# readers of COCO ignore what they do not know.
 
 _CAPTION_COLUMNS = {
     "caption_entity_ids": "entity_id",
@@ -792,8 +792,8 @@ class _Annotations:
         }
         self._file.write(self._comma + _json(image))
         self._comma = b",\n"
-        told = zip(*(columns[name] for name in _CAPTION_COLUMNS), strict=True)
-        for caption, of_caption in zip(columns["captions"], told, strict=True):
+        details = zip(*(columns[name] for name in _CAPTION_COLUMNS), strict=True)
+        for caption, of_caption in zip(columns["captions"], details, strict=True):
             comma = b",\n" if self._written > self._before else b"\n"
             self._written += 1
             annotation = {"id": self._written, "image_id": row.number, "caption": caption}

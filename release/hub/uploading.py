@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import GitRefInfo
 
 Progress = Callable[[int, int], None]
-"""Told how many files are sent, and of how many."""
+"""Called with the files sent so far and their total."""
 
 _AT_ONCE: Final = 100
 _DATASET: Final = "dataset"
@@ -71,7 +71,7 @@ def upload_release(
         ServiceError: the hub does not answer, or refuses.
     """
     plan, hub = planned.plan, api or HfApi()
-    with _told_in_a_sentence(plan.repository, hub.token or get_token()):
+    with _errors_in_a_sentence(plan.repository, hub.token or get_token()):
         hub.create_repo(plan.repository, repo_type=_DATASET, private=private, exist_ok=True)
         if known := _tagged(hub, plan.repository, plan.tag):
             _require_same(hub, planned, known)
@@ -186,7 +186,7 @@ def _url(hub: HfApi, planned: PlannedUpload) -> str:
 
 
 @contextmanager
-def _told_in_a_sentence(repository: str, token: object) -> Iterator[None]:
+def _errors_in_a_sentence(repository: str, token: object) -> Iterator[None]:
     """Faults of the hub as errors that can be shown; what was sent is kept there."""
     again = "run again to go on: nothing that was sent is lost"
     try:

@@ -1,7 +1,7 @@
 """Distributions as shapes: what templates draw as SVG, all lengths worked out.
 
-A bar stands in a table beside its number, so that the table is the chart. A histogram is drawn, its
-numbers shown where it is pointed at or focused, and told in a table of its own.
+A bar is drawn in a table beside its number, so that the table is the chart. A histogram shows its
+numbers where it is pointed at or focused, and lists them in a table of its own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -90,7 +90,7 @@ def bars(
 ) -> Bars:
     """Bars of plain values; the longest, or `whole`, is as long as there is room.
 
-    Where `whole` is given, the share of it stands beside each value.
+    Where `whole` is given, each value has its share of it.
     """
     pairs = list(values)
     most = whole or max((value for _, value in pairs), default=0) or 1
@@ -109,8 +109,8 @@ def stacked(label: str, values: Sequence[tuple[str, str, int]], whole: int) -> B
     for kind, title, value in values:
         length = 100 * value / whole if whole else 0
         if value:
-            told = f"{title}: {value:,} ({share_text(value, whole)})"
-            parts.append(Part(_round(at), _round(length), kind, told))
+            details = f"{title}: {value:,} ({share_text(value, whole)})"
+            parts.append(Part(_round(at), _round(length), kind, details))
         at += length
     first = values[0][2] if values else 0
     return Bar(label, f"{first:,} of {whole:,}", tuple(parts), share_text(first, whole))

@@ -23,7 +23,7 @@ _LARGEST = 0xFFFF
 
 
 class Facet(NamedTuple):
-    """A property that rows are chosen by; `name` stands in addresses, `title` on the page."""
+    """A property that rows are chosen by; `name` is used in addresses, `title` on the page."""
 
     name: str
     title: str
@@ -119,7 +119,7 @@ class Columns:
         contrast = row.get("contrast")
         self._anchors.append((number_in(contrast["anchor"]) or 0) if contrast else 0)
 
-    def told(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         """All columns, packed; facets that no row has a value of are left out."""
         return {
             "facets": [self._facet(one) for one in FACETS if len(self._values[one.name]) > 1],

@@ -35,7 +35,7 @@ _TITLES = {
     "removed": "Removed",
     "changed": "Changed",
     "moved": "Moved to another split",
-    "restated": "Restated: the same image and words, told to come from elsewhere",
+    "restated": "Restated: the same image and words, with another source",
 }
 
 
@@ -56,7 +56,7 @@ class Span(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A value or text that changed: what it is called, what became of it, and its words."""
+    """A value or text that changed: its name, the kind of change, and its words."""
 
     name: str
     kind: str
@@ -82,7 +82,7 @@ class ExampleGroup(NamedTuple):
 
 
 class ShownDifference(NamedTuple):
-    """All that the page tells of the difference.
+    """All that the page shows of the difference.
 
     `metadata` is what differs beside rows; of it `more_metadata` values are not shown, nor are
     `counts_of_rows` ones that follow from rows.
@@ -129,7 +129,7 @@ def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDiffere
 
 
 def _follows_from_rows(field: str) -> bool:
-    """Whether a value of the manifest counts or names rows, which are told of above."""
+    """Whether a value of the manifest counts or names rows, which are shown above."""
     return field.startswith(_OF_ROWS) and not field.startswith(_NOT_OF_ROWS)
 
 
@@ -252,7 +252,7 @@ def shortened(text: str) -> str:
 def word_spans(before: str, after: str) -> Iterator[Span]:
     """What of a text was kept, what is gone and what is new, word by word, in the order of reading.
 
-    Texts too long to be compared are told as gone and new.
+    Texts too long to be compared are shown as removed and added.
     """
     if max(len(before), len(after)) > 10 * _SHOWN_CHARACTERS:
         yield _whole("gone", before)

@@ -1,4 +1,4 @@
-"""What is told of an entity in the drawing of a row's lineage: a few words of what it holds."""
+"""The label of an entity in the drawing of a row's lineage: a few words of its content."""
 
 from db.lineage import TracedEntity
 from release.lineage_reading import summarize

@@ -1,10 +1,9 @@
 """The lineage of all rows as scripts: as many rows in each as in `data/rows`.
 
-What many rows come from (sources, prompts, settings, videos), what was carried out and who did it
-stand once in `data/lineage/shared.js`; everything else stands in the script of the rows that come
-from it. An entity is a list of kind, id, gist, state, activity, call, parents and decisions.
-Parents are pairs of role and reference: from 0 on an entity of the same script, below 0 a shared
-one, −1 the first.
+What many rows come from (sources, prompts, settings, videos), activities and agents are once in
+`data/lineage/shared.js`; everything else is in the script of the rows that come from it. An entity
+is a list of kind, id, gist, state, activity, call, parents and decisions. Parents are pairs of role
+and reference: from 0 on an entity of the same script, below 0 a shared one, −1 the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +42,7 @@ class LineageScripts:
         self._shared = _Shared()
 
     def add(self, row: Mapping[str, Any], *, known: bool = True) -> None:
-        """Appends a row; of one that is not to be `known`, nothing is told."""
+        """Appends a row; of one that is not to be `known`, nothing is shown."""
         self._rows.append(row_entities(row) if known else [])
         if len(self._rows) == self._size:
             self._write()
@@ -52,17 +51,17 @@ class LineageScripts:
         """Writes what is left, and what is shared."""
         if self._rows:
             self._write()
-        write_script(self._folder, SHARED, self._shared.told())
+        write_script(self._folder, SHARED, self._shared.details())
 
     def _write(self) -> None:
         wanted = list(dict.fromkeys(one for row in self._rows for one in row))
         rows: list[list[int]] = [[] for _ in self._rows]
-        told: list[Any] = []
+        details: list[Any] = []
         if wanted:
             page = _Page(self._lineage.trace_page(wanted), self._shared)
             rows = [[page.reference(one) for one in row] for row in self._rows]
-            told = page.told()
-        self._writer.write({"rows": rows, "entities": told})
+            details = page.details()
+        self._writer.write({"rows": rows, "entities": details})
         self._rows = []
 
 
@@ -86,14 +85,14 @@ class _Numbered:
 
 
 class _Shared:
-    """What is told once."""
+    """What several rows share."""
 
     def __init__(self) -> None:
         self.entities = _Numbered()
         self._activities = _Numbered()
         self._agents = _Numbered()
 
-    def told(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "entities": self.entities.listed,
             "activities": self._activities.listed,
@@ -122,18 +121,18 @@ class _Page:
         self._shared = shared
         self._own = _Numbered()
 
-    def told(self) -> list[Any]:
+    def details(self) -> list[Any]:
         return self._own.listed
 
     def reference(self, entity_id: str) -> int:
-        """The number of an entity, which is told, and all that it comes from, if it was not yet.
+        """The number of an entity, which is added with its ancestors if it was not yet.
 
         Parents first: a lineage may be deep, so that nothing here calls itself.
 
         Raises:
             IntegrityError: an entity comes from itself.
         """
-        waiting, begun = [entity_id], set[str]()
+        waiting, started = [entity_id], set[str]()
         while waiting:
             one = waiting[-1]
             if one in self:
@@ -141,9 +140,9 @@ class _Page:
                 continue
             node = self._traced.entities[one]
             missing = [parent for _, parent in node.parents if parent not in self]
-            if missing and one in begun:
+            if missing and one in started:
                 raise IntegrityError(f"the lineage of {one} leads back to it")
-            begun.add(one)
+            started.add(one)
             if missing:
                 waiting += missing
             else:
@@ -160,7 +159,7 @@ class _Page:
 
     def _add(self, entity_id: str, node: EntityNode) -> None:
         parents = [[role, self._number(parent)] for role, parent in node.parents]
-        told = [
+        details = [
             node.entity.kind,
             entity_id,
             gist_of(node.entity),
@@ -173,7 +172,7 @@ class _Page:
         is_shared = node.entity.kind in _SHARED_KINDS and not any(
             parent in self._own for _, parent in node.parents
         )
-        (self._shared.entities if is_shared else self._own).add(entity_id, told)
+        (self._shared.entities if is_shared else self._own).add(entity_id, details)
 
     def _call(self, node: EntityNode) -> Sequence[Any] | int:
         call = self._traced.calls.get(node.model_call_key or "")

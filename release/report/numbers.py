@@ -160,7 +160,7 @@ def _types(statistics: ReleaseStatistics) -> Iterator[Bars]:
                 tiers[tier.tier] = tiers.get(tier.tier, 0) + tier.images
         if tiers:
             links = [chosen(tier=tier) for tier in tiers]
-            title = "Images by the tier that they first stand in"
+            title = "Images by their first tier"
             yield bars(title, ("", "images"), tiers.items(), whole=whole, links=links)
     if (contrasts := statistics.contrasts) is not None:
         most = max([one.images for one in contrasts.differences] + [1])
@@ -197,7 +197,7 @@ def _review(statistics: ReleaseStatistics) -> Iterator[Bars]:
             ("undecided", rewrites.pending),
         ]
         whole = sum(count for _, count in values)
-        yield bars("What became of rewrites", ("", "rewrites"), values, whole=whole)
+        yield bars("Rewrites by outcome", ("", "rewrites"), values, whole=whole)
     if statistics.second_looks:
         yield _second_looks(statistics)
 
@@ -302,7 +302,7 @@ def _money(cost: str | None, currency: str | None) -> str:
 
 
 def _cost(models: tuple[ModelUse, ...]) -> Iterator[Bars]:
-    """One chart for each currency: amounts of different ones are not held against each other."""
+    """One chart for each currency: amounts in different ones are not compared."""
     found: dict[str, list[tuple[str, Decimal]]] = {}
     for one in models:
         if one.cost is not None:

@@ -46,7 +46,7 @@ def write_page(
 def render_page(
     manifest: Manifest, record: ReportRecord, difference: ShownDifference | None, withdrawn: str
 ) -> str:
-    """The page: everything that is told of the release as a whole."""
+    """The page: everything about the release as a whole."""
     environment = page_environment("release.report", with_files=True)
     environment.filters.update(number=_number, web=_web)
     return environment.get_template("index.html.j2").render(

@@ -1,4 +1,4 @@
-"""`report.json`: what a report was made of, so that it can be told from another one."""
+"""`report.json`: what a report was made of, which distinguishes it from others."""
 
 from pathlib import Path
 from typing import Literal

@@ -1,4 +1,4 @@
-"""A row as the page is told it: in full for its own page, in short for its tile in the gallery."""
+"""The data of a row for the page: in full for its own page, in short for its gallery tile."""
 
 import re
 from collections.abc import Mapping
@@ -28,27 +28,27 @@ def row_detail(row: Mapping[str, Any], shown: bool) -> dict[str, Any]:
     entity id; translations of language, caption's place, text, author and entity id. `shown` is
     whether there is a picture of it in the report.
     """
-    told: dict[str, Any] = {name: row[name] for name in _PLAIN if row.get(name) is not None}
-    told["captions"] = [list(one) for one in captions_of(row)]
+    details: dict[str, Any] = {name: row[name] for name in _PLAIN if row.get(name) is not None}
+    details["captions"] = [list(one) for one in captions_of(row)]
     if row.get("coarse_captions"):
         ids = row["coarse_caption_entity_ids"]
-        told["coarse"] = [list(one) for one in zip(row["coarse_captions"], ids, strict=True)]
+        details["coarse"] = [list(one) for one in zip(row["coarse_captions"], ids, strict=True)]
     if row.get("translations"):
-        told["translations"] = [
+        details["translations"] = [
             [one[name] for name in ("language", "caption", "text", "author", "entity_id")]
             for one in row["translations"]
         ]
     if contrast := row.get("contrast"):
-        told["contrast"] = {name: contrast[name] for name in _CONTRAST if contrast[name]}
+        details["contrast"] = {name: contrast[name] for name in _CONTRAST if contrast[name]}
     if crop := row.get("crop"):
-        told["crop"] = {name: crop[name] for name in _CROP}
+        details["crop"] = {name: crop[name] for name in _CROP}
     if (url := row.get("source_url")) is not None:
-        told["url" if _SAFE_URL.fullmatch(url) else "place"] = url
+        details["url" if _SAFE_URL.fullmatch(url) else "place"] = url
     if not shown:
-        told["hidden"] = 1
+        details["hidden"] = 1
     if row.get("withdrawn"):
-        told["withdrawn"] = 1
-    return told
+        details["withdrawn"] = 1
+    return details
 
 
 def captions_of(row: Mapping[str, Any]) -> list[tuple[str, str, str, int, str]]:

@@ -18,7 +18,7 @@ _UNSAFE = {
 
 
 def script_json(value: Any) -> str:
-    """`value` as JSON that may stand in a script, inside of HTML too.
+    """`value` as JSON that is safe in a script, also inside HTML.
 
     Nothing in it can end a script or begin a comment, and no character ends a line in JavaScript
     that does not in JSON.

@@ -1,7 +1,7 @@
 """An index of words: for each the rows in whose texts it occurs, in scripts by the alphabet.
 
 Built in pieces that are sorted on disk and then merged, so that memory does not grow with the rows.
-The page loads those scripts that words beginning with what is searched may stand in.
+The page loads those scripts that may hold words beginning with what is searched.
 """
 
 import base64

@@ -14,7 +14,7 @@ from schemas.release import Creator, Manifest, ReleaseAbout, TermsPermission
 
 
 class StatedFacts(NamedTuple):
-    """What stands in the cards "Cite and contact" and "Terms".
+    """The content of the cards "Cite and contact" and "Terms".
 
     Attributes:
         about: what the curators state; everything may be missing.
@@ -38,13 +38,13 @@ class StatedFacts(NamedTuple):
 def stated_facts(manifest: Manifest) -> StatedFacts:
     """The facts, in the sentences of the dataset card."""
     about = manifest.about or ReleaseAbout()
-    told = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(manifest.terms))
+    details = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(manifest.terms))
     return StatedFacts(
         about=about,
         creators=about.creators,
         doi_page=f"https://doi.org/{about.doi}" if about.doi else None,
         bibtex=bibtex(citation(manifest)),
         terms=terms_table(manifest.terms),
-        sentences=[sentence for sentence in told if sentence],
+        sentences=[sentence for sentence in details if sentence],
         permissions=manifest.terms.permissions,
     )

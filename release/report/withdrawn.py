@@ -28,7 +28,7 @@ class Withheld:
         return len(self._rows)
 
     def sentence(self, images: int) -> str:
-        """What became of the release, which has so many images; empty where nothing did."""
+        """What was withdrawn from the release, which has so many images; empty if nothing was."""
         return withdrawn_sentence(self._notices, images) if self._rows else ""
 
     def is_whole(self, number: int) -> bool:

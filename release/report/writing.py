@@ -27,7 +27,7 @@ from schemas.faults import fault_of
 from schemas.withdrawal import WithdrawalNotice
 
 Progress = Callable[[int, int], None]
-"""Told how many rows are written, and of how many."""
+"""Called with the rows written so far and their total."""
 
 DETAIL_ROWS = 100
 """Rows in a script of `data/rows`."""
@@ -73,7 +73,7 @@ def write_report(
             does not lie beside it.
         verify: hold every file of the release against its digest first.
         notices: what is known to be withdrawn beside what the mark in the folder tells.
-        on_progress: told how far it is.
+        on_progress: called with the progress.
 
     Raises:
         UsageError: there is no release in `folder` or `previous`, or `out` holds something else or
@@ -152,14 +152,14 @@ def _write(
                 lineage.add(columns, known=not withheld.is_whole(writer.rows))
         if lineage is not None:
             lineage.finish()
-    write_script(report, "index", writer.finish() | _told(record))
+    write_script(report, "index", writer.finish() | _text(record))
     sentence = withheld.sentence(record.rows)
     write_page(report, source.manifest, record, difference, sentence)
     write_record(report, record)
     return tuple(writer.unreadable)
 
 
-def _told(record: ReportRecord) -> dict[str, Any]:
+def _text(record: ReportRecord) -> dict[str, Any]:
     """What the page must know of the report."""
     return {
         "name": f"{record.dataset} {record.version}",
@@ -217,7 +217,7 @@ class _RowWriter:
             self.unreadable.append(columns["file_path"])
 
     def finish(self) -> dict[str, Any]:
-        """Ends all scripts; gives what stands in the index."""
+        """Ends all scripts; returns the content of the index."""
         self._details.finish()
         self._tiles.finish()
-        return {**self._columns.told(), "firstWords": self._index.write(self._words)}
+        return {**self._columns.details(), "firstWords": self._index.write(self._words)}

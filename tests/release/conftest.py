@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from release.build import build_release
+from tests.release.kinds import KINDS, Built, built
 from tests.release.worlds import DATASET, World, small_world, store_world
 
 
@@ -31,3 +32,13 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy(sound: Path, tmp_path: Path) -> Path:
     """A copy of it, to be damaged."""
     return Path(shutil.copytree(sound, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="session")
+def every_kind(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
+    """A sound release of every kind; nobody changes them."""
+    found = {}
+    for kind in KINDS:
+        with built(kind, tmp_path_factory.mktemp(kind)) as found[kind]:
+            pass
+    return found

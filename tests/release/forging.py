@@ -19,7 +19,7 @@ def lying_in(folder: Path) -> list[str]:
     return sorted(path for path in found if path not in (MANIFEST, SIGNATURE))
 
 
-def name_anew(
+def reseal(
     folder: Path,
     paths: Iterable[str] | None = None,
     change: Callable[[Manifest], Manifest] = lambda same: same,
@@ -45,8 +45,8 @@ def name_anew(
         _write(folder / path, OF_MANIFEST[path](manifest))
     files = {path: listed(path) for path in there}
     if CROISSANT in files and CROISSANT not in left and (shards := shards_among(there)):
-        told = [one for path, one in files.items() if path not in (CROISSANT, WITHDRAWALS)]
-        _write(folder / CROISSANT, croissant_text(manifest, form_of(folder / shards[0]), told))
+        details = [one for path, one in files.items() if path not in (CROISSANT, WITHDRAWALS)]
+        _write(folder / CROISSANT, croissant_text(manifest, form_of(folder / shards[0]), details))
         files[CROISSANT] = listed(CROISSANT)
     text = manifest_text(named(manifest, list(files.values())), list(files.values()))
     _write(folder / MANIFEST, b"".join(text).decode())

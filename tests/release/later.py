@@ -109,7 +109,7 @@ class Later:
             self.commit([entity])
 
     def withdraw(
-        self, entities: Sequence[str], ground: Ground = "privacy", told: Sequence[Path] = ()
+        self, entities: Sequence[str], ground: Ground = "privacy", details: Sequence[Path] = ()
     ) -> int:
         """Takes entities back by a withdrawal, told to holders of these releases; its number."""
         row = {
@@ -127,7 +127,7 @@ class Later:
             made = connection.execute(insert(Withdrawal).returning(Withdrawal.id), row).scalar_one()
             taken = [{"withdrawal_id": made, "entity_id": entity} for entity in entities]
             connection.execute(insert(WithdrawnEntity), taken)
-            for folder in told:
+            for folder in details:
                 connection.execute(
                     insert(WithdrawalNotice), _notice(folder, made, entities, ground)
                 )
@@ -154,8 +154,8 @@ def _notice(
         rows=withdrawn_rows(folder, frozenset(entities)),
         superseded_by=None,
     )
-    told = notice.model_dump(mode="json")
-    return {"withdrawal_id": withdrawal, "release_id": manifest.id, "notice": told}
+    details = notice.model_dump(mode="json")
+    return {"withdrawal_id": withdrawal, "release_id": manifest.id, "notice": details}
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:

@@ -20,7 +20,7 @@ from release.lineage import TABLES, LineageTable, write_table
 from release.manifest import MANIFEST, Listing, read_files
 from release.parquet_rows import shards_among
 from schemas.base import canonical_json
-from tests.release.forging import lying_in, name_anew
+from tests.release.forging import lying_in, reseal
 
 _COMPUTED = ("id", "files", "files_root", "files_count")
 """What sealing makes again, whatever it was."""
@@ -71,10 +71,10 @@ def changed(sound: Path, folder: Path, change: Change) -> bool:
         done = _change_json(folder, path, name, chance)
     else:
         done = _change_text(folder, path, chance)
-        name_anew(folder, left=[path])
+        reseal(folder, left=[path])
         return done
     if path != MANIFEST:
-        name_anew(folder)
+        reseal(folder)
     return done
 
 
@@ -153,7 +153,7 @@ def _change_manifest(folder: Path, path: list[str], chance: Random) -> bool:
     values["id"] = hashlib.sha256(canonical_json(head).encode()).hexdigest()
     _write(folder / MANIFEST, json.dumps(values, ensure_ascii=False).encode())
     try:
-        name_anew(folder)
+        reseal(folder)
     except Exception:  # noqa: BLE001 - no documents can be made of it: it stays as it is
         return True
     return (folder / MANIFEST).read_bytes() != sealed  # else it was another spelling of the same

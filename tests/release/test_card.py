@@ -72,19 +72,17 @@ def test_holders_of_earlier_versions_are_told_what_to_delete(manifest: Manifest)
     assert "\n\n\n" not in card.split("## What is in it")[0].split("---\n", 2)[2]
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
+def test_who_has_the_folder_alone_learns_what_it_holds(manifest: Manifest) -> None:
+    cases: list[str] = [
         "| `lineage/*.parquet` |",
         "`signature.json`",
         "$ loupe lineage images/1.jpg --release DIR",
         "$ loupe release prove DIR images/1.jpg",
         "$ loupe release verify DIR --id ID",
         "$ loupe release verify DIR --notices NOTICES",
-    ],
-)
-def test_who_has_the_folder_alone_learns_what_it_holds(manifest: Manifest, told: str) -> None:
-    assert told in render_card(manifest)
+    ]
+    for details in cases:
+        assert details in render_card(manifest), details
 
 
 def test_what_chose_the_rows_is_told(manifest: Manifest) -> None:
@@ -120,9 +118,8 @@ def test_quoted_texts_stay_texts(manifest: Manifest) -> None:
     assert "<javascript" not in body
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_text_is_escaped_where_it_must_be() -> None:
+    cases: list[tuple[str, str]] = [
         ("plain", "plain"),
         ("two\nlines", "two lines"),
         ("a|b", r"a\|b"),
@@ -131,10 +128,9 @@ def test_quoted_texts_stay_texts(manifest: Manifest) -> None:
         ("2.4 USD", "2.4 USD"),
         ("snake_case *x*", r"snake\_case \*x\*"),
         ("C:\\", "C:\\\\"),
-    ],
-)
-def test_text_is_escaped_where_it_must_be(text: str, shown: str) -> None:
-    assert as_text(text) == shown
+    ]
+    for text, shown in cases:
+        assert as_text(text) == shown, (text, shown)
 
 
 def test_links_are_web_addresses_only() -> None:
@@ -154,11 +150,15 @@ def test_bars_are_in_proportion_and_show_the_least() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rows", "name"), [(0, "n<1K"), (999, "n<1K"), (1000, "1K<n<10K"), (2_000_000, "n>1M")]
-)
-def test_size_categories_are_the_hubs(rows: int, name: str) -> None:
-    assert size_category(rows) == name
+def test_size_categories_are_the_hubs() -> None:
+    cases: list[tuple[int, str]] = [
+        (0, "n<1K"),
+        (999, "n<1K"),
+        (1000, "1K<n<10K"),
+        (2_000_000, "n>1M"),
+    ]
+    for rows, name in cases:
+        assert size_category(rows) == name, (rows, name)
 
 
 def test_granularities_go_from_coarse_to_fine(manifest: Manifest, tmp_path: Path) -> None:

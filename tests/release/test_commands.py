@@ -41,8 +41,12 @@ def test_build_list_show_and_verify(out: Path) -> None:
     verified = loupe_release("verify", out, "--id", built["id"])
     assert (verified.exit_code, "is complete and unchanged" in verified.stdout) == (0, True)
     assert f"ufine3c 1.0.0, id {built['id']}" in verified.stdout
-    told = json.loads(loupe_release("verify", out, "--json").stdout)
-    assert (told["dataset"], told["version"], told["id"]) == ("ufine3c", "1.0.0", built["id"])
+    details = json.loads(loupe_release("verify", out, "--json").stdout)
+    assert (details["dataset"], details["version"], details["id"]) == (
+        "ufine3c",
+        "1.0.0",
+        built["id"],
+    )
 
 
 def test_a_store_that_is_away_holds_up_no_verification(

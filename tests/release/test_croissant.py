@@ -4,7 +4,6 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from release.croissant import CONTEXT, CROISSANT
 from release.files import digest_of_file
 from release.manifest import MANIFEST, read_files
 from release.parquet_rows import schema_of
-from tests.release.kinds import ABOUT, KINDS, Built, built
+from tests.release.kinds import ABOUT, Built, built
 
 # what the library's own parser of JSON-LD, and its use of pandas, are told
 pytestmark = [
@@ -29,14 +28,6 @@ pytestmark = [
 ]
 
 UNDATED = '"https://schema.org/datePublished" is recommended, but does not exist.'
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def release(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Built]:
-    with built(request.param, tmp_path_factory.mktemp(request.param)) as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -53,42 +44,45 @@ def document(made: Built) -> dict[str, Any]:
     return dict(json.loads((made.folder / CROISSANT).read_text("utf-8")))
 
 
-def test_the_validator_finds_neither_errors_nor_warnings(release: Built) -> None:
-    loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
-    issues = loaded.metadata.ctx.issues
-    assert (issues.errors, issues.warnings) == (set(), set())
-    assert str(loaded.metadata.ctx.conforms_to.value).endswith("1.1")
+def test_the_validator_finds_neither_errors_nor_warnings(every_kind: dict[str, Built]) -> None:
+    for release in every_kind.values():
+        loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
+        issues = loaded.metadata.ctx.issues
+        assert (issues.errors, issues.warnings) == (set(), set())
+        assert str(loaded.metadata.ctx.conforms_to.value).endswith("1.1")
 
 
-def test_the_validators_command_is_content(release: Built) -> None:
-    command = Path(sys.executable).with_name("mlcroissant")
-    done = subprocess.run(
-        [command, "validate", "--jsonld", release.folder / CROISSANT],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "warning" not in done.stderr.lower()
+def test_the_validators_command_is_content(every_kind: dict[str, Built]) -> None:
+    for release in every_kind.values():
+        command = Path(sys.executable).with_name("mlcroissant")
+        done = subprocess.run(
+            [command, "validate", "--jsonld", release.folder / CROISSANT],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "warning" not in done.stderr.lower()
 
 
-def test_its_library_reads_the_rows_back_as_parquet_has_them(release: Built) -> None:
-    loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
-    shards = sorted((release.folder / "data").glob("*.parquet"))
-    wanted = [row for shard in shards for row in pq.read_table(shard).to_pylist()]
-    found = list(loaded.records("rows"))
-    parts = parts_of(release)
-    assert len(found) == len(wanted) == release.manifest.statistics.images
-    for got, row in zip(found, wanted, strict=True):
-        picture = got.pop("rows/image")
-        image = row.pop("image")
-        assert isinstance(picture, Picture.Image)
-        beside = Picture.open(release.folder / image["path"])
-        assert picture.tobytes() == beside.tobytes()
-        assert plain(got) == {
-            name: dict.fromkeys(parts[name]) if value is None and name in parts else value
-            for name, value in row.items()
-        }
+def test_its_library_reads_the_rows_back_as_parquet_has_them(every_kind: dict[str, Built]) -> None:
+    for release in every_kind.values():
+        loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
+        shards = sorted((release.folder / "data").glob("*.parquet"))
+        wanted = [row for shard in shards for row in pq.read_table(shard).to_pylist()]
+        found = list(loaded.records("rows"))
+        parts = parts_of(release)
+        assert len(found) == len(wanted) == release.manifest.statistics.images
+        for got, row in zip(found, wanted, strict=True):
+            picture = got.pop("rows/image")
+            image = row.pop("image")
+            assert isinstance(picture, Picture.Image)
+            beside = Picture.open(release.folder / image["path"])
+            assert picture.tobytes() == beside.tobytes()
+            assert plain(got) == {
+                name: dict.fromkeys(parts[name]) if value is None and name in parts else value
+                for name, value in row.items()
+            }
 
 
 def parts_of(release: Built) -> dict[str, list[str]]:
@@ -110,40 +104,49 @@ def plain(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def test_splits_and_sources_are_record_sets_that_rows_refer_to(release: Built) -> None:
-    loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
-    splits = [one["splits/name"] for one in loaded.records("splits")]
-    assert splits == [one.split for one in release.manifest.statistics.splits]
-    sources = {one["sources/name"]: one["sources/licence"] for one in loaded.records("sources")}
-    assert sources == {one.name: one.licence for one in release.manifest.sources}
-    (kinds,) = [one["dataType"] for one in document(release)["recordSet"] if one["@id"] == "splits"]
-    assert kinds == ["cr:Split"]
+def test_splits_and_sources_are_record_sets_that_rows_refer_to(
+    every_kind: dict[str, Built],
+) -> None:
+    for release in every_kind.values():
+        loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
+        splits = [one["splits/name"] for one in loaded.records("splits")]
+        assert splits == [one.split for one in release.manifest.statistics.splits]
+        sources = {one["sources/name"]: one["sources/licence"] for one in loaded.records("sources")}
+        assert sources == {one.name: one.licence for one in release.manifest.sources}
+        (kinds,) = [
+            one["dataType"] for one in document(release)["recordSet"] if one["@id"] == "splits"
+        ]
+        assert kinds == ["cr:Split"]
 
 
-def test_every_file_but_images_stands_there_with_its_digest(release: Built) -> None:
-    told = {
-        one["contentUrl"]: (one["sha256"], int(one["contentSize"].removesuffix(" B")))
-        for one in document(release)["distribution"]
-        if one["@type"] == "cr:FileObject"
-    }
-    listed = {
-        one.path: (one.sha256, one.size_bytes)
-        for one in read_files(release.folder / MANIFEST)
-        if not one.path.startswith("images/")
-    }
-    assert listed.pop(CROISSANT)[0] == digest_of_file(release.folder / CROISSANT)
-    assert told == listed
+def test_every_file_but_images_stands_there_with_its_digest(every_kind: dict[str, Built]) -> None:
+    for release in every_kind.values():
+        details = {
+            one["contentUrl"]: (one["sha256"], int(one["contentSize"].removesuffix(" B")))
+            for one in document(release)["distribution"]
+            if one["@type"] == "cr:FileObject"
+        }
+        listed = {
+            one.path: (one.sha256, one.size_bytes)
+            for one in read_files(release.folder / MANIFEST)
+            if not one.path.startswith("images/")
+        }
+        assert listed.pop(CROISSANT)[0] == digest_of_file(release.folder / CROISSANT)
+        assert details == listed
 
 
-def test_what_the_curators_state_stands_there(release: Built) -> None:
-    told = document(release)
-    assert told["alternateName"] == ABOUT.title
-    assert told["description"] == ABOUT.description
-    assert told["datePublished"] == "2026-11-22"
-    assert [one["name"] for one in told["creator"]] == ["Ada Lovelace", "Example Laboratory"]
-    assert told["url"] == ABOUT.homepage
-    assert "version = {" in told["citeAs"]
-    assert any("Krippendorff's alpha 0.610" in one for one in told["rai:dataAnnotationAnalysis"])
+def test_what_the_curators_state_stands_there(every_kind: dict[str, Built]) -> None:
+    for release in every_kind.values():
+        details = document(release)
+        assert details["alternateName"] == ABOUT.title
+        assert details["description"] == ABOUT.description
+        assert details["datePublished"] == "2026-11-22"
+        assert [one["name"] for one in details["creator"]] == ["Ada Lovelace", "Example Laboratory"]
+        assert details["url"] == ABOUT.homepage
+        assert "version = {" in details["citeAs"]
+        assert any(
+            "Krippendorff's alpha 0.610" in one for one in details["rai:dataAnnotationAnalysis"]
+        )
 
 
 def test_the_context_is_that_of_the_library() -> None:
@@ -163,7 +166,8 @@ def test_without_a_stated_day_the_validator_misses_that_alone(tmp_path: Path) ->
         assert "datePublished" not in document(made)
 
 
-def test_a_field_that_is_forgotten_would_be_missed(release: Built) -> None:
-    (rows,) = [one for one in document(release)["recordSet"] if one["@id"] == "rows"]
-    assert [one["name"] for one in rows["field"]] == schema_of(form_of(release.manifest)).names
-    assert all(one["description"] for one in rows["field"])
+def test_a_field_that_is_forgotten_would_be_missed(every_kind: dict[str, Built]) -> None:
+    for release in every_kind.values():
+        (rows,) = [one for one in document(release)["recordSet"] if one["@id"] == "rows"]
+        assert [one["name"] for one in rows["field"]] == schema_of(form_of(release.manifest)).names
+        assert all(one["description"] for one in rows["field"])

@@ -100,7 +100,7 @@ def test_captions_are_added_removed_and_edited(tmp_path: Path) -> None:
     after = one_person(("A tall man in a blue coat.", "Seen from behind, alone.", "Stays."))
     (row,) = compared(before, after, tmp_path).examples
     assert row.kind == "changed"
-    assert {_told(one) for one in row.texts} == {
+    assert {_details(one) for one in row.texts} == {
         ("edited", "A tall man in a red coat.", "A tall man in a blue coat."),
         ("added", None, "Seen from behind, alone."),
         ("removed", "He walks to the left.", None),
@@ -111,7 +111,7 @@ def test_captions_are_added_removed_and_edited(tmp_path: Path) -> None:
     assert len(set(ids)) == 4
 
 
-def _told(change: Any) -> tuple[str, str | None, str | None]:
+def _details(change: Any) -> tuple[str, str | None, str | None]:
     old, new = (one and one.values["text"] for one in (change.before, change.after))
     return change.kind, old, new
 
@@ -173,9 +173,9 @@ def test_a_source_with_other_terms_is_told_by_name(tmp_path: Path) -> None:
 
     found = compared(of("Li, 2017"), of("Li et al., 2017"), tmp_path)
     assert found.rows == RowCounts(restated=1)
-    told = {one.field: (one.before, one.after) for one in found.metadata}
-    assert told["sources.CUHK-PEDES.citation"] == ("Li, 2017", "Li et al., 2017")
-    assert "files.README.md" in told
+    details = {one.field: (one.before, one.after) for one in found.metadata}
+    assert details["sources.CUHK-PEDES.citation"] == ("Li, 2017", "Li et al., 2017")
+    assert "files.README.md" in details
 
 
 def test_contrasts_keep_their_anchor_where_its_file_moves(tmp_path: Path) -> None:
@@ -219,14 +219,14 @@ def test_examples_are_the_first_of_each_kind_and_every_row_is_told(tmp_path: Pat
     after = one_person()
     for number in range(20, 30):
         more(after, str(number))
-    told: list[RowDifference] = []
-    found = compared(one_person(), after, tmp_path, examples=3, on_row=told.append)
+    details: list[RowDifference] = []
+    found = compared(one_person(), after, tmp_path, examples=3, on_row=details.append)
     assert [one.source_file_path for one in found.examples] == [
         "dir/20.jpg",
         "dir/21.jpg",
         "dir/22.jpg",
     ]
-    assert len(told) == 20  # ten there, ten back
+    assert len(details) == 20  # ten there, ten back
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "data/test-00000-of-00001.parquet"])
@@ -240,9 +240,8 @@ def test_what_is_damaged_is_not_compared(name: str, tmp_path: Path) -> None:
         compare_releases(whole, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "changes"),
-    [
+def test_values_are_told_by_their_smallest_named_part() -> None:
+    cases: list[tuple[Any, Any, list[tuple[str, Any, Any]]]] = [
         ({"a": 1}, {"a": 1}, []),
         ({"a": {"b": 1}}, {"a": {"b": 2}}, [("a.b", 1, 2)]),
         ([{"name": "x", "n": 1}], [{"name": "x", "n": 2}], [("x.n", 1, 2)]),
@@ -251,10 +250,7 @@ def test_what_is_damaged_is_not_compared(name: str, tmp_path: Path) -> None:
         ([{"name": "x"}] * 2, [{"name": "x"}], [("", [{"name": "x"}] * 2, [{"name": "x"}])]),
         ([], [{"name": "x"}], [("x", None, {"name": "x"})]),
         ({"a": None}, {}, []),
-    ],
-)
-def test_values_are_told_by_their_smallest_named_part(
-    before: Any, after: Any, changes: list[tuple[str, Any, Any]]
-) -> None:
-    found = [(one.field, one.before, one.after) for one in value_changes("", before, after)]
-    assert found == changes
+    ]
+    for before, after, changes in cases:
+        found = [(one.field, one.before, one.after) for one in value_changes("", before, after)]
+        assert found == changes, (before, after, changes)

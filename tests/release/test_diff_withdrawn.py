@@ -52,7 +52,7 @@ def texts(built: BuiltRelease, row: int) -> list[str]:
 def test_a_withdrawn_image_is_no_removed_one(world: World, tmp_path: Path) -> None:
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
-    later.withdraw(later.ids("image")[:1], told=[first.folder])
+    later.withdraw(later.ids("image")[:1], details=[first.folder])
     patch(world, "1.0.1", tmp_path)
     found = difference(tmp_path, "1.0.0", "1.0.1")
     assert (found.rows.withdrawn, found.rows.removed, found.rows.same) == (1, 0, 11)
@@ -70,7 +70,7 @@ def test_a_withdrawn_image_is_no_removed_one(world: World, tmp_path: Path) -> No
 def test_withdrawn_texts_of_an_image_that_stays(world: World, tmp_path: Path) -> None:
     first = build(world, "1.0.0", tmp_path)
     text = captions(first, 0)[-1]
-    Later(world, DATASET).withdraw([text], "consent", told=[first.folder])
+    Later(world, DATASET).withdraw([text], "consent", details=[first.folder])
     patch(world, "1.0.1", tmp_path)
     found = difference(tmp_path, "1.0.0", "1.0.1")
     assert (found.rows.withdrawn, found.rows.changed, found.rows.same) == (1, 0, 11)
@@ -81,7 +81,7 @@ def test_withdrawn_texts_of_an_image_that_stays(world: World, tmp_path: Path) ->
 
 def test_an_image_all_captions_of_which_are_withdrawn(world: World, tmp_path: Path) -> None:
     first = build(world, "1.0.0", tmp_path)
-    Later(world, DATASET).withdraw(captions(first, 0), "consent", told=[first.folder])
+    Later(world, DATASET).withdraw(captions(first, 0), "consent", details=[first.folder])
     patch(world, "1.0.1", tmp_path)
     found = difference(tmp_path, "1.0.0", "1.0.1")
     assert (found.rows.withdrawn, found.rows.removed) == (1, 0)
@@ -104,17 +104,17 @@ def test_what_was_withdrawn_is_counted_and_not_said_again(
     later = Later(world, DATASET)
     image = column(first, "image_entity_id")[0]
     gone = captions(first, 1)[-1]
-    later.withdraw([image], told=[first.folder])
-    later.withdraw([gone], "consent", told=[first.folder])
+    later.withdraw([image], details=[first.folder])
+    later.withdraw([gone], "consent", details=[first.folder])
     patch(world, "1.0.1", tmp_path)
     for sides in ((earlier, "1.0.1"), ("1.0.1", earlier)):
         found = difference(tmp_path, *sides)
-        told = said(found)
-        assert image in told
-        assert gone in told
-        assert WITHHELD in told
+        details = said(found)
+        assert image in details
+        assert gone in details
+        assert WITHHELD in details
         for text in (*words[0], words[1][-1]):
-            assert text not in told
+            assert text not in details
 
 
 def test_words_that_the_reader_knows_to_be_withdrawn_are_not_said(
@@ -137,18 +137,18 @@ def test_words_that_the_reader_knows_to_be_withdrawn_are_not_said(
         superseded_by=None,
     )
     words = texts(first, 0)[0]
-    told = compare_releases(tmp_path / "1.0.0", tmp_path / "2.0.0")
-    assert words in said(told)
+    details = compare_releases(tmp_path / "1.0.0", tmp_path / "2.0.0")
+    assert words in said(details)
     withheld = compare_releases(tmp_path / "1.0.0", tmp_path / "2.0.0", notices=[notice])
     assert words not in said(withheld)
-    assert withheld.rows == told.rows
+    assert withheld.rows == details.rows
 
 
 def test_what_nobody_is_told_of_is_removed(world: World, tmp_path: Path) -> None:
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
     one, other = later.ids("image")[:2]
-    later.withdraw([one], told=[first.folder])
+    later.withdraw([one], details=[first.folder])
     later.withdraw([other])
     patch(world, "2.0.0", tmp_path)
     found = difference(tmp_path, "1.0.0", "2.0.0")
@@ -161,12 +161,12 @@ def test_a_patch_is_rebuilt_with_what_it_told_then(world: World, tmp_path: Path)
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
     one, other = later.ids("image")[:2]
-    later.withdraw([one], told=[first.folder])
+    later.withdraw([one], details=[first.folder])
     second = patch(world, "1.0.1", tmp_path)
     assert (second.folder / "withdrawals.json").is_file()
     later.verdict(other, "reject")
     third = build(world, "2.0.0", tmp_path)
-    later.withdraw([other], told=[first.folder, second.folder])
+    later.withdraw([other], details=[first.folder, second.folder])
     again = rebuild_release(
         world.store, world.blobs, find_release(world.store, third.manifest.id), tmp_path / "again"
     )

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,14 @@ from release.verify import verify_release
 from schemas.base import canonical_json
 from schemas.release import ReleasedFile
 from tests.release import ccd_world, street_world
+from tests.release.cases import check_on_copies
 from tests.release.worlds import DATASET, Composer, store_world
 
 JSON = f"{DATASET}.json"
 SHARD = "data/test-00000-of-00001.parquet"
 
 
-def name_anew(folder: Path) -> None:
+def reseal(folder: Path) -> None:
     """Digests, root and id as what lies there has them."""
     entities = {one.path: one.entity_id for one in read_files(folder / MANIFEST)}
     paths = sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file())
@@ -58,26 +60,27 @@ def faults(folder: Path) -> set[str]:
     return {one.fault for one in verify_release(folder)}
 
 
-@pytest.mark.parametrize("name", ["terms", "lineage"])
-@pytest.mark.parametrize("is_there", [True, False])
-def test_what_a_manifest_must_state_cannot_be_left_out(
-    copy: Path, name: str, is_there: bool
-) -> None:
-    def leave_out(values: dict[str, Any]) -> None:
-        del values[name]
-        if is_there:
-            values[name] = None
+def test_what_a_manifest_must_state_cannot_be_left_out(sound: Path, tmp_path: Path) -> None:
+    def check(copy: Path, case: tuple[str, bool]) -> None:
+        name, is_there = case
 
-    if name == "lineage":
-        shutil.rmtree(copy / "lineage")
-    state(copy, leave_out)
-    problems = verify_release(copy)
-    assert any(one.fault == "manifest_invalid" and name in one.message for one in problems)
+        def leave_out(values: dict[str, Any]) -> None:
+            del values[name]
+            if is_there:
+                values[name] = None
+
+        if name == "lineage":
+            shutil.rmtree(copy / "lineage")
+        state(copy, leave_out)
+        problems = verify_release(copy)
+        assert any(one.fault == "manifest_invalid" and name in one.message for one in problems)
+
+    check_on_copies(sound, tmp_path, product(["terms", "lineage"], [True, False]), check)
 
 
 def test_a_lineage_without_its_tables_is_missing(copy: Path) -> None:
     shutil.rmtree(copy / "lineage")
-    name_anew(copy)
+    reseal(copy)
     assert "file_missing" in faults(copy)
 
 
@@ -87,7 +90,7 @@ def test_terms_that_forbid_the_release_are_named(copy: Path) -> None:
             source["licence"] = "all rights reserved"
 
     state(copy, forbid)
-    name_anew(copy)
+    reseal(copy)
     assert {"licence_forbids", "terms_differ"} <= faults(copy)
 
 
@@ -124,18 +127,23 @@ def one_caption_twice(rows: list[dict[str, Any]]) -> None:
     rows[4]["caption_entity_ids"][0] = rows[3]["caption_entity_ids"][0]
 
 
-@pytest.mark.parametrize(
-    "change", [another_text, swapped_captions, swapped_images, one_caption_twice]
-)
-def test_rows_that_contradict_their_lineage_are_named(
-    copy: Path, change: Callable[[list[dict[str, Any]]], object]
-) -> None:
-    change_rows(copy, change)
-    name_anew(copy)
-    found = [one for one in verify_release(copy) if one.fault == "lineage_differs"]
-    assert found
-    assert {one.row for one in found} <= {4, 5}
-    assert all(one.file == SHARD and f"row {one.row}" in one.message for one in found)
+def test_rows_that_contradict_their_lineage_are_named(sound: Path, tmp_path: Path) -> None:
+    cases: list[Callable[[list[dict[str, Any]]], object]] = [
+        another_text,
+        swapped_captions,
+        swapped_images,
+        one_caption_twice,
+    ]
+
+    def check(copy: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
+        change_rows(copy, change)
+        reseal(copy)
+        found = [one for one in verify_release(copy) if one.fault == "lineage_differs"]
+        assert found
+        assert {one.row for one in found} <= {4, 5}
+        assert all(one.file == SHARD and f"row {one.row}" in one.message for one in found)
+
+    check_on_copies(sound, tmp_path, cases, check)
 
 
 def change_table(
@@ -154,34 +162,46 @@ def test_captions_that_all_describe_one_image_are_named(copy: Path) -> None:
             row["parent"] = described[0]["parent"]
 
     change_table(copy, DERIVATIONS, describe_one)
-    name_anew(copy)
+    reseal(copy)
     assert "lineage_differs" in faults(copy)
 
 
-@pytest.mark.parametrize("kind", ["image", "caption", "rewrite", "source", "prompt"])
-@pytest.mark.parametrize("payload", ["lies", "[]", "{}", None])
-def test_payloads_that_tell_nothing_are_named(copy: Path, kind: str, payload: str | None) -> None:
-    def say_nothing(rows: list[dict[str, Any]]) -> None:
-        for row in rows:
-            if row["kind"] == kind:
-                row["payload"] = payload
+def test_payloads_that_tell_nothing_are_named(sound: Path, tmp_path: Path) -> None:
+    def check(copy: Path, case: tuple[str, str | None]) -> None:
+        kind, payload = case
 
-    change_table(copy, ENTITIES, say_nothing)
-    name_anew(copy)
-    assert {"lineage_unreadable", "lineage_differs"} & faults(copy)
+        def say_nothing(rows: list[dict[str, Any]]) -> None:
+            for row in rows:
+                if row["kind"] == kind:
+                    row["payload"] = payload
+
+        change_table(copy, ENTITIES, say_nothing)
+        reseal(copy)
+        assert {"lineage_unreadable", "lineage_differs"} & faults(copy)
+
+    check_on_copies(
+        sound,
+        tmp_path,
+        product(["image", "caption", "rewrite", "source", "prompt"], ["lies", "[]", "{}", None]),
+        check,
+    )
 
 
-@pytest.mark.parametrize(("name", "field"), [("sources", "licence"), ("prompts", "text")])
-def test_a_manifest_that_contradicts_the_lineage_is_named(
-    copy: Path, name: str, field: str
-) -> None:
-    def restate(values: dict[str, Any]) -> None:
-        values[name][0][field] = "CC-BY-4.0"
+def test_a_manifest_that_contradicts_the_lineage_is_named(sound: Path, tmp_path: Path) -> None:
+    cases: list[tuple[str, str]] = [("sources", "licence"), ("prompts", "text")]
 
-    state(copy, restate)
-    name_anew(copy)
-    found = [one for one in verify_release(copy) if one.fault == "lineage_differs"]
-    assert [one.file for one in found] == [MANIFEST]
+    def check(copy: Path, case: tuple[str, str]) -> None:
+        name, field = case
+
+        def restate(values: dict[str, Any]) -> None:
+            values[name][0][field] = "CC-BY-4.0"
+
+        state(copy, restate)
+        reseal(copy)
+        found = [one for one in verify_release(copy) if one.fault == "lineage_differs"]
+        assert [one.file for one in found] == [MANIFEST]
+
+    check_on_copies(sound, tmp_path, cases, check)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from schemas.near_duplicates import ImageFingerprint
 from schemas.records import Split
 from schemas.release import Manifest
 from tests.release.others import VARIANTS, jpeg, scene
-from tests.release.test_street import sign_anew
+from tests.release.test_street import reseal_listed
 from tests.release.worlds import SOURCES, Composer, World, store_world
 
 TRAINED_ON = "trained-on"
@@ -177,9 +177,11 @@ def test_a_contaminated_release_is_told_of_or_refused(tmp_path: Path) -> None:
     command = ("build", OURS, "--version", "1.0.0", "--out", tmp_path / "out", "--against", folder)
     refused = loupe_release(*command, "--refuse-contaminated")
     assert refused.exit_code == 1
-    told = str(refused.exception)
-    assert "is contaminated, so nothing is released: held against images, images that are" in told
-    assert "look like its: 1 of 4 in train, 1 of 8 in test (such as images/" in told
+    details = str(refused.exception)
+    assert (
+        "is contaminated, so nothing is released: compared with images, images that are" in details
+    )
+    assert "look like its: 1 of 4 in train, 1 of 8 in test (such as images/" in details
     assert not (tmp_path / "out").exists()
     built = loupe_release(*command)
     assert built.exit_code == 0
@@ -210,7 +212,7 @@ def state(folder: Path, held: Contamination) -> None:
     """Makes a release state something else, and name itself anew."""
     leaks = read_manifest(folder).leaks
     (folder / LEAKS).write_bytes(certificate_text(leaks, (held,)))
-    sign_anew(folder, lambda manifest: manifest.model_copy(update={"contamination": (held,)}))
+    reseal_listed(folder, lambda manifest: manifest.model_copy(update={"contamination": (held,)}))
 
 
 @pytest.mark.usefixtures("worlds")
@@ -265,14 +267,14 @@ def test_two_releases_are_compared_after_the_fact(tmp_path: Path) -> None:
     assert plain.exit_code == 1
     assert "nearest by perceptual hash" in plain.stdout
     assert "✗" in plain.stdout
-    told = json.loads(loupe_release("contamination", OURS, theirs, "--json").stdout)
-    assert (told["contaminated"], told["stated_otherwise"]) == (True, None)
+    details = json.loads(loupe_release("contamination", OURS, theirs, "--json").stdout)
+    assert (details["contaminated"], details["stated_otherwise"]) == (True, None)
     of_train = ("contamination", ours, theirs, "--split", "train", "--other-split", "test")
-    told = json.loads(loupe_release(*of_train, "--json").stdout)
-    by_measure = {one["measure"]: one for one in told["measures"]}
+    details = json.loads(loupe_release(*of_train, "--json").stdout)
+    by_measure = {one["measure"]: one for one in details["measures"]}
     assert [one["split"] for one in by_measure["file"]["splits"]] == ["train"]
     assert by_measure["file"]["theirs"] == 7
-    assert told["name"] == f"{THEIRS} 1.0.0 (test)"
+    assert details["name"] == f"{THEIRS} 1.0.0 (test)"
 
 
 @pytest.mark.usefixtures("worlds")
@@ -281,8 +283,8 @@ def test_what_a_release_states_otherwise_is_told(tmp_path: Path) -> None:
     build(theirs, dataset=THEIRS)
     held = build(ours, "--against", theirs).contamination[0]
     state(ours, edited(held, "caption", theirs=1))
-    told = loupe_release("contamination", ours, theirs)
-    assert "states otherwise of the same" in told.stderr
+    details = loupe_release("contamination", ours, theirs)
+    assert "states otherwise of the same" in details.stderr
 
 
 @pytest.mark.usefixtures("worlds")

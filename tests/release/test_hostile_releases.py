@@ -2,9 +2,9 @@
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from release.lineage import CALLS, DERIVATIONS, ENTITIES, LineageTable
 from release.manifest import MANIFEST
 from release.parquet_bounds import bounded_batches, opened_parquet
 from schemas.errors import LoupeError
-from tests.release.forging import lying_in, name_anew
+from tests.release.cases import check_on_copies
+from tests.release.forging import lying_in, reseal
 
 SHARD = "data/test-00000-of-00001.parquet"
 SECONDS = 120
@@ -135,13 +136,27 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_releases_end_in_a_sentence(
-    name: str, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is exported in one format, all formats in turn."""
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
+    cases = zip(HOSTILE, cycle(FORMATS), strict=False)
+    check_on_copies(sound, tmp_path, cases, lambda copy, case: survive(sound, copy, *case))
+
+
+@pytest.mark.soak
+def test_hostile_releases_end_in_a_sentence_in_every_format(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
-    folder, out = tmp_path / "release", tmp_path / "out"
-    shutil.copytree(sound, folder)
+    cases = product(HOSTILE, FORMATS)
+    check_on_copies(sound, tmp_path, cases, lambda copy, case: survive(sound, copy, *case))
+
+
+def survive(sound: Path, folder: Path, name: str, format_name: str) -> None:
+    """Every command that reads a release ends in time, in order or by an error for users."""
+    home, out = folder.parent, folder.parent / "out"
     paths = lying_in(folder)
     HOSTILE[name](folder)
     if all((folder / path).is_file() and not (folder / path).is_symlink() for path in paths):
@@ -152,22 +167,22 @@ def test_hostile_releases_end_in_a_sentence(
         ["release", "diff", sound, folder],
         ["release", "report", folder, "--out", out / "report"],
         ["lineage", "1", "--release", folder],
-        *(["release", "export", folder, "--format", one, "--out", out / one] for one in FORMATS),
+        ["release", "export", folder, "--format", format_name, "--out", out / format_name],
     ]
-    before = written(tmp_path)
+    before = written(home)
     for command in commands:
         began = time.monotonic()
-        told = CliRunner().invoke(app, list(map(str, command)))
+        details = CliRunner().invoke(app, list(map(str, command)))
         assert time.monotonic() - began < SECONDS, command
-        assert is_a_sentence(told), (name, command, told.exception, told.output[-500:])
-        assert command[1] != "verify" or told.exit_code == 1, (name, told.output[-500:])
-    assert {path for path in written(tmp_path) - before if not path.startswith("home")} == set()
+        assert is_a_sentence(details), (name, command, details.exception, details.output[-500:])
+        assert command[1] != "verify" or details.exit_code == 1, (name, details.output[-500:])
+    assert written(home) == before
 
 
 def seal(folder: Path, paths: list[str]) -> None:
     """Digests, root and id as the files have them, and documents where they can be made."""
     try:
-        name_anew(folder, paths)
+        reseal(folder, paths)
     except ValueError:
         assert not (folder / MANIFEST).is_symlink()
 
@@ -178,9 +193,9 @@ def written(home: Path) -> set[str]:
     return {path for path in found if path.partition("/")[0] != "out"}
 
 
-def is_a_sentence(told: Result) -> bool:
+def is_a_sentence(details: Result) -> bool:
     """Whether a command ended as it should, in order or by an error that is meant for users."""
-    error = told.exception
+    error = details.exception
     return error is None or isinstance(error, (LoupeError, SystemExit))
 
 

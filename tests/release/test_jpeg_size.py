@@ -4,7 +4,6 @@ import io
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -51,9 +50,9 @@ def test_anything_is_a_size_or_none(tail: bytes, seed: int) -> None:
         assert found is None or len(found) == 2
 
 
-@pytest.mark.parametrize("kind", ["PNG", "WEBP", "BMP", "GIF"])
-def test_other_pictures_have_none(kind: str) -> None:
-    assert jpeg_size(encoded((30, 20), kind)) is None
+def test_other_pictures_have_none() -> None:
+    for kind in ("PNG", "WEBP", "BMP", "GIF"):
+        assert jpeg_size(encoded((30, 20), kind)) is None, kind
 
 
 def test_no_header_goes_on_for_ever() -> None:

@@ -14,7 +14,7 @@ from schemas.errors import IntegrityError
 from schemas.records import Attribution
 from schemas.release import Manifest
 from tests.release import ccd_world
-from tests.release.test_street import sign_anew
+from tests.release.test_street import reseal_listed
 from tests.release.test_verify import edit_parquet
 from tests.release.worlds import DATASET, Composer, source, store_world
 
@@ -58,7 +58,7 @@ def test_a_stated_reason_permits_words_of_their_own_and_stands_in_the_release(
         terms = manifest.terms.model_copy(update={"permissions": ()})
         return manifest.model_copy(update={"terms": terms})
 
-    sign_anew(folder, without)
+    reseal_listed(folder, without)
     (problem,) = verify_release(folder)
     assert problem.fault == "licence_forbids"
     assert "1 images are under the terms of their source, 'CUHK-PEDES'" in problem.message
@@ -100,7 +100,7 @@ def test_an_edited_image_keeps_the_share_alike_of_its_anchor(tmp_path: Path) -> 
     folder = contrast_release(tmp_path / "b", alike, alike)
     assert verify_release(folder) == []
     edit_parquet(folder, lambda rows: rows[1].update(licence="CC-BY-4.0"))
-    sign_anew(folder)
+    reseal_listed(folder)
     faults = {problem.fault: problem.message for problem in verify_release(folder)}
     assert "row 2 is under 'CC-BY-4.0', and was edited" in faults["licence_incompatible"]
     assert "terms_differ" in faults
@@ -111,7 +111,7 @@ def test_a_licence_that_was_removed_is_named(tmp_path: Path, removed: str) -> No
     alike = under("CC-BY-SA-4.0")
     folder = contrast_release(tmp_path, alike, alike)
     edit_parquet(folder, lambda rows: rows[1].update(licence=removed))
-    sign_anew(folder)
+    reseal_listed(folder)
     messages = [one.message for one in verify_release(folder) if one.fault == "licence_missing"]
     assert len(messages) == 1
     assert "row 2 states no licence for its image" in messages[0]

@@ -137,9 +137,9 @@ def test_tree_and_prov_are_those_of_the_store_less_times(
             ours, theirs = prov_json(released), prov_json(known)
             assert set(ours["entity"]) == set(theirs["entity"])
             assert ours.get("wasDerivedFrom", {}).keys() == theirs.get("wasDerivedFrom", {}).keys()
-            told = json.dumps(ours)
+            details = json.dumps(ours)
             assert not any(
-                word in told for word in ("Time", "code_revision", "flow_run", "xsd:dateTime")
+                word in details for word in ("Time", "code_revision", "flow_run", "xsd:dateTime")
             )
 
 

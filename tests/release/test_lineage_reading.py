@@ -154,8 +154,8 @@ def test_the_command_needs_no_database(
     for caption in shown:
         assert loupe(caption.split()[0], "--release", contrasts).exit_code == 0
     assert shown
-    told = loupe(path, "--release", contrasts, "--json")
-    document = ProvDocument.deserialize(content=told.stdout, format="json")
-    assert f"loupe:{entity_id}" in json.loads(told.stdout)["entity"]
+    details = loupe(path, "--release", contrasts, "--json")
+    document = ProvDocument.deserialize(content=details.stdout, format="json")
+    assert f"loupe:{entity_id}" in json.loads(details.stdout)["entity"]
     assert list(document.get_records())
     assert not (tmp_path / "nowhere").exists()

@@ -16,9 +16,8 @@ _VALUES = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
-    ("kind", "payload", "told"),
-    [
+def test_values_are_told_by_what_they_are() -> None:
+    cases: list[tuple[str, dict[str, object], str]] = [
         (
             "sample",
             {"identities_drawn": 10, "images_drawn": 30, "seed": 7, "images": ["a", "b"]},
@@ -33,10 +32,9 @@ _VALUES = st.recursive(
         ("contrast_group", {"image_ids": ["a", "b", "c"]}, "3 image ids"),
         ("task_draw", {"per_task": 4, "seed": 7, "images": []}, "per task 4, seed 7"),
         ("unheard_of", {"a{b}": "x", "{0}": 1}, "a{b} x, {0} 1"),
-    ],
-)
-def test_values_are_told_by_what_they_are(kind: str, payload: dict[str, object], told: str) -> None:
-    assert summarize(kind, json.dumps(payload)) == told
+    ]
+    for kind, payload, details in cases:
+        assert summarize(kind, json.dumps(payload)) == details, (kind, payload, details)
 
 
 def test_long_values_are_cut_and_what_cannot_be_printed_is_replaced() -> None:
@@ -51,7 +49,7 @@ def test_whatever_a_stranger_wrote_is_one_printable_line(kind: str, payload: obj
     assert summarize(kind, json.dumps(payload)).isprintable()
 
 
-@pytest.mark.parametrize("payload", ["not json", "", "[" * 100_000])
-def test_what_is_no_json_is_said(payload: str) -> None:
-    with pytest.raises(IntegrityError, match="kind 'image' is no JSON"):
-        summarize("image", payload)
+def test_what_is_no_json_is_said() -> None:
+    for payload in ("not json", "", "[" * 100_000):
+        with pytest.raises(IntegrityError, match="kind 'image' is no JSON"):
+            summarize("image", payload)

@@ -85,13 +85,13 @@ def without(name: str) -> Callable[[dict[str, Any]], object]:
     ],
 )
 def test_an_entry_that_is_none_is_told_with_its_place(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object], told: str
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], details: str
 ) -> None:
     entry = FILE._asdict()
     change(entry)
     whole, broken = file_entry(FILE).decode(), json.dumps(entry, separators=(",", ":"))
     path = listing(tmp_path, whole, broken, whole)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=details):
         list(read_files(path))
     found: list[object] = []
     read_values(path, found.extend)

@@ -71,9 +71,9 @@ entry_lists = st.lists(st.binary(max_size=40), max_size=70)
 distinct = st.lists(st.binary(max_size=8), min_size=1, max_size=70, unique=True)
 
 
-@pytest.mark.parametrize("count", range(len(ROOTS)))
-def test_published_roots(count: int) -> None:
-    assert tree_of(ENTRIES[:count]).root().hex() == ROOTS[count]
+def test_published_roots() -> None:
+    for count in range(len(ROOTS)):
+        assert tree_of(ENTRIES[:count]).root().hex() == ROOTS[count], count
 
 
 @given(entry_lists)

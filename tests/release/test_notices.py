@@ -222,11 +222,11 @@ def test_merging_is_idempotent_and_newer_wins(
 
 @given(st.lists(NOTICES), st.lists(st.text(), max_size=3))
 def test_files_of_notices_are_read_back(notices: list[WithdrawalNotice], erased: list[str]) -> None:
-    told = NoticeList(notices=tuple(notices), erased=tuple(erased))
-    assert NoticeList.model_validate_json(notice_text(told)) == told
+    details = NoticeList(notices=tuple(notices), erased=tuple(erased))
+    assert NoticeList.model_validate_json(notice_text(details)) == details
 
 
-def told(release: str, version: str, instead: str | None, *rows: int) -> WithdrawalNotice:
+def details(release: str, version: str, instead: str | None, *rows: int) -> WithdrawalNotice:
     """A notice of a release of which nothing is there."""
     return WithdrawalNotice(
         withdrawal=f"{version}-{instead}",
@@ -243,25 +243,25 @@ def told(release: str, version: str, instead: str | None, *rows: int) -> Withdra
 
 
 def test_nobody_is_sent_to_what_was_withdrawn_whole() -> None:
-    notices = [told("a", "1.0.0", "1.0.1", 1), told("a", "1.0.0", None, 1, 2)]
+    notices = [details("a", "1.0.0", "1.0.1", 1), details("a", "1.0.0", None, 1, 2)]
     assert superseding(notices) is None
     assert superseding(notices[:1]) == "1.0.1"
     assert superseding([]) is None
 
 
 def test_the_version_to_use_is_the_last_that_is_sound() -> None:
-    first, second = told("a", "1.0.0", "1.0.1", 1), told("b", "1.0.1", "1.0.2", 1)
+    first, second = details("a", "1.0.0", "1.0.1", 1), details("b", "1.0.1", "1.0.2", 1)
     assert [one.superseded_by for one in followed([first, second])] == ["1.0.2", "1.0.2"]
-    gone = told("c", "1.0.2", None, 1)
+    gone = details("c", "1.0.2", None, 1)
     assert {one.superseded_by for one in followed([first, second, gone])} == {None}
-    circle = told("b", "1.0.1", "1.0.0", 1)
+    circle = details("b", "1.0.1", "1.0.0", 1)
     assert followed([first, circle])[0].superseded_by == "1.0.1"
     elsewhere = second.model_copy(update={"dataset": "another"})
     assert followed([first, elsewhere])[0].superseded_by == "1.0.1"
 
 
 def test_all_rows_are_said_to_be_all() -> None:
-    notice = told("a", "1.0.0", None, 1, 2)
+    notice = details("a", "1.0.0", None, 1, 2)
     assert "is withdrawn (privacy); not to be used any more: all of its 2 rows" in (
         withdrawn_sentence([notice], 2)
     )

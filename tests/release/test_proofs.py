@@ -132,8 +132,8 @@ def loupe_release(*arguments: str | Path) -> Result:
 def test_the_command_line(folder: Path, tmp_path: Path) -> None:
     release_id, image = read_manifest(folder).id, folder / "images/7.jpg"
     written = tmp_path / "7.json"
-    told = loupe_release("prove", folder, "images/7.jpg", "--out", written)
-    assert (told.exit_code, release_id in told.stdout) == (0, True)
+    details = loupe_release("prove", folder, "images/7.jpg", "--out", written)
+    assert (details.exit_code, release_id in details.stdout) == (0, True)
     shown = json.loads(loupe_release("prove", folder, "images/7.jpg", "--json").stdout)
     assert shown == json.loads(written.read_text("utf-8"))
     good = loupe_release("check-proof", written, image, "--id", release_id)
@@ -155,7 +155,7 @@ def test_proofs_are_written_beside_releases_and_over_nothing(
     written.write_text("mine")
     (tmp_path / "link.json").symlink_to(folder / "7.json")
     before = sorted(folder.rglob("*"))
-    for place, told in (
+    for place, details in (
         (written, "7.json exists; name a file that does not"),
         (tmp_path, "exists; name a file"),
         (tmp_path / "nodir/7.json", "cannot be written (No such file or directory)"),
@@ -163,7 +163,7 @@ def test_proofs_are_written_beside_releases_and_over_nothing(
         (folder / "images/../7.json", "lies in the release, which never changes"),
         (tmp_path / "link.json", "lies in the release"),
     ):
-        with pytest.raises(UsageError, match=re.escape(told)):
+        with pytest.raises(UsageError, match=re.escape(details)):
             write_proof(proof, place, folder)
     assert (written.read_text(), sorted(folder.rglob("*"))) == ("mine", before)
     refused = loupe_release("prove", folder, "images/7.jpg", "--out", folder / "7.json")

@@ -47,9 +47,8 @@ HOME = f"/home/{SECRET}"
 LOCAL = ModelRef(name=f"{HOME}/my models/Qwen2-VL", revision="local")
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
+def test_local_paths_and_addresses_are_cut() -> None:
+    cases: list[tuple[str, str]] = [
         ("/data/ann/models/qwen@abc", "…/qwen@abc"),
         ("~/models/qwen", "…/qwen"),
         ("~ann", "…/ann"),
@@ -71,10 +70,9 @@ LOCAL = ModelRef(name=f"{HOME}/my models/Qwen2-VL", revision="local")
         ("http://build.internal/x", "(withheld)"),
         ("postgresql://ann:pass@db/loupe", "(withheld)"),
         ("", ""),
-    ],
-)
-def test_local_paths_and_addresses_are_cut(text: str, wanted: str) -> None:
-    assert published_text(text) == wanted
+    ]
+    for text, wanted in cases:
+        assert published_text(text) == wanted, (text, wanted)
 
 
 folders = st.text("abcdefgh_-. ", min_size=1, max_size=8).map(lambda one: f"p{one}q")
@@ -83,9 +81,9 @@ folders = st.text("abcdefgh_-. ", min_size=1, max_size=8).map(lambda one: f"p{on
 @given(st.lists(folders, min_size=1, max_size=5), st.sampled_from(["/", "~/", "C:\\", "file:///"]))
 def test_of_a_path_only_the_last_part_is_left(parts: list[str], root: str) -> None:
     separator = "\\" if root == "C:\\" else "/"
-    told = published_text(root + separator.join(parts))
-    assert told == f"…/{parts[-1]}"
-    assert published_text(told) == told
+    details = published_text(root + separator.join(parts))
+    assert details == f"…/{parts[-1]}"
+    assert published_text(details) == details
 
 
 json_values = st.recursive(
@@ -102,16 +100,15 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_settings_hold_no_places_however_deep(values: Any) -> None:
-    told = json.dumps(published_values(values))
-    assert SECRET not in told
+    details = json.dumps(published_values(values))
+    assert SECRET not in details
     for name in ("base_url", "api_key", "checkpoint", "key_variable"):
-        assert f'"{name}"' not in told
-    assert published_values(json.loads(told)) == json.loads(told)
+        assert f'"{name}"' not in details
+    assert published_values(json.loads(details)) == json.loads(details)
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
+def test_paths_and_keys_go_wherever_they_stand() -> None:
+    cases: list[tuple[str, str]] = [
         ("ViT-B-16@local-dir:/data/bob/w", "ViT-B-16@…/w"),
         ("open_clip:ViT@/data/bob/w.pt", "open_clip:ViT@…/w.pt"),
         ("ViT@C:\\Users\\bob\\w.pt", "ViT@…/w.pt"),
@@ -127,10 +124,9 @@ def test_settings_hold_no_places_however_deep(values: Any) -> None:
         ("Bearer abc.def-123 is refused", f"{HIDDEN} is refused"),
         ("sk-abcdefgh12345678", HIDDEN),
         ('{"api_key": "abc", "n": 1}', f'{{"api_key": {HIDDEN}, "n": 1}}'),
-    ],
-)
-def test_paths_and_keys_go_wherever_they_stand(text: str, wanted: str) -> None:
-    assert published_text(text) == wanted
+    ]
+    for text, wanted in cases:
+        assert published_text(text) == wanted, (text, wanted)
 
 
 words = st.text("ab /\\~:@.=?'\"<[…-…\n(C", max_size=12)
@@ -189,10 +185,10 @@ def test_no_key_comes_out_however_deep(name: str, above: list[str]) -> None:
                 values = {"headers": [[name, SECRET], [f"--{name}", SECRET, "x"]], "b": values}
             case _:
                 values = {"b": values, "c": {"name": name, "value": SECRET}}
-    told = published_values(values)
-    assert SECRET not in json.dumps(told)
-    assert '"max_tokens": 7, "num_key_value_heads": 8' in json.dumps(told)
-    assert published_values(told) == told
+    details = published_values(values)
+    assert SECRET not in json.dumps(details)
+    assert '"max_tokens": 7, "num_key_value_heads": 8' in json.dumps(details)
+    assert published_values(details) == details
 
 
 def test_a_model_is_called_the_same_in_two_parts_and_in_one() -> None:
@@ -203,9 +199,9 @@ def test_a_model_is_called_the_same_in_two_parts_and_in_one() -> None:
         ("Qwen/Qwen", "refs/pr/3"),
         (f"{HOME}@x/qwen", "1"),
     ):
-        told = published_model(name, revision)
-        assert "@".join(told) == published_name(f"{name}@{revision}")
-        assert published_model(*told) == told
+        details = published_model(name, revision)
+        assert "@".join(details) == published_name(f"{name}@{revision}")
+        assert published_model(*details) == details
     assert published_model("annotator-7", "") == ("annotator-7", "")
 
 
@@ -307,8 +303,8 @@ def test_nothing_planted_stands_in_any_file_of_a_release(kind: str, tmp_path: Pa
     authors = {author for row in rows for author in row["caption_authors"]}
     assert "…/Qwen2-VL@local" in authors
     texts = pq.read_table(built.folder / "lineage/entities.parquet").to_pylist()
-    told = [one for one in texts if "…/Qwen2-VL@local" in (one["payload"] or "")]
-    assert {one["kind"] for one in told} >= {"caption", "rewrite"}
-    assert all(one["withheld"] for one in told)
+    details = [one for one in texts if "…/Qwen2-VL@local" in (one["payload"] or "")]
+    assert {one["kind"] for one in details} >= {"caption", "rewrite"}
+    assert all(one["withheld"] for one in details)
     agents = pq.read_table(built.folder / "lineage/agents.parquet").to_pylist()
     assert ("…/Qwen2-VL", "local") in {(one["name"], one["revision"]) for one in agents}

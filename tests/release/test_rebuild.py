@@ -247,7 +247,7 @@ def test_what_was_withdrawn_is_not_rebuilt(stored: Stored, tmp_path: Path) -> No
     with pytest.raises(IntegrityError) as refused:
         rebuild(world, "ufine3c@1.0.0", tmp_path / "again")
     assert str(refused.value) == (
-        f"ufine3c 1.0.0 is not rebuilt: 1 of what stands in it was withdrawn by withdrawal "
+        f"ufine3c 1.0.0 is not rebuilt: 1 of its entities was withdrawn by withdrawal "
         f"{key[:12]} (privacy), first image {image}; use ufine3c 1.0.1"
     )
     assert not (tmp_path / "again").exists()
@@ -390,14 +390,14 @@ def test_the_command_says_that_it_is_the_same(
     built = plain(tmp_path, world, "1.0.0")
     Later(world, DATASET).work_on(8)
     command = ("rebuild", "ufine3c@1.0.0", "--out", tmp_path / "again")
-    told = loupe_release(*command)
-    assert told.exit_code == 0, told.output
-    assert "ufine3c 1.0.0 rebuilt in" in told.stdout
-    assert f"byte for byte the same: 12 images, {built.manifest.files_count}" in told.stdout
+    details = loupe_release(*command)
+    assert details.exit_code == 0, details.output
+    assert "ufine3c 1.0.0 rebuilt in" in details.stdout
+    assert f"byte for byte the same: 12 images, {built.manifest.files_count}" in details.stdout
     again = json.loads(loupe_release(*command, "--json").stdout)
     assert (again["id"], again["is_new"], again["identical"]) == (built.manifest.id, False, True)
     assert again["known_in"] == str(built.folder)
-    assert f"lies in {built.folder} already, byte for byte;" in told.stdout
+    assert f"lies in {built.folder} already, byte for byte;" in details.stdout
     shutil.rmtree(built.folder)
     assert f"{built.folder} (not there any more)" in loupe_release("show", DATASET).stdout
     (listed,) = json.loads(loupe_release("list", "--json").stdout)

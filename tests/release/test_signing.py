@@ -222,7 +222,7 @@ def test_a_release_is_signed_later(copy: Path) -> None:
     with pytest.raises(UsageError, match="is signed already, by the key"):
         sign_release(copy, OTHER)
     (copy / SIGNATURE).write_bytes(b"{}")
-    with pytest.raises(UsageError, match="remove it and sign anew"):
+    with pytest.raises(UsageError, match="remove it and sign again"):
         sign_release(copy, Signer(KEY))
 
 
@@ -244,8 +244,8 @@ def test_the_command_line(world: World, tmp_path: Path, monkeypatch: pytest.Monk
     loupe_release("build", DATASET, "--version", "1.0.0", "--out", out)
     assert not (out / SIGNATURE).exists()
     monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(key_file(tmp_path)))
-    told = json.loads(loupe_release("sign", out, "--json").stdout)
-    assert (told["public_key"], told["is_new"]) == (PUBLIC, True)
+    details = json.loads(loupe_release("sign", out, "--json").stdout)
+    assert (details["public_key"], details["is_new"]) == (PUBLIC, True)
     assert "is signed already, unchanged" in loupe_release("sign", out).stdout
     assert f"signed by the key {PUBLIC}" in loupe_release("verify", out).stdout
     other = loupe_release("verify", out, "--public-key", "0" * 64, "--json")
@@ -269,13 +269,13 @@ def test_a_build_signs_what_was_there_already(
     assert loupe_release(*build).stderr == ""
     other = OTHER.sign(read_manifest(out).id)
     write_signature(out, other)
-    told = loupe_release(*build)
-    assert told.exit_code == 0
-    assert told.stderr.startswith("warning: the release was not signed with the key of this")
-    assert f"{out} is signed already, by the key {other.public_key}" in told.stderr
+    details = loupe_release(*build)
+    assert details.exit_code == 0
+    assert details.stderr.startswith("warning: the release was not signed with the key of this")
+    assert f"{out} is signed already, by the key {other.public_key}" in details.stderr
     assert (out / SIGNATURE).read_bytes() == other.text()
     (out / SIGNATURE).write_text("{}")
-    assert "remove it and sign anew" in loupe_release(*build).stderr
+    assert "remove it and sign again" in loupe_release(*build).stderr
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")

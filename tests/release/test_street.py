@@ -22,7 +22,8 @@ from schemas.errors import IntegrityError
 from schemas.leaks import LeakCertificate, LeakLimits
 from schemas.records import Split
 from schemas.release import Manifest
-from tests.release.forging import name_anew
+from tests.release.cases import check_on_copies
+from tests.release.forging import reseal
 from tests.release.street_world import (
     DATASET,
     STREET,
@@ -348,9 +349,9 @@ def test_splits_that_sources_gave_are_stated_as_they_leak(tmp_path: Path) -> Non
     assert verify_release(made.folder) == []
 
 
-def sign_anew(folder: Path, change: Callable[[Manifest], Manifest] = lambda same: same) -> None:
+def reseal_listed(folder: Path, change: Callable[[Manifest], Manifest] = lambda same: same) -> None:
     """What somebody would do who wants a change to pass unseen."""
-    name_anew(folder, change=change)
+    reseal(folder, change=change)
 
 
 def edit_parquet(
@@ -372,35 +373,44 @@ def test_a_changed_certificate_is_found(copy: Path) -> None:
     path = copy / "leaks.json"
     path.write_text(path.read_text("utf-8").replace('"pairs": 12', '"pairs": 13'), "utf-8")
     assert [one.fault for one in verify_release(copy)] == ["file_changed", "leaks_differ"]
-    sign_anew(copy)
+    reseal_listed(copy)
     (problem,) = verify_release(copy)
     assert problem.message == "leaks.json is not the certificate that manifest.json holds"
 
 
-@pytest.mark.parametrize("decode", [True, False])
-def test_a_certificate_that_claims_more_distance_is_found(copy: Path, decode: bool) -> None:
-    def better(manifest: Manifest) -> Manifest:
-        assert manifest.leaks is not None
-        changed = [
-            one.model_copy(update={"nearest": one.nearest.model_copy(update={"distance": 60.0})})
-            if one.measure == "perceptual_hash" and one.nearest
-            else one
-            for one in manifest.leaks.comparisons
-        ]
-        leaks = manifest.leaks.model_copy(update={"comparisons": tuple(changed)})
-        (copy / "leaks.json").write_bytes(certificate_text(leaks))
-        return manifest.model_copy(update={"leaks": leaks})
+def test_a_certificate_that_claims_more_distance_is_found(
+    sound: BuiltRelease, tmp_path: Path
+) -> None:
+    def check(copy: Path, decode: bool) -> None:
+        def better(manifest: Manifest) -> Manifest:
+            assert manifest.leaks is not None
+            changed = [
+                one.model_copy(
+                    update={"nearest": one.nearest.model_copy(update={"distance": 60.0})}
+                )
+                if one.measure == "perceptual_hash" and one.nearest
+                else one
+                for one in manifest.leaks.comparisons
+            ]
+            leaks = manifest.leaks.model_copy(update={"comparisons": tuple(changed)})
+            (copy / "leaks.json").write_bytes(certificate_text(leaks))
+            return manifest.model_copy(update={"leaks": leaks})
 
-    sign_anew(copy, better)
-    problems = verify_release(copy, decode=decode)
-    assert [one.fault for one in problems] == (["leaks_differ"] if decode else [])
-    if decode:
-        assert "at 60; the released images say perceptual_hash of train/test" in problems[0].message
+        reseal_listed(copy, better)
+        problems = verify_release(copy, decode=decode)
+        assert [one.fault for one in problems] == (["leaks_differ"] if decode else [])
+        if decode:
+            assert (
+                "at 60; the released images say perceptual_hash of train/test"
+                in problems[0].message
+            )
+
+    check_on_copies(sound.folder, tmp_path, (True, False), check)
 
 
 def test_a_certificate_that_is_left_out_is_missed(copy: Path) -> None:
     (copy / "leaks.json").unlink()
-    sign_anew(copy, lambda manifest: manifest.model_copy(update={"leaks": None}))
+    reseal_listed(copy, lambda manifest: manifest.model_copy(update={"leaks": None}))
     messages = [one.message for one in verify_release(copy)]
     assert messages == ["manifest.json has no leak certificate; a release of these splits has one"]
 
@@ -410,7 +420,7 @@ def test_an_image_of_train_planted_in_test_is_found(copy: Path) -> None:
     (copy / "images/8.jpg").write_bytes(data)
     edit_parquet(copy, "test", lambda rows: rows[1]["image"].update(bytes=data))
     edit_parquet(copy, "test", lambda rows: rows[1].update(sha256=sha256_of(data)))
-    sign_anew(copy)
+    reseal_listed(copy)
     problems = verify_release(copy, decode=True)
     leaks = [one.message for one in problems if one.fault == "leak"]
     assert len(leaks) == 1
@@ -421,31 +431,40 @@ def test_an_image_of_train_planted_in_test_is_found(copy: Path) -> None:
 def test_a_video_of_train_planted_in_test_is_found(copy: Path) -> None:
     train = pq.read_table(copy / PARQUET.format("train")).to_pylist()
     edit_parquet(copy, "test", lambda rows: rows[0].update(crop=train[0]["crop"]))
-    sign_anew(copy)
+    reseal_listed(copy)
     messages = [one.message for one in verify_release(copy) if one.fault == "leak"]
     assert any("are from one video; so are 4 more pairs" in message for message in messages)
 
 
-@pytest.mark.parametrize(
-    ("change", "fault", "says"),
-    [
-        (lambda rows: rows[0]["crop"].update(video="other.mp4"), "video_unknown",
-         "row 7 was cut out of 'other.mp4', which manifest.json does not list so"),
+def test_changed_provenance_is_found(sound: BuiltRelease, tmp_path: Path) -> None:
+    cases: list[tuple[Callable[[list[dict[str, Any]]], object], str, str]] = [
+        (
+            lambda rows: rows[0]["crop"].update(video="other.mp4"),
+            "video_unknown",
+            "row 7 was cut out of 'other.mp4', which manifest.json does not list so",
+        ),
         (lambda rows: rows[0]["crop"].update(frame=None), "row_malformed", "has no crop.frame"),
         (lambda rows: rows[0].update(crop=None), "row_malformed", "row 7 has the fields split"),
-        (lambda rows: rows[0]["crop"].update(tracklet_entity_id="0" * 32), "entities_differ",
-         "the entity ids of the rows are not those"),
-        (lambda rows: rows[0]["caption_origins"].pop(), "captions_differ",
-         "2 captions and 1 caption_origins"),
-    ],
-)  # fmt: skip
-def test_changed_provenance_is_found(
-    copy: Path, change: Callable[[list[dict[str, Any]]], object], fault: str, says: str
-) -> None:
-    edit_parquet(copy, "test", change)
-    sign_anew(copy)
-    problems = verify_release(copy)
-    assert any(one.fault == fault and says in one.message for one in problems), problems
+        (
+            lambda rows: rows[0]["crop"].update(tracklet_entity_id="0" * 32),
+            "entities_differ",
+            "the entity ids of the rows are not those",
+        ),
+        (
+            lambda rows: rows[0]["caption_origins"].pop(),
+            "captions_differ",
+            "2 captions and 1 caption_origins",
+        ),
+    ]
+
+    def check(copy: Path, case: tuple[Callable[[list[dict[str, Any]]], object], str, str]) -> None:
+        change, fault, says = case
+        edit_parquet(copy, "test", change)
+        reseal_listed(copy)
+        problems = verify_release(copy)
+        assert any(one.fault == fault and says in one.message for one in problems), problems
+
+    check_on_copies(sound.folder, tmp_path, cases, check)
 
 
 def test_turned_down_images_are_not_compared(tmp_path: Path) -> None:

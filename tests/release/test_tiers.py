@@ -141,7 +141,7 @@ def test_the_same_decisions_give_the_same_bytes(made: Benchmark, tmp_path: Path)
 def test_a_dataset_with_tiers_is_released_by_tier(
     made: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match=r"28 images of 'recos' stand in tiers: say which .*v0"):
+    with pytest.raises(UsageError, match=r"28 images of 'recos' are in tiers: say which .*v0"):
         build(stored(made.world), tmp_path, None)
 
 
@@ -150,7 +150,7 @@ def test_a_dataset_without_tiers_is_released_without(stored: Stored, tmp_path: P
     image = composer.image(PHOTOS, "1", "a.jpg", sampled=False, task=RetrievalTask.OCR)
     composer.caption(image, PHOTOS, "A sign.")
     world = stored(composer)
-    with pytest.raises(UsageError, match="no image of 'recos' stands in a tier"):
+    with pytest.raises(UsageError, match="no image of 'recos' is in a tier"):
         build(world, tmp_path, "v0")
     built = build(world, tmp_path, None)
     assert verify_release(built.folder) == []

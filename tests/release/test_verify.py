@@ -16,7 +16,8 @@ from release.verify import verify_release
 from schemas.base import sha256_of
 from schemas.errors import UsageError
 from schemas.release import Problem
-from tests.release.forging import name_anew
+from tests.release.cases import check_on_copies
+from tests.release.forging import reseal
 from tests.release.worlds import DATASET, picture
 
 JSON = f"{DATASET}.json"
@@ -56,10 +57,10 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], object]) -> N
     (folder / "manifest.json").write_text(json.dumps(values), "utf-8")
 
 
-def sign_anew(folder: Path) -> None:
+def reseal_listed(folder: Path) -> None:
     """What somebody would do who wants a change to pass unseen."""
     listed = [entry.path for entry in read_files(folder / "manifest.json")]
-    name_anew(folder, [path for path in listed if (folder / path).exists()])
+    reseal(folder, [path for path in listed if (folder / path).exists()])
 
 
 def embed(folder: Path, index: int, data: bytes) -> None:
@@ -125,7 +126,7 @@ FAULTS = [
     Fault("row removed from Parquet", lambda f: edit_parquet(f, lambda rows: rows.pop(4)),
           "row_missing", f"{JSON}: row 5 is not in Parquet"),
     Fault("row duplicated in JSON", lambda f: edit_rows(f, lambda r: r.insert(5, dict(r[4]))),
-          "row_duplicated", f"{JSON}: row 5 stands there twice"),
+          "row_duplicated", f"{JSON}: row 5 is there twice"),
     Fault("row duplicated in Parquet", lambda f: edit_parquet(f, lambda r: r.insert(5, r[4])),
           "row_duplicated", "row 5"),
     Fault("row added to JSON", lambda f: edit_rows(
@@ -213,13 +214,15 @@ def said(problems: list[Problem], fault: Fault) -> bool:
     return any(one.fault == fault.fault and fault.says in one.message for one in problems)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_any_single_fault_is_named(copy: Path, fault: Fault) -> None:
-    fault.do(copy)
-    problems = verify_release(copy)
-    assert said(problems, fault), "\n".join(one.message for one in problems)
-    assert len(problems) <= 8, "one fault drowns in its consequences"
-    assert all("\n" not in one.message for one in problems)
+def test_any_single_fault_is_named(sound: Path, tmp_path: Path) -> None:
+    def check(copy: Path, fault: Fault) -> None:
+        fault.do(copy)
+        problems = verify_release(copy)
+        assert said(problems, fault), "\n".join(one.message for one in problems)
+        assert len(problems) <= 8, "one fault drowns in its consequences"
+        assert all("\n" not in one.message for one in problems)
+
+    check_on_copies(sound, tmp_path, FAULTS, check)
 
 
 CONTENT_FAULTS = [
@@ -230,18 +233,20 @@ CONTENT_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("fault", CONTENT_FAULTS, ids=[fault.name for fault in CONTENT_FAULTS])
-def test_faults_are_named_where_digests_were_made_again(copy: Path, fault: Fault) -> None:
-    fault.do(copy)
-    sign_anew(copy)
-    problems = verify_release(copy)
-    assert said(problems, fault), "\n".join(one.message for one in problems)
-    assert not any(one.fault in ("file_changed", "manifest_edited") for one in problems)
+def test_faults_are_named_where_digests_were_made_again(sound: Path, tmp_path: Path) -> None:
+    def check(copy: Path, fault: Fault) -> None:
+        fault.do(copy)
+        reseal_listed(copy)
+        problems = verify_release(copy)
+        assert said(problems, fault), "\n".join(one.message for one in problems)
+        assert not any(one.fault in ("file_changed", "manifest_edited") for one in problems)
+
+    check_on_copies(sound, tmp_path, CONTENT_FAULTS, check)
 
 
 def test_images_that_were_swapped_are_not_those_of_their_rows(copy: Path) -> None:
     swap_images(copy)
-    sign_anew(copy)
+    reseal_listed(copy)
     found = {(one.fault, one.row) for one in verify_release(copy)}
     assert found == {("image_wrong", 1), ("image_wrong", 2)}
 
@@ -250,7 +255,7 @@ def test_a_row_removed_everywhere_is_missed(copy: Path) -> None:
     edit_rows(copy, lambda rows: rows.pop(4))
     edit_parquet(copy, lambda rows: rows.pop(4))
     (copy / "images/5.jpg").unlink()
-    sign_anew(copy)
+    reseal_listed(copy)
     messages = [one.message for one in verify_release(copy)]
     assert f"row 5 is missing, in {JSON} as in Parquet" in messages
     assert "the Parquet files hold 11 images; manifest.json says 12" in messages
@@ -267,14 +272,14 @@ def test_a_row_shown_twice_under_new_names_is_found(copy: Path) -> None:
     edit_rows(copy, again)
     edit_parquet(copy, embedded)
     shutil.copy(copy / "images/12.jpg", copy / "images/13.jpg")
-    sign_anew(copy)
+    reseal_listed(copy)
     assert "row_duplicated" in {one.fault for one in verify_release(copy)}
 
 
-@pytest.mark.parametrize("cited", ["", "2", "0" * 11, "0" * 65, "x" * 12, " " * 12])
-def test_an_id_that_anybody_could_meet_is_refused(copy: Path, cited: str) -> None:
-    with pytest.raises(UsageError, match="12 to 64 hex digits"):
-        verify_release(copy, expected_id=cited)
+def test_an_id_that_anybody_could_meet_is_refused(sound: Path) -> None:
+    for cited in ("", "2", "0" * 11, "0" * 65, "x" * 12, " " * 12):
+        with pytest.raises(UsageError, match="12 to 64 hex digits"):
+            verify_release(sound, expected_id=cited)
 
 
 def test_twelve_digits_of_an_id_are_enough(copy: Path) -> None:
@@ -288,10 +293,10 @@ def test_a_picture_that_does_not_decode_is_found(copy: Path) -> None:
     broken = picture(0)[:-200]
     (copy / "images/1.jpg").write_bytes(broken)
     embed(copy, 0, broken)
-    sign_anew(copy)
-    told = {one.fault: one.message for one in verify_release(copy, decode=True)}
-    assert told.keys() == {"image_wrong", "lineage_differs"}
-    assert "row 1 has an image that does not decode" in told["image_wrong"]
+    reseal_listed(copy)
+    details = {one.fault: one.message for one in verify_release(copy, decode=True)}
+    assert details.keys() == {"image_wrong", "lineage_differs"}
+    assert "row 1 has an image that does not decode" in details["image_wrong"]
     assert [one.fault for one in verify_release(copy)] == ["lineage_differs"]
 
 
@@ -318,9 +323,8 @@ def test_problems_beyond_the_limit_are_not_collected(copy: Path) -> None:
     assert len(verify_release(copy)) == LIMIT
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
+def test_hostile_json_is_found_and_ends_nothing(sound: Path, tmp_path: Path) -> None:
+    hostile = [
         b"[%s]" % (b"9" * 5_000),
         b'[{"id": %s}]' % (b"9" * 100_000),
         b"[" * 100_000,
@@ -331,13 +335,14 @@ def test_problems_beyond_the_limit_are_not_collected(copy: Path) -> None:
         b"{}",
         b"",
         b'["%s"]' % (b"a" * (17 * 1024 * 1024)),
-    ],
-    ids=lambda data: repr(data[:12]),
-)
-def test_hostile_json_is_found_and_ends_nothing(copy: Path, hostile: bytes) -> None:
-    (copy / JSON).write_bytes(hostile)
-    found = {problem.fault for problem in verify_release(copy)}
-    assert found & {"rows_unreadable", "rows_differ", "row_missing", "rows_missing"}
-    for manifest in (hostile, b'{"files": %s}' % hostile, b'{"id": %s}' % hostile):
-        (copy / "manifest.json").write_bytes(manifest)
-        assert verify_release(copy)
+    ]
+
+    def check(copy: Path, hostile: bytes) -> None:
+        (copy / JSON).write_bytes(hostile)
+        found = {problem.fault for problem in verify_release(copy)}
+        assert found & {"rows_unreadable", "rows_differ", "row_missing", "rows_missing"}
+        for manifest in (hostile, b'{"files": %s}' % hostile, b'{"id": %s}' % hostile):
+            (copy / "manifest.json").write_bytes(manifest)
+            assert verify_release(copy)
+
+    check_on_copies(sound, tmp_path, hostile, check)

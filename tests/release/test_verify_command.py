@@ -12,7 +12,7 @@ from flows.cli.release import app
 from release.manifest import read_files, read_manifest
 from release.notices_files import notice_text
 from schemas.withdrawal import NoticeList, WithdrawalNotice
-from tests.release.forging import name_anew
+from tests.release.forging import reseal
 from tests.release.notice_samples import notice_of
 from tests.release.worlds import World
 
@@ -32,8 +32,8 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(one) for one in arguments])
 
 
-def which(told: Result) -> tuple[str | None, ...]:
-    values = json.loads(told.stdout)
+def which(details: Result) -> tuple[str | None, ...]:
+    values = json.loads(details.stdout)
     return values["dataset"], values["version"], values["id"]
 
 
@@ -60,7 +60,7 @@ def test_a_manifest_that_cannot_be_read_tells_of_no_release(out: Path) -> None:
 def named_anew(folder: Path, **change: str) -> Path:
     """The release with another name or version, as another release."""
     paths = [one.path for one in read_files(folder / "manifest.json")]
-    name_anew(folder, paths, lambda manifest: manifest.model_copy(update=change))
+    reseal(folder, paths, lambda manifest: manifest.model_copy(update=change))
     return folder
 
 
@@ -90,12 +90,12 @@ def no_notices(folder: Path) -> Path:
     ],
 )
 def test_whoever_asks_what_can_tell_nothing_is_warned(
-    out: Path, tmp_path: Path, asked: Callable[[Path], Path], told: str
+    out: Path, tmp_path: Path, asked: Callable[[Path], Path], details: str
 ) -> None:
     asked_of = asked(copy_of(out, tmp_path))
     verified = run("verify", out, "--notices", asked_of)
     assert verified.exit_code == 0
-    assert f"{asked_of} {told}, and can tell nothing of ufine3c 1.0.0" in verified.stderr
+    assert f"{asked_of} {details}, and can tell nothing of ufine3c 1.0.0" in verified.stderr
     found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
     assert found["notices"]["apply"] is False
 
@@ -110,12 +110,13 @@ def test_whoever_asks_what_can_tell_nothing_is_warned(
     ],
 )
 def test_it_is_said_which_notices_were_looked_at(
-    out: Path, tmp_path: Path, asked: Callable[[Path], Path], told: str
+    out: Path, tmp_path: Path, asked: Callable[[Path], Path], details: str
 ) -> None:
     asked_of = asked(copy_of(out, tmp_path))
     verified = run("verify", out, "--notices", asked_of)
     assert (
-        f"  the notices in {asked_of} were looked at {told} of ufine3c 1.0.0\n" in verified.stdout
+        f"  the notices in {asked_of} were looked at {details} of ufine3c 1.0.0\n"
+        in verified.stdout
     )
     assert "warning" not in verified.stderr
     found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)

@@ -12,16 +12,16 @@ from release.croissant import CROISSANT
 from release.documents import OF_MANIFEST
 from release.verify import verify_release
 from schemas.release import DOCUMENTS_VERSION, Manifest
-from tests.release.forging import lying_in, name_anew
-from tests.release.kinds import KINDS, Built, built
+from tests.release.cases import check_on_copies
+from tests.release.forging import lying_in, reseal
+from tests.release.kinds import KINDS, Built
 
 DOCUMENTS = (*OF_MANIFEST, CROISSANT)
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    with built(request.param, tmp_path_factory.mktemp(request.param)) as one:
-        return one
+@pytest.fixture(params=KINDS)
+def sound(request: pytest.FixtureRequest, every_kind: dict[str, Built]) -> Built:
+    return every_kind[request.param]
 
 
 @pytest.fixture
@@ -35,52 +35,54 @@ def faults(folder: Path) -> list[tuple[str, str]]:
 
 def test_what_was_built_is_what_is_made(copy: Path, sound: Built) -> None:
     assert faults(copy) == []
-    name_anew(copy)
+    reseal(copy)
     for path in lying_in(sound.folder):
         assert (copy / path).read_bytes() == (sound.folder / path).read_bytes()
     assert faults(copy) == []
 
 
-@pytest.mark.parametrize("path", DOCUMENTS)
-def test_a_document_that_is_left_out_is_named(copy: Path, path: str) -> None:
-    (copy / path).unlink()
-    name_anew(copy)
-    assert faults(copy) == [("file_missing", path)]
+def test_a_document_that_is_left_out_is_named(sound: Built, tmp_path: Path) -> None:
+    def check(copy: Path, path: str) -> None:
+        (copy / path).unlink()
+        reseal(copy)
+        assert faults(copy) == [("file_missing", path)]
+
+    check_on_copies(sound.folder, tmp_path, DOCUMENTS, check)
 
 
 def test_documents_of_another_version_are_not_taken_for_right(copy: Path) -> None:
     with (copy / "README.md").open("a", encoding="utf-8") as card:
         card.write("As it was worded in another version.\n")
-    name_anew(copy, left={"README.md"})
+    reseal(copy, left={"README.md"})
     assert faults(copy) == [("document_differs", "README.md")]
 
     def in_another_version(manifest: Manifest) -> Manifest:
         assert manifest.documents_version == DOCUMENTS_VERSION
         return manifest.model_copy(update={"documents_version": DOCUMENTS_VERSION + 1})
 
-    name_anew(copy, change=in_another_version, left=DOCUMENTS)
+    reseal(copy, change=in_another_version, left=DOCUMENTS)
     assert faults(copy) == [("documents_unknown", "manifest.json")]
 
 
 def test_rows_as_json_are_wanted(copy: Path, sound: Built) -> None:
     path = f"{sound.manifest.dataset}.json"
     (copy / path).unlink()
-    name_anew(copy)
+    reseal(copy)
     assert ("file_missing", path) in faults(copy)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_files_of_other_names_are_named(sound: Built, tmp_path: Path) -> None:
+    def check(copy: Path, path: str) -> None:
+        (copy / path).parent.mkdir(exist_ok=True)
+        (copy / path).write_bytes(b"print('loaded')\n")
+        reseal(copy)
+        assert faults(copy) == [("file_unknown", path)]
+
+    paths = (
         *("load.py", "data/extra.parquet", "data/train.parquet", "lineage/more.parquet"),
         *("readme.md", "docs/README.md", "data/load.py"),
-    ],
-)
-def test_files_of_other_names_are_named(copy: Path, path: str) -> None:
-    (copy / path).parent.mkdir(exist_ok=True)
-    (copy / path).write_bytes(b"print('loaded')\n")
-    name_anew(copy)
-    assert faults(copy) == [("file_unknown", path)]
+    )
+    check_on_copies(sound.folder, tmp_path, paths, check)
 
 
 def test_files_that_other_releases_have_are_named(copy: Path, sound: Built) -> None:
@@ -88,7 +90,7 @@ def test_files_that_other_releases_have_are_named(copy: Path, sound: Built) -> N
     assert others
     for path in others:
         (copy / path).write_text("{}\n", "utf-8")
-    name_anew(copy)
+    reseal(copy)
     assert sorted(faults(copy)) == [("file_unknown", path) for path in sorted(others)]
 
 
@@ -118,17 +120,20 @@ FORGED = [
 ]
 
 
-@pytest.mark.parametrize("forged", FORGED, ids=[f"{n} {one.path}" for n, one in enumerate(FORGED)])
-def test_a_document_that_says_something_else_is_named(copy: Path, forged: Forged) -> None:
+def test_a_document_that_says_something_else_is_named(sound: Built, tmp_path: Path) -> None:
+    check_on_copies(sound.folder, tmp_path, FORGED, check_forged)
+
+
+def check_forged(copy: Path, forged: Forged) -> None:
     path = copy / forged.path
     said = path.read_bytes().decode()
-    told = forged.change(said)
-    assert told != said
-    path.write_bytes(told.encode())
-    name_anew(copy, left=[forged.path])
+    details = forged.change(said)
+    assert details != said
+    path.write_bytes(details.encode())
+    reseal(copy, left=[forged.path])
     (problem,) = verify_release(copy)
     assert (problem.fault, problem.file) == ("document_differs", forged.path)
-    theirs, ours = told.split("\n"), said.split("\n")
+    theirs, ours = details.split("\n"), said.split("\n")
     line = next(
         (
             number
@@ -144,7 +149,7 @@ def test_documents_follow_what_the_manifest_states(copy: Path) -> None:
     def other(manifest: Manifest) -> Manifest:
         return manifest.model_copy(update={"version": "9.9.9", "tier": None, "contains": ()})
 
-    name_anew(copy, change=other, left=DOCUMENTS)
+    reseal(copy, change=other, left=DOCUMENTS)
     found = {file for fault, file in faults(copy) if fault == "document_differs"}
     assert found == {"README.md", "CITATION.cff", "croissant.json"}
 
@@ -158,7 +163,7 @@ def test_a_manifest_that_no_document_is_made_of_is_a_fault(copy: Path) -> None:
         statistics = manifest.statistics.model_copy(update={"granularities": counted})
         return manifest.model_copy(update={"statistics": statistics})
 
-    name_anew(copy, change=of_nothing, left=DOCUMENTS)
+    reseal(copy, change=of_nothing, left=DOCUMENTS)
     problems = [one for one in verify_release(copy) if one.file == "README.md"]
     assert [one.fault for one in problems] == ["document_differs"]
     assert "cannot be made" in problems[0].message

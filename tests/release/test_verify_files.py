@@ -20,7 +20,7 @@ from tests.release.notice_samples import SHARD, notice_of
 from tests.release.worlds import DATASET
 
 
-def told(folder: Path, *, without_images: bool = False) -> list[tuple[str, str]]:
+def details(folder: Path, *, without_images: bool = False) -> list[tuple[str, str]]:
     """What is found, as (fault, message)."""
     problems = verify_release(folder, without_images=without_images)
     return [(one.fault, one.message) for one in problems]
@@ -34,7 +34,7 @@ def in_bytes(path: Path, name: bytes) -> Path:
 def test_a_file_renamed_to_what_is_no_text_is_named(copy: Path) -> None:
     (copy / "images/7.jpg").rename(in_bytes(copy / "images", b"\xff7.jpg"))
     message = r"images/7.jpg was renamed to images/\xff7.jpg"
-    assert told(copy) == [("file_renamed", message)]
+    assert details(copy) == [("file_renamed", message)]
 
 
 def test_a_file_whose_name_is_no_text_is_told_from_one_that_is_called_as_it_is_shown(
@@ -42,12 +42,12 @@ def test_a_file_whose_name_is_no_text_is_told_from_one_that_is_called_as_it_is_s
 ) -> None:
     in_bytes(copy, b"\xff").write_bytes(b"one")
     (copy / r"\xff").write_bytes(b"another")
-    assert told(copy) == [("file_extra", r"\xff does not belong to the release")] * 2
+    assert details(copy) == [("file_extra", r"\xff does not belong to the release")] * 2
 
 
 def test_files_below_a_folder_whose_name_is_no_text_are_named(copy: Path) -> None:
     (copy / "images").rename(in_bytes(copy, b"im\xe4ges"))
-    found = told(copy)
+    found = details(copy)
     assert [fault for fault, _ in found] == ["file_renamed"] * 12
     assert ("file_renamed", r"images/3.jpg was renamed to im\xe4ges/3.jpg") in found
 
@@ -57,7 +57,7 @@ def test_an_extra_file_that_cannot_be_read_is_extra(
 ) -> None:
     (copy / "images/7.jpg").rename(copy / "images/extra")
     refuse(monkeypatch, copy / "images/extra")
-    assert told(copy) == [
+    assert details(copy) == [
         ("file_extra", "images/extra does not belong to the release"),
         ("file_missing", "images/7.jpg is missing"),
     ]
@@ -69,36 +69,36 @@ def leave_out_images(folder: Path) -> None:
 
 def test_images_may_be_left_out_whatever_else_is_wrong(copy: Path) -> None:
     leave_out_images(copy)
-    assert told(copy, without_images=True) == []
+    assert details(copy, without_images=True) == []
     (copy / "note.txt").write_text("hi")
     (copy / "words.svg").unlink()
     wrong = [
         ("file_extra", "note.txt does not belong to the release"),
         ("file_missing", "words.svg is missing"),
     ]
-    assert told(copy, without_images=True) == wrong
-    faults = [fault for fault, _ in told(copy)]
+    assert details(copy, without_images=True) == wrong
+    faults = [fault for fault, _ in details(copy)]
     assert faults == ["file_extra", "images_left_out", "file_missing"]
 
 
 def test_an_image_that_is_left_out_is_missing_where_others_lie_there(copy: Path) -> None:
     (copy / "images/7.jpg").unlink()
     missing = [("file_missing", "images/7.jpg is missing")]
-    assert told(copy, without_images=True) == missing
+    assert details(copy, without_images=True) == missing
 
 
 def test_images_that_were_renamed_are_named_though_images_may_be_left_out(copy: Path) -> None:
     (copy / "images/7.jpg").rename(copy / "seven.jpg")
     leave_out_images(copy)
     renamed = [("file_renamed", "images/7.jpg was renamed to seven.jpg")]
-    assert told(copy, without_images=True) == renamed
-    assert [fault for fault, _ in told(copy)] == ["file_renamed"] + ["file_missing"] * 11
+    assert details(copy, without_images=True) == renamed
+    assert [fault for fault, _ in details(copy)] == ["file_renamed"] + ["file_missing"] * 11
 
 
 def test_images_that_were_erased_are_not_there_either(copy: Path) -> None:
     mark_release(copy, [notice_of(copy, 2)], erase=True)
     leave_out_images(copy)
-    assert [fault for fault, _ in told(copy, without_images=True)] == ["withdrawn", "erased"]
+    assert [fault for fault, _ in details(copy, without_images=True)] == ["withdrawn", "erased"]
 
 
 def test_a_release_of_a_single_image_can_be_verified_without_it(copy: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_release_of_a_single_image_can_be_verified_without_it(copy: Path) -> N
     (copy / "manifest.json").write_text(json.dumps(manifest))
     leave_out_images(copy)
     missing = ("file_missing", f"{images[0]} is missing")
-    assert missing in told(copy)
-    assert missing not in told(copy, without_images=True)
+    assert missing in details(copy)
+    assert missing not in details(copy, without_images=True)
 
 
 def replace_by_socket(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_what_is_no_file_is_called_what_it_is(
 ) -> None:
     (copy / "images/7.jpg").unlink()
     replace(copy / "images/7.jpg", monkeypatch)
-    assert ("not_a_file", f"images/7.jpg is {kind}, not a file") in told(copy)
+    assert ("not_a_file", f"images/7.jpg is {kind}, not a file") in details(copy)
 
 
 def test_a_manifest_that_cannot_be_read_is_one_sentence(
@@ -151,7 +151,7 @@ def test_a_manifest_that_cannot_be_read_is_one_sentence(
 ) -> None:
     refuse(monkeypatch, copy / "manifest.json")
     sentence = "manifest.json cannot be read (Permission denied)"
-    assert told(copy) == [("manifest_unreadable", sentence)]
+    assert details(copy) == [("manifest_unreadable", sentence)]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_read_is_named_once(
     copy: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse(monkeypatch, copy / path)
-    assert told(copy) == [("not_readable", f"{path} cannot be read (Permission denied)")]
+    assert details(copy) == [("not_readable", f"{path} cannot be read (Permission denied)")]
 
 
 @pytest.mark.parametrize("folder", ["data", "images", "lineage"])
@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_listed_is_named_and_nothing_in_it_is_missing(
 ) -> None:
     (copy / "extra").touch()
     refuse(monkeypatch, copy / folder)
-    assert told(copy) == [
+    assert details(copy) == [
         (
             "not_readable",
             f"{folder} cannot be read (Permission denied); not all that lies in it was found",
@@ -184,7 +184,7 @@ def test_a_release_whose_folder_cannot_be_listed_is_read_on(
 ) -> None:
     (copy / f"{DATASET}.json").write_text("[]")
     refuse_listing(monkeypatch, copy)
-    faults = [fault for fault, _ in told(copy)]
+    faults = [fault for fault, _ in details(copy)]
     assert faults[0] == "not_readable"
     assert set(faults[1:]) == {"row_missing"}
 
@@ -198,7 +198,7 @@ def test_rows_that_cannot_be_read_though_their_digest_could_are_named(
 
     monkeypatch.setattr(verify_rows, "read_json_rows", failing)
     message = f"{DATASET}.json cannot be read (Input/output error)"
-    assert told(copy) == [("rows_unreadable", message)]
+    assert details(copy) == [("rows_unreadable", message)]
 
 
 def test_what_may_be_erased_in_a_folder_that_cannot_be_read_is_not_called_erased(
@@ -206,7 +206,7 @@ def test_what_may_be_erased_in_a_folder_that_cannot_be_read_is_not_called_erased
 ) -> None:
     mark_release(copy, [notice_of(copy, 2)], erase=True)
     refuse(monkeypatch, copy / "images")
-    found = dict(told(copy))
+    found = dict(details(copy))
     assert found.keys() == {"withdrawn", "erased", "not_readable"}
     assert "images/" not in found["erased"]
 

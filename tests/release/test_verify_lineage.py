@@ -24,6 +24,7 @@ from release.lineage import (
 from release.manifest import MANIFEST, read_manifest
 from release.verify_lineage import verify_lineage
 from schemas.release import LineageStatistics, Problem
+from tests.release.cases import check_on_copies
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import store_world
 
@@ -89,13 +90,15 @@ def test_an_untouched_table_is_written_as_it_was(folder: Path) -> None:
         assert (folder / table.path).read_bytes() == before
 
 
-@pytest.mark.parametrize("kind", ["source", "image", "caption", "rewrite", "prompt"])
-def test_an_entity_that_is_missing_is_named(folder: Path, kind: str) -> None:
-    gone = next(row for row in _rows(folder, ENTITIES) if row["kind"] == kind)["id"]
-    change(folder, ENTITIES, without(kind))
-    problems = found(folder)
-    assert "lineage_broken" in {one.fault for one in problems}
-    assert any(gone in one.message for one in problems)
+def test_an_entity_that_is_missing_is_named(built: Path, tmp_path: Path) -> None:
+    def check(folder: Path, kind: str) -> None:
+        gone = next(row for row in _rows(folder, ENTITIES) if row["kind"] == kind)["id"]
+        change(folder, ENTITIES, without(kind))
+        problems = found(folder)
+        assert "lineage_broken" in {one.fault for one in problems}
+        assert any(gone in one.message for one in problems)
+
+    check_on_copies(built, tmp_path, ("source", "image", "caption", "rewrite", "prompt"), check)
 
 
 def _rows(folder: Path, table: LineageTable) -> Rows:
@@ -127,11 +130,13 @@ def _set(
     )
 
 
-@pytest.mark.parametrize("state", ["rejected", "withdrawn", "superseded"])
-def test_what_was_turned_down_is_no_row(folder: Path, state: str) -> None:
-    caption = pq.read_table(folder / SHARD)["caption_entity_ids"].to_pylist()[4][1]
-    _set(folder, ENTITIES, "state", state, lambda row: row["id"] == caption)
-    assert ("lineage_turned_down", 5) in {(one.fault, one.row) for one in found(folder)}
+def test_what_was_turned_down_is_no_row(built: Path, tmp_path: Path) -> None:
+    def check(folder: Path, state: str) -> None:
+        caption = pq.read_table(folder / SHARD)["caption_entity_ids"].to_pylist()[4][1]
+        _set(folder, ENTITIES, "state", state, lambda row: row["id"] == caption)
+        assert ("lineage_turned_down", 5) in {(one.fault, one.row) for one in found(folder)}
+
+    check_on_copies(built, tmp_path, ("rejected", "withdrawn", "superseded"), check)
 
 
 def test_an_image_that_does_not_lead_to_its_source_is_named(folder: Path) -> None:
@@ -146,9 +151,8 @@ def test_an_image_that_does_not_lead_to_its_source_is_named(folder: Path) -> Non
     assert ("source_unreached", 5) in {(one.fault, one.row) for one in found(folder)}
 
 
-@pytest.mark.parametrize(
-    ("table", "column"),
-    [
+def test_a_name_of_nothing_is_found(built: Path, tmp_path: Path) -> None:
+    cases: list[tuple[LineageTable, str]] = [
         (DERIVATIONS, "parent"),
         (DERIVATIONS, "child"),
         (DECISIONS, "entity"),
@@ -156,13 +160,16 @@ def test_an_image_that_does_not_lead_to_its_source_is_named(folder: Path) -> Non
         (CALLS, "agent"),
         (ENTITIES, "activity"),
         (ENTITIES, "model_call"),
-    ],
-)
-def test_a_name_of_nothing_is_found(folder: Path, table: LineageTable, column: str) -> None:
-    last = _rows(folder, table)[-1]
-    _set(folder, table, column, NOBODY, lambda row: row == last)
-    problems = [one for one in found(folder) if one.fault == "lineage_broken"]
-    assert any(NOBODY in one.message and one.file == table.path for one in problems)
+    ]
+
+    def check(folder: Path, case: tuple[LineageTable, str]) -> None:
+        table, column = case
+        last = _rows(folder, table)[-1]
+        _set(folder, table, column, NOBODY, lambda row: row == last)
+        problems = [one for one in found(folder) if one.fault == "lineage_broken"]
+        assert any(NOBODY in one.message and one.file == table.path for one in problems)
+
+    check_on_copies(built, tmp_path, cases, check)
 
 
 def test_an_agent_of_an_activity_must_be_there(folder: Path) -> None:
@@ -170,32 +177,42 @@ def test_an_agent_of_an_activity_must_be_there(folder: Path) -> None:
     assert any(one.fault == "lineage_broken" and NOBODY in one.message for one in found(folder))
 
 
-@pytest.mark.parametrize("table", [ENTITIES, DERIVATIONS, DECISIONS, CALLS, AGENTS])
-def test_rows_in_another_order_are_found(folder: Path, table: LineageTable) -> None:
-    change(folder, table, lambda rows: rows[::-1])
-    assert "lineage_unsorted" in faults(folder)
+def test_rows_in_another_order_are_found(built: Path, tmp_path: Path) -> None:
+    def check(folder: Path, table: LineageTable) -> None:
+        change(folder, table, lambda rows: rows[::-1])
+        assert "lineage_unsorted" in faults(folder)
+
+    check_on_copies(built, tmp_path, (ENTITIES, DERIVATIONS, DECISIONS, CALLS, AGENTS), check)
 
 
-@pytest.mark.parametrize("table", [ENTITIES, CALLS, AGENTS, DECISIONS])
-def test_rows_that_stand_there_twice_are_found(folder: Path, table: LineageTable) -> None:
-    change(folder, table, lambda rows: [rows[0], *rows])
-    assert "lineage_unsorted" in faults(folder)
+def test_rows_that_stand_there_twice_are_found(built: Path, tmp_path: Path) -> None:
+    def check(folder: Path, table: LineageTable) -> None:
+        change(folder, table, lambda rows: [rows[0], *rows])
+        assert "lineage_unsorted" in faults(folder)
+
+    check_on_copies(built, tmp_path, (ENTITIES, CALLS, AGENTS, DECISIONS), check)
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_counts_are_held_against_the_manifest(folder: Path, table: LineageTable) -> None:
-    change(folder, table, lambda rows: rows[:-1])
-    findings = Findings()
-    verify_lineage(folder, read_manifest(folder), [SHARD], findings)
-    assert any(one.fault == "totals_differ" and one.file == table.path for one in findings.problems)
+def test_counts_are_held_against_the_manifest(built: Path, tmp_path: Path) -> None:
+    def check(folder: Path, table: LineageTable) -> None:
+        change(folder, table, lambda rows: rows[:-1])
+        findings = Findings()
+        verify_lineage(folder, read_manifest(folder), [SHARD], findings)
+        assert any(
+            one.fault == "totals_differ" and one.file == table.path for one in findings.problems
+        )
+
+    check_on_copies(built, tmp_path, TABLES, check)
 
 
-@pytest.mark.parametrize("value", ["", "xyz", "G" * 32, None])
-def test_what_is_no_id_makes_a_table_unreadable(folder: Path, value: str | None) -> None:
-    last = _rows(folder, DERIVATIONS)[-1]
-    _set(folder, DERIVATIONS, "parent", value, lambda row: row == last)
-    unreadable = ("lineage_unreadable", DERIVATIONS.path)
-    assert unreadable in {(one.fault, one.file) for one in found(folder)}
+def test_what_is_no_id_makes_a_table_unreadable(built: Path, tmp_path: Path) -> None:
+    def check(folder: Path, value: str | None) -> None:
+        last = _rows(folder, DERIVATIONS)[-1]
+        _set(folder, DERIVATIONS, "parent", value, lambda row: row == last)
+        unreadable = ("lineage_unreadable", DERIVATIONS.path)
+        assert unreadable in {(one.fault, one.file) for one in found(folder)}
+
+    check_on_copies(built, tmp_path, ("", "xyz", "G" * 32, None), check)
 
 
 def test_other_columns_are_no_such_table(folder: Path) -> None:
@@ -223,26 +240,29 @@ def test_a_table_that_nobody_lists_is_missing(folder: Path) -> None:
     assert [(one.fault, one.file) for one in findings.problems] == [("file_missing", CALLS.path)]
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_flipped_bits_are_named_and_end_in_no_traceback(folder: Path, table: LineageTable) -> None:
+def test_flipped_bits_are_named_and_end_in_no_traceback(built: Path, tmp_path: Path) -> None:
     """Wherever a bit is flipped and in whatever table, with a digest that was listed anew."""
-    random = Random(table.name)
-    sound = (folder / table.path).read_bytes()
-    manifest = read_manifest(folder)
-    unreadable = 0
-    for place in range(0, len(sound), max(1, len(sound) // _FLIPS)):
-        data = bytearray(sound)
-        data[place] ^= 1 << random.randrange(8)
-        (folder / table.path).write_bytes(data)
-        findings = Findings()
-        verify_lineage(folder, manifest, [SHARD], findings)
-        assert {one.file for one in findings.problems} <= {
-            *(one.path for one in TABLES),
-            SHARD,
-            MANIFEST,
-        }
-        unreadable += findings.has("lineage_unreadable")
-    assert unreadable > _FLIPS // 10
+
+    def check(folder: Path, table: LineageTable) -> None:
+        random = Random(table.name)
+        sound = (folder / table.path).read_bytes()
+        manifest = read_manifest(folder)
+        unreadable = 0
+        for place in range(0, len(sound), max(1, len(sound) // _FLIPS)):
+            data = bytearray(sound)
+            data[place] ^= 1 << random.randrange(8)
+            (folder / table.path).write_bytes(data)
+            findings = Findings()
+            verify_lineage(folder, manifest, [SHARD], findings)
+            assert {one.file for one in findings.problems} <= {
+                *(one.path for one in TABLES),
+                SHARD,
+                MANIFEST,
+            }
+            unreadable += findings.has("lineage_unreadable")
+        assert unreadable > _FLIPS // 10
+
+    check_on_copies(built, tmp_path, TABLES, check)
 
 
 def test_the_flips_that_once_were_tracebacks_are_named(folder: Path) -> None:
@@ -263,26 +283,25 @@ def found_of(folder: Path) -> list[Problem]:
     return findings.problems
 
 
-@pytest.mark.parametrize(
-    ("table", "column"),
-    [
+def test_what_says_nothing_makes_a_table_unreadable(built: Path, tmp_path: Path) -> None:
+    cases: list[tuple[LineageTable, str]] = [
         *((ENTITIES, name) for name in ("dataset", "kind", "state", "activity", "withheld")),
         *((DERIVATIONS, name) for name in ("child", "role", "parent")),
         *((DECISIONS, name) for name in ("entity", "number", "verdict", "agent")),
         *((CALLS, name) for name in ("agent", "parameters", "status")),
         *((ACTIVITIES, name) for name in ("stage", "configuration", "agents")),
         *((AGENTS, name) for name in ("kind", "name", "revision")),
-    ],
-    ids=lambda one: one if isinstance(one, str) else one.name,
-)
-def test_what_says_nothing_makes_a_table_unreadable(
-    folder: Path, table: LineageTable, column: str
-) -> None:
-    last = _rows(folder, table)[-1]
-    _set(folder, table, column, None, lambda row: row == last)
-    (problem,) = found(folder)
-    assert (problem.fault, problem.file) == ("lineage_unreadable", table.path)
-    assert column in problem.message
+    ]
+
+    def check(folder: Path, case: tuple[LineageTable, str]) -> None:
+        table, column = case
+        last = _rows(folder, table)[-1]
+        _set(folder, table, column, None, lambda row: row == last)
+        (problem,) = found(folder)
+        assert (problem.fault, problem.file) == ("lineage_unreadable", table.path)
+        assert column in problem.message
+
+    check_on_copies(built, tmp_path, cases, check)
 
 
 @pytest.mark.parametrize("text", ["not json", "[]", "1", "", "[" * 100_000])

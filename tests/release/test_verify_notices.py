@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest
 from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
-from tests.release.forging import name_anew
+from tests.release.cases import check_on_copies
+from tests.release.forging import reseal
 from tests.release.notice_samples import SHARD, notice_of, rows_of
 
 
@@ -66,22 +68,22 @@ def test_files_that_were_erased_on_purpose_are_no_damage(copy: Path) -> None:
     assert "the rows cannot be checked, and were not" in found["erased"]
 
 
-@pytest.mark.parametrize(
-    ("harm", "fault", "says"),
-    [
+def test_damage_beside_what_was_erased_is_still_named(sound: Path, tmp_path: Path) -> None:
+    cases: list[tuple[Callable[[Path], object], str, str]] = [
         (lambda f: (f / "images/7.jpg").unlink(), "file_missing", "images/7.jpg is missing"),
         (lambda f: (f / "images/7.jpg").write_bytes(b""), "file_changed", "images/7.jpg has 0"),
         (lambda f: (f / "mine").touch(), "file_extra", "mine does not belong"),
-    ],
-)
-def test_damage_beside_what_was_erased_is_still_named(
-    copy: Path, harm: Callable[[Path], object], fault: str, says: str
-) -> None:
-    mark_release(copy, [notice_of(copy, 2, 5)], erase=True)
-    harm(copy)
-    found = faults(copy)
-    assert found.keys() == {"withdrawn", "erased", fault}
-    assert says in found[fault]
+    ]
+
+    def check(copy: Path, case: tuple[Callable[[Path], object], str, str]) -> None:
+        harm, fault, says = case
+        mark_release(copy, [notice_of(copy, 2, 5)], erase=True)
+        harm(copy)
+        found = faults(copy)
+        assert found.keys() == {"withdrawn", "erased", fault}
+        assert says in found[fault]
+
+    check_on_copies(sound, tmp_path, cases, check)
 
 
 def test_what_should_be_erased_and_lies_there_is_named(copy: Path) -> None:
@@ -117,35 +119,37 @@ def huge(path: Path) -> None:
         file.truncate(1 << 40)
 
 
-@pytest.mark.parametrize("kind", [fifo, endless, dangling, linked, huge])
-@pytest.mark.parametrize("name", [WITHDRAWN, WITHDRAWALS])
-def test_what_is_no_file_is_named_at_once(
-    copy: Path, tmp_path: Path, name: str, kind: Callable[[Path], object]
-) -> None:
-    """Whatever lies where a mark or a list of notices should: nobody waits for its end."""
-    beside = tmp_path / name
-    kind(beside)
-    with pytest.raises(IntegrityError, match=name):
-        read_notices(beside)
-    (copy / name).unlink(missing_ok=True)
-    kind(copy / name)
-    assert any(one.file == name for one in verify_release(copy))
-    if name == WITHDRAWN:
-        for reading in (read_mark, notices_at, lambda one: known_of("0" * 64, one)):
-            with pytest.raises(IntegrityError, match=name):
-                reading(copy)
+def test_what_is_no_file_is_named_at_once(sound: Path, tmp_path: Path) -> None:
+    """A pipe or a link where a mark or a list of notices should be is not read to its end."""
+
+    def check(copy: Path, case: tuple[str, Callable[[Path], object]]) -> None:
+        name, kind = case
+        beside = copy.parent / name
+        kind(beside)
+        with pytest.raises(IntegrityError, match=name):
+            read_notices(beside)
+        (copy / name).unlink(missing_ok=True)
+        kind(copy / name)
+        assert any(one.file == name for one in verify_release(copy))
+        if name == WITHDRAWN:
+            for reading in (read_mark, notices_at, lambda one: known_of("0" * 64, one)):
+                with pytest.raises(IntegrityError, match=name):
+                    reading(copy)
+
+    kinds = (fifo, endless, dangling, linked, huge)
+    check_on_copies(sound, tmp_path, product((WITHDRAWN, WITHDRAWALS), kinds), check)
 
 
-@pytest.mark.parametrize("kind", [fifo, endless, dangling, linked])
-def test_a_listed_file_of_notices_that_is_none_is_not_believed(
-    copy: Path, kind: Callable[[Path], object]
-) -> None:
-    with_withdrawals(copy, later_notice(copy))
-    (copy / WITHDRAWALS).unlink()
-    kind(copy / WITHDRAWALS)
-    with pytest.raises(IntegrityError, match=WITHDRAWALS):
-        notices_at(copy)
-    assert any(one.file == WITHDRAWALS for one in verify_release(copy))
+def test_a_listed_file_of_notices_that_is_none_is_not_believed(sound: Path, tmp_path: Path) -> None:
+    def check(copy: Path, kind: Callable[[Path], object]) -> None:
+        with_withdrawals(copy, later_notice(copy))
+        (copy / WITHDRAWALS).unlink()
+        kind(copy / WITHDRAWALS)
+        with pytest.raises(IntegrityError, match=WITHDRAWALS):
+            notices_at(copy)
+        assert any(one.file == WITHDRAWALS for one in verify_release(copy))
+
+    check_on_copies(sound, tmp_path, (fifo, endless, dangling, linked), check)
 
 
 def test_a_mark_of_another_release_is_named(copy: Path) -> None:
@@ -153,7 +157,7 @@ def test_a_mark_of_another_release_is_named(copy: Path) -> None:
     write_notices(copy / WITHDRAWN, notice)
     found = faults(copy)
     assert found.keys() == {"withdrawal_foreign"}
-    assert "tells of another release, ufine3c 0.9.0 (000000000000)" in found["withdrawal_foreign"]
+    assert "is of another release, ufine3c 0.9.0 (000000000000)" in found["withdrawal_foreign"]
 
 
 def test_a_mark_cannot_hide_damage_of_what_was_never_released(copy: Path) -> None:
@@ -162,7 +166,7 @@ def test_a_mark_cannot_hide_damage_of_what_was_never_released(copy: Path) -> Non
     wrong = notice.model_copy(update={"rows": (other,)})
     write_notices(copy / WITHDRAWN, wrong, erased=["images/99.jpg"])
     assert faults(copy)["withdrawal_foreign"] == (
-        "WITHDRAWN.json tells of images/2.jpg, images/99.jpg, which this release does not hold"
+        "WITHDRAWN.json names images/2.jpg, images/99.jpg, which this release does not hold"
     )
 
 
@@ -206,10 +210,10 @@ def with_withdrawals(folder: Path, data: bytes, *, counted: bool = True) -> Path
             notices = read_notices(folder / WITHDRAWALS).notices
         except IntegrityError:
             return manifest
-        told = prior_withdrawals(notices) if counted else ()
-        return manifest.model_copy(update={"withdrawn": told})
+        details = prior_withdrawals(notices) if counted else ()
+        return manifest.model_copy(update={"withdrawn": details})
 
-    name_anew(folder, change=count)
+    reseal(folder, change=count)
     return folder
 
 
@@ -263,7 +267,7 @@ def test_withdrawals_of_another_dataset_are_named(copy: Path) -> None:
     data = later_notice(copy).replace(b'"ufine3c"', b'"walkers"')
     with_withdrawals(copy, data)
     assert faults(copy) == {
-        "withdrawals_foreign": "withdrawals.json tells of walkers; wanted ufine3c alone"
+        "withdrawals_foreign": "withdrawals.json names walkers; wanted ufine3c alone"
     }
 
 
@@ -285,12 +289,12 @@ def test_rows_are_told_once_and_whole_rows_win(copy: Path) -> None:
     part = row(whole.rows[0].entity_id, *texts[:1]).model_copy(update={"number": 3})
     more = part.model_copy(update={"texts": texts[:2]})
     notices = [whole.model_copy(update={"rows": (one,)}) for one in (part, more)]
-    (told,) = affected_rows(notices)
-    assert told.texts == texts[:2]
+    (details,) = affected_rows(notices)
+    assert details.texts == texts[:2]
     assert affected_rows([*notices, whole]) == whole.rows
     assert "texts of 1 of its 12 rows" in withdrawn_sentence(notices, 12)
     other = notice_of(copy, 4, ground="consent").model_copy(update={"superseded_by": None})
-    assert "(privacy, consent taken back)" in withdrawn_sentence([*notices, other], 12)
+    assert "(privacy, consent withdrawn)" in withdrawn_sentence([*notices, other], 12)
     assert "1 of its 12 rows and texts of 1 other row (" in withdrawn_sentence(
         [*notices, other], 12
     )

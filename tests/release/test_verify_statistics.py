@@ -11,16 +11,16 @@ import pytest
 from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.release import Manifest
-from tests.release.forging import name_anew
-from tests.release.kinds import KINDS, Built, built
+from tests.release.cases import check_on_copies
+from tests.release.forging import reseal
+from tests.release.kinds import KINDS, Built
 
 Values = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    with built(request.param, tmp_path_factory.mktemp(request.param)) as one:
-        return one
+@pytest.fixture(params=KINDS)
+def sound(request: pytest.FixtureRequest, every_kind: dict[str, Built]) -> Built:
+    return every_kind[request.param]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def forge(folder: Path, change: Callable[[Values], None]) -> None:
         change(values)
         return Manifest.model_validate(values)
 
-    name_anew(folder, change=changed)
+    reseal(folder, change=changed)
 
 
 def said(folder: Path, *, decode: bool) -> list[str]:
@@ -84,20 +84,24 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-def test_a_number_that_is_stated_otherwise_is_named(copy: Path, number: str) -> None:
-    forge(copy, more(number))
-    for decode in (False, True):
-        messages = said(copy, decode=decode)
-        assert any(f"says {NUMBERS[number]} " in one for one in messages), messages
+def test_a_number_that_is_stated_otherwise_is_named(sound: Built, tmp_path: Path) -> None:
+    def check(copy: Path, number: str) -> None:
+        forge(copy, more(number))
+        for decode in (False, True):
+            messages = said(copy, decode=decode)
+            assert any(f"says {NUMBERS[number]} " in one for one in messages), messages
+
+    check_on_copies(sound.folder, tmp_path, NUMBERS, check)
 
 
-@pytest.mark.parametrize("number", WORDS)
-def test_words_are_counted_where_images_are_decoded(copy: Path, number: str) -> None:
-    forge(copy, more(number))
-    assert said(copy, decode=False) == []
-    (message,) = said(copy, decode=True)
-    assert f"says {WORDS[number]} " in message
+def test_words_are_counted_where_images_are_decoded(sound: Built, tmp_path: Path) -> None:
+    def check(copy: Path, number: str) -> None:
+        forge(copy, more(number))
+        assert said(copy, decode=False) == []
+        (message,) = said(copy, decode=True)
+        assert f"says {WORDS[number]} " in message
+
+    check_on_copies(sound.folder, tmp_path, WORDS, check)
 
 
 def test_descriptions_that_nobody_made_are_named(copy: Path, sound: Built) -> None:

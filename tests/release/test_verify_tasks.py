@@ -18,7 +18,7 @@ from schemas.errors import UsageError
 from schemas.retrieval_task import Tier
 from tests.release.recos_world import RECOS, benchmark, first_captions
 from tests.release.test_commands import loupe_release
-from tests.release.test_verify import PARQUET, edit_manifest, edit_parquet, sign_anew
+from tests.release.test_verify import PARQUET, edit_manifest, edit_parquet, reseal_listed
 from tests.release.worlds import PERSON, decide, store_world
 
 JSON = f"{RECOS}.json"
@@ -73,7 +73,7 @@ def edit_both(folder: Path, tier: Tier, changes: Row) -> None:
     """What somebody would do who wants it to pass unseen."""
     for file in (JSON, PARQUET):
         edit_first(folder, tier, lambda row: row.update(changes), file)
-    sign_anew(folder)
+    reseal_listed(folder)
 
 
 def describe(row: Row, texts: list[str]) -> None:
@@ -89,17 +89,17 @@ def describe(row: Row, texts: list[str]) -> None:
 def edit_captions(folder: Path, tier: Tier, texts: list[str]) -> None:
     edit_first(folder, tier, lambda row: row.update(captions=texts))
     edit_first(folder, tier, lambda row: describe(row, texts), PARQUET)
-    sign_anew(folder)
+    reseal_listed(folder)
 
 
 def state_tier(folder: Path, tier: str) -> None:
     edit_manifest(folder, lambda values: values.update(tier=tier))
-    sign_anew(folder)
+    reseal_listed(folder)
 
 
 def state_tasks(folder: Path, change: Callable[[list[Row]], object]) -> None:
     edit_manifest(folder, lambda values: change(values["statistics"]["tasks"]))
-    sign_anew(folder)
+    reseal_listed(folder)
 
 
 class Fault(NamedTuple):
@@ -178,7 +178,7 @@ def test_a_false_statement_of_what_is_contained_is_named(
     sound: dict[str, Path], copy: Path
 ) -> None:
     edit_manifest(copy, lambda values: values["contains"][0].update(id="f" * 64))
-    sign_anew(copy)
+    reseal_listed(copy)
     (problem,) = verify_release(copy, contains=sound["v0"])
     right = read_manifest(sound["v0"]).id
     assert problem.message.endswith(f"contained as version 0.1.0; that version is {right}")

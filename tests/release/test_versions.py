@@ -1,7 +1,5 @@
 """Which version is wanted, by what differs."""
 
-import pytest
-
 from release.diff_records import ComparedRelease, Difference, FieldChange, RowCounts
 from release.versions import Bump, check_version, is_earlier, least_version, required_bump
 from schemas.retrieval_task import Tier
@@ -26,9 +24,8 @@ def difference(
     return Difference(before=release, after=after, rows=counts, metadata=metadata)
 
 
-@pytest.mark.parametrize(
-    ("found", "bump", "least"),
-    [
+def test_what_differs_asks_for_a_number() -> None:
+    cases: list[tuple[Difference, Bump, str]] = [
         (difference(), Bump.NONE, "1.2.3"),
         (difference(metadata=(CARD,)), Bump.PATCH, "1.2.4"),
         (difference(restated=1), Bump.PATCH, "1.2.4"),
@@ -42,16 +39,14 @@ def difference(
         (difference("1.2.3", tier="v1", added=1), Bump.MINOR, "1.3.0"),
         (difference("1.2.3", tier="v1", metadata=(CARD,)), Bump.PATCH, "1.2.4"),
         (difference("1.9.9", added=1), Bump.MINOR, "1.10.0"),
-    ],
-)
-def test_what_differs_asks_for_a_number(found: Difference, bump: Bump, least: str) -> None:
-    assert (required_bump(found), least_version(found)) == (bump, least)
-    assert check_version(found.before.version, least, found) is None
+    ]
+    for found, bump, least in cases:
+        assert (required_bump(found), least_version(found)) == (bump, least), (found, bump, least)
+        assert check_version(found.before.version, least, found) is None, (found, bump, least)
 
 
-@pytest.mark.parametrize(
-    ("found", "version", "sentence"),
-    [
+def test_a_number_that_is_too_small_is_told() -> None:
+    cases: list[tuple[Difference, str, str]] = [
         (
             difference("0.1.0", added=12),
             "0.1.1",
@@ -76,15 +71,18 @@ def test_what_differs_asks_for_a_number(found: Difference, bump: Bump, least: st
             "is 1.2.3, wanted at least 1.2.4: rows are the same, 2 values beside them are not",
         ),
         (difference(), "1.2.2", "is 1.2.2, wanted at least 1.2.3: nothing is different"),
-    ],
-)
-def test_a_number_that_is_too_small_is_told(found: Difference, version: str, sentence: str) -> None:
-    assert check_version(found.before.version, version, found) == sentence
+    ]
+    for found, version, sentence in cases:
+        assert check_version(found.before.version, version, found) == sentence, (
+            found,
+            version,
+            sentence,
+        )
 
 
-@pytest.mark.parametrize("version", ["2.0.0", "2.0.1", "10.0.0"])
-def test_a_larger_number_will_do(version: str) -> None:
-    assert check_version("1.2.3", version, difference(removed=1)) is None
+def test_a_larger_number_will_do() -> None:
+    for version in ("2.0.0", "2.0.1", "10.0.0"):
+        assert check_version("1.2.3", version, difference(removed=1)) is None, version
 
 
 def test_only_what_follows_on_another_is_compared() -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -22,56 +23,63 @@ def copy(releases: Releases, tmp_path: Path) -> Path:
     return Path(shutil.copytree(releases["plain"], tmp_path / "release"))
 
 
-def test_every_file_is_listed_with_its_digest(
-    releases: Releases, exports: Releases, kind: str, format_name: str
-) -> None:
-    folder = exports[f"{kind}/{format_name}"]
-    record = json.loads((folder / "export.json").read_text(encoding="utf-8"))
-    manifest, rows = read_manifest(releases[kind]), truth(releases[kind])
-    assert (record["release"], record["format"]) == (manifest.id, format_name)
-    assert record["images"] == len(rows)
-    assert record["captions"] == sum(len(row["captions"]) for row in rows)
-    assert {one["split"]: one["images"] for one in record["splits"]} == {
-        split: sum(row["split"] == split for row in rows)
-        for split in {row["split"] for row in rows}
-    }
-    assert {one["name"]: one["licence"] for one in record["sources"]} == {
-        one.name: one.licence for one in manifest.sources
-    }
-    files = content_of(folder)
-    del files["export.json"]
-    assert {one["path"]: (one["sha256"], one["size_bytes"]) for one in record["files"]} == {
-        path: (hashlib.sha256(data).hexdigest(), len(data)) for path, data in files.items()
-    }
-    assert not any(path.endswith((".pkl", ".lock")) or "lock" in path for path in files)
+def test_every_file_is_listed_with_its_digest(releases: Releases, exports: Releases) -> None:
+    for kind, format_name in product(releases, FORMATS):
+        folder = exports[f"{kind}/{format_name}"]
+        record = json.loads((folder / "export.json").read_text(encoding="utf-8"))
+        manifest, rows = read_manifest(releases[kind]), truth(releases[kind])
+        assert (record["release"], record["format"]) == (manifest.id, format_name)
+        assert record["images"] == len(rows)
+        assert record["captions"] == sum(len(row["captions"]) for row in rows)
+        assert {one["split"]: one["images"] for one in record["splits"]} == {
+            split: sum(row["split"] == split for row in rows)
+            for split in {row["split"] for row in rows}
+        }
+        assert {one["name"]: one["licence"] for one in record["sources"]} == {
+            one.name: one.licence for one in manifest.sources
+        }
+        files = content_of(folder)
+        del files["export.json"]
+        assert {one["path"]: (one["sha256"], one["size_bytes"]) for one in record["files"]} == {
+            path: (hashlib.sha256(data).hexdigest(), len(data)) for path, data in files.items()
+        }
+        assert not any(path.endswith((".pkl", ".lock")) or "lock" in path for path in files)
 
 
 def test_attribution_goes_with_every_copy_of_the_images(
-    releases: Releases, exports: Releases, format_name: str
+    releases: Releases, exports: Releases
 ) -> None:
-    wanted = (releases["contrasts"] / "ATTRIBUTION.md").read_bytes()
-    assert (exports[f"contrasts/{format_name}"] / "ATTRIBUTION.md").read_bytes() == wanted
-    assert not (exports[f"plain/{format_name}"] / "ATTRIBUTION.md").exists()
+    for format_name in FORMATS:
+        wanted = (releases["contrasts"] / "ATTRIBUTION.md").read_bytes()
+        assert (exports[f"contrasts/{format_name}"] / "ATTRIBUTION.md").read_bytes() == wanted
+        assert not (exports[f"plain/{format_name}"] / "ATTRIBUTION.md").exists()
 
 
 def test_the_same_release_gives_the_same_bytes(
-    release: Path, kind: str, exports: Releases, format_name: str, tmp_path: Path
+    releases: Releases, exports: Releases, tmp_path: Path
 ) -> None:
-    elsewhere = Path(shutil.copytree(release, tmp_path / "another name"))
-    again = export_release(elsewhere, FORMATS[format_name], tmp_path / "again", verify=False)
-    assert again.is_new
-    assert content_of(again.folder) == content_of(exports[f"{kind}/{format_name}"])
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-    assert verify_release(elsewhere, decode=False) == []
+    for kind, release in releases.items():
+        elsewhere = Path(shutil.copytree(release, tmp_path / kind / "another name"))
+        for format_name in FORMATS:
+            again = export_release(
+                elsewhere, FORMATS[format_name], tmp_path / kind / format_name, verify=False
+            )
+            assert again.is_new
+            assert content_of(again.folder) == content_of(exports[f"{kind}/{format_name}"])
+            assert [
+                path.name for path in (tmp_path / kind).iterdir() if path.name.startswith(".")
+            ] == []
+        assert verify_release(elsewhere, decode=False) == []
 
 
-def test_exporting_again_changes_nothing(copy: Path, format_name: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    first = export_release(copy, FORMATS[format_name], out)
-    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-    again = export_release(copy, FORMATS[format_name], out)
-    assert (first.is_new, again.is_new, first.record) == (True, False, again.record)
-    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+def test_exporting_again_changes_nothing(copy: Path, tmp_path: Path) -> None:
+    for format_name in FORMATS:
+        out = tmp_path / format_name
+        first = export_release(copy, FORMATS[format_name], out)
+        before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+        again = export_release(copy, FORMATS[format_name], out)
+        assert (first.is_new, again.is_new, first.record) == (True, False, again.record)
+        assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
 
 
 def test_an_empty_folder_becomes_the_export(copy: Path, tmp_path: Path) -> None:
@@ -114,12 +122,12 @@ def test_a_damaged_export_is_not_taken_for_the_same(
         (out / "index.json").unlink()
     else:
         (out / "more.json").write_text("[]")
-    told = {
+    details = {
         "flip": "data.mdb is damaged",
         "remove": "index.json cannot be",
         "add": "'more.json' does",
     }
-    with pytest.raises(UsageError, match=rf"is this export, but .*{told[damage]}"):
+    with pytest.raises(UsageError, match=rf"is this export, but .*{details[damage]}"):
         export_release(copy, FORMATS["lmdb"], out)
 
 
@@ -141,14 +149,16 @@ def test_nothing_is_written_into_the_release(copy: Path) -> None:
     assert verify_release(copy) == []
 
 
-def test_a_damaged_release_is_not_exported(copy: Path, format_name: str, tmp_path: Path) -> None:
+def test_a_damaged_release_is_not_exported(copy: Path, tmp_path: Path) -> None:
     image = copy / "images" / "5.jpg"
     image.write_bytes(image.read_bytes()[:-1] + b"?")
-    with pytest.raises(IntegrityError, match=r"images/5.jpg is damaged or was changed"):
-        export_release(copy, FORMATS[format_name], tmp_path / "out")
+    for format_ in FORMATS.values():
+        with pytest.raises(IntegrityError, match=r"images/5.jpg is damaged or was changed"):
+            export_release(copy, format_, tmp_path / "out")
     image.unlink()
-    with pytest.raises(IntegrityError, match=r"images/5.jpg is missing"):
-        export_release(copy, FORMATS[format_name], tmp_path / "out")
+    for format_ in FORMATS.values():
+        with pytest.raises(IntegrityError, match=r"images/5.jpg is missing"):
+            export_release(copy, format_, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
 
 

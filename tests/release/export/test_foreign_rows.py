@@ -2,6 +2,8 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,10 @@ from release.manifest import MANIFEST, manifest_text, named, read_files, read_ma
 from release.report.writing import write_report
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest, ReleasedFile
+from tests.release.cases import check_each
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import content_of, truth, without_image
-from tests.release.forging import name_anew
+from tests.release.forging import reseal
 
 Rows = list[dict[str, Any]]
 Change = Callable[[Rows], object]
@@ -34,7 +37,7 @@ def forged(release: Path, home: Path, change: Change) -> Path:
     change(rows)
     table = pa.Table.from_pylist(rows, table.schema)
     pq.write_table(table, folder / SHARD, compression="zstd")
-    name_anew(folder)
+    reseal(folder)
     return folder
 
 
@@ -93,14 +96,19 @@ def exported(folder: Path, name: str, out: Path) -> None:
 EVERYWHERE = ("split is a place", "name twice", "name goes up", "source unknown", "no captions")
 
 
-@pytest.mark.parametrize(
-    ("fault", "name"),
-    [(fault, "webdataset") for fault in ASTRAY]
-    + [(fault, name) for fault in EVERYWHERE for name in ("coco", "lmdb", "report")],
-)
 def test_rows_that_lead_astray_are_refused_before_they_are_used(
-    releases: Releases, tmp_path: Path, fault: str, name: str
+    releases: Releases, tmp_path: Path
 ) -> None:
+    cases = [
+        *((fault, "webdataset") for fault in ASTRAY),
+        *product(EVERYWHERE, ("coco", "lmdb", "report")),
+    ]
+    plain = releases["plain"]
+    check_each(cases, lambda case: refuse_astray(plain, *case, tmp_path / "_".join(case)))
+
+
+def refuse_astray(release: Path, fault: str, name: str, home: Path) -> None:
+    home.mkdir()
     change, wanted = ASTRAY[fault]
 
     def placed(rows: Rows) -> None:
@@ -108,35 +116,34 @@ def test_rows_that_lead_astray_are_refused_before_they_are_used(
         for row in rows:
             for column in ("split", "file_path"):
                 if row[column] is not None:
-                    row[column] = row[column].replace("{home}", str(tmp_path / "elsewhere"))
+                    row[column] = row[column].replace("{home}", str(home / "elsewhere"))
 
-    (tmp_path / "elsewhere").mkdir()
-    folder = forged(releases["plain"], tmp_path, placed)
+    (home / "elsewhere").mkdir()
+    folder = forged(release, home, placed)
     with pytest.raises(IntegrityError, match=rf"{SHARD}: {wanted}.*`loupe release verify`"):
-        exported(folder, name, tmp_path / "below/out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["below", "elsewhere", "release"]
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert list((tmp_path / "below").iterdir()) == []
+        exported(folder, name, home / "below/out")
+    assert sorted(path.name for path in home.iterdir()) == ["below", "elsewhere", "release"]
+    assert list((home / "elsewhere").iterdir()) == []
+    assert list((home / "below").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ROW_BY_ROW)
-@pytest.mark.parametrize("stated", [2, -2], ids=["fewer rows", "more rows"])
-def test_as_many_rows_are_exported_as_are_stated(
-    releases: Releases, tmp_path: Path, name: str, stated: int
-) -> None:
+def test_as_many_rows_are_exported_as_are_stated(releases: Releases, tmp_path: Path) -> None:
     count = len(truth(releases["plain"]))
+    for stated, wanted in (
+        (count + 2, f"holds {count} rows; manifest.json says {count + 2}"),
+        (count - 2, f"holds more rows than the {count - 2} of manifest.json"),
+    ):
+        folder = Path(shutil.copytree(releases["plain"], tmp_path / f"release-{stated}"))
+        reseal(folder, change=partial(with_images, count=stated))
+        for name in ROW_BY_ROW:
+            with pytest.raises(IntegrityError, match=wanted):
+                export_release(folder, FORMATS[name], tmp_path / "out")
+            assert not (tmp_path / "out").exists()
 
-    def change(manifest: Manifest) -> Manifest:
-        statistics = manifest.statistics.model_copy(update={"images": count + stated})
-        return manifest.model_copy(update={"statistics": statistics})
 
-    folder = Path(shutil.copytree(releases["plain"], tmp_path / "release"))
-    name_anew(folder, change=change)
-    told = f"holds {count} rows; manifest.json says {count + 2}"
-    wanted = told if stated > 0 else f"holds more rows than the {count - 2} of manifest.json"
-    with pytest.raises(IntegrityError, match=wanted):
-        export_release(folder, FORMATS[name], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+def with_images(manifest: Manifest, count: int) -> Manifest:
+    statistics = manifest.statistics.model_copy(update={"images": count})
+    return manifest.model_copy(update={"statistics": statistics})
 
 
 def test_sound_rows_have_no_fault(release: Path) -> None:
@@ -147,29 +154,25 @@ def test_sound_rows_have_no_fault(release: Path) -> None:
         assert faults.first(number, without_image(row)) is None
 
 
-@pytest.mark.parametrize(
-    ("kind", "column", "hole"),
-    [
+def test_what_is_in_a_row_is_whole(releases: Releases) -> None:
+    cases: list[tuple[str, str, str | None]] = [
         ("street", "crop", "video"),
         ("contrasts", "contrast", "plan"),
         ("contrasts", "translations", "text"),
         ("contrasts", "coarse_captions", None),
-    ],
-)
-def test_what_is_in_a_row_is_whole(
-    releases: Releases, kind: str, column: str, hole: str | None
-) -> None:
-    rows = truth(releases[kind])
-    number, row = next((n, row) for n, row in enumerate(rows, 1) if row[column])
-    faults = RowFaults(f"data/{row['split']}-x", frozenset([row["source"]]))
-    assert faults.first(number, without_image(row)) is None
-    if hole is None:
-        row[column][0] = None
-    else:
-        (row[column][0] if isinstance(row[column], list) else row[column])[hole] = None
-    told = faults.first(number, without_image(row))
-    assert told is not None
-    assert "missing" in told or "not complete" in told
+    ]
+    for kind, column, hole in cases:
+        rows = truth(releases[kind])
+        number, row = next((n, row) for n, row in enumerate(rows, 1) if row[column])
+        faults = RowFaults(f"data/{row['split']}-x", frozenset([row["source"]]))
+        assert faults.first(number, without_image(row)) is None, (kind, column, hole)
+        if hole is None:
+            row[column][0] = None
+        else:
+            (row[column][0] if isinstance(row[column], list) else row[column])[hole] = None
+        details = faults.first(number, without_image(row))
+        assert details is not None, (kind, column, hole)
+        assert "missing" in details or "not complete" in details, (kind, column, hole)
 
 
 def test_images_that_swell_are_no_images_of_a_release(releases: Releases, tmp_path: Path) -> None:
@@ -198,7 +201,7 @@ def test_a_dataset_may_be_called_like_the_list_of_an_export(
 ) -> None:
     folder = Path(shutil.copytree(releases["plain"], tmp_path / "release"))
     (folder / "ufine3c.json").rename(folder / "export.json")
-    name_anew(folder, change=lambda one: one.model_copy(update={"dataset": "export"}))
+    reseal(folder, change=lambda one: one.model_copy(update={"dataset": "export"}))
     with pytest.raises(UsageError, match=r"export\.json is what an export lists its files in"):
         export_release(folder, FORMATS["published"], tmp_path / "published")
     assert export_release(folder, FORMATS["coco"], tmp_path / "coco").is_new

@@ -79,30 +79,30 @@ def test_pyarrow_reads_every_row(release: Path, kind: str, exports: Releases, na
     assert len(rows) == len(wanted)
 
 
-@pytest.mark.parametrize(
-    ("kind", "format_name", "file"),
-    [
+def test_the_importers_read_the_papers_layouts(releases: Releases, exports: Releases) -> None:
+    cases: list[tuple[str, str, str]] = [
         ("plain", "ufine3c", "ufine3c.json"),
         ("street", "ufine6926", "ufine6926.json"),
         ("contrasts", "ccd", "ccd.jsonl"),
-    ],
-)
-def test_the_importers_read_the_papers_layouts(
-    releases: Releases, exports: Releases, kind: str, format_name: str, file: str
-) -> None:
-    folder = exports[f"{kind}/published"]
-    rows = list(read_source(importer_for(format_name), folder / file))
-    wanted = truth(releases[kind])
-    images = "images/" if kind == "contrasts" else ""
-    assert [
-        (f"{images}{row.file_path}", list(row.captions))
-        for row in rows
-        if isinstance(row, SourceRow)
-    ] == [
-        (row["file_path"], [" ".join(text.split()) for text in row["captions"]])  # as imported
-        for row in wanted
     ]
-    assert all((folder / row["file_path"]).read_bytes() == row["image"] for row in wanted)
+    for kind, format_name, file in cases:
+        folder = exports[f"{kind}/published"]
+        rows = list(read_source(importer_for(format_name), folder / file))
+        wanted = truth(releases[kind])
+        images = "images/" if kind == "contrasts" else ""
+        assert [
+            (f"{images}{row.file_path}", list(row.captions))
+            for row in rows
+            if isinstance(row, SourceRow)
+        ] == [
+            (row["file_path"], [" ".join(text.split()) for text in row["captions"]])  # as imported
+            for row in wanted
+        ], (kind, format_name, file)
+        assert all((folder / row["file_path"]).read_bytes() == row["image"] for row in wanted), (
+            kind,
+            format_name,
+            file,
+        )
 
 
 def test_a_benchmark_of_tasks_is_published_with_its_candidates(

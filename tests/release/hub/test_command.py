@@ -26,10 +26,10 @@ def upload(*arguments: str | Path) -> Result:
 
 
 def test_by_default_it_is_told_what_would_be_sent(folder: Path) -> None:
-    told = upload(folder, "--to", "a-lab/people")
-    assert told.exit_code == 0, told.output
-    assert "ufine3c 1.0.0 would go to a-lab/people, with its image files" in told.stdout
-    assert "nothing was sent; add --upload to send it" in told.stdout
+    details = upload(folder, "--to", "a-lab/people")
+    assert details.exit_code == 0, details.output
+    assert "ufine3c 1.0.0 would go to a-lab/people, with its image files" in details.stdout
+    assert "nothing was sent; add --upload to send it" in details.stdout
     plan = json.loads(upload(folder, "--to", "a-lab/people", "--no-images", "--json").stdout)
     assert (plan["uploaded"], plan["with_images"], plan["url"]) == (False, False, None)
 

@@ -171,8 +171,8 @@ def test_filters_let_through_what_python_says(ccd: Reported, opened: Callable[..
         numbers = ccd.numbers(wanted)
         view.go(f"#/rows?{address}")
         assert view.all_shown() == numbers, address
-        told = view.page.locator("#found").inner_text()
-        assert told.split(" ")[0] == str(len(numbers))
+        details = view.page.locator("#found").inner_text()
+        assert details.split(" ")[0] == str(len(numbers))
         assert view.page.locator("#empty").is_visible() == (not numbers)
 
 
@@ -205,15 +205,18 @@ def test_boxes_choose_and_counts_say_what_each_would_leave(
     assert view.shown() == list(range(1, PAGE_ROWS + 1))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("anchor",), ("street", "said"), ("entity",), ("detail", "4"), ("pict", "typ"), ("zzz",)],
-)
-def test_a_search_finds_the_beginnings_of_words(
-    ccd: Reported, opened: Callable[..., View], words: tuple[str, ...]
-) -> None:
-    view = opened(ccd, f"#/rows?q={'+'.join(words).upper()}")
-    assert view.all_shown() == rows_with(ccd.rows, *words)
+def test_a_search_finds_the_beginnings_of_words(ccd: Reported, opened: Callable[..., View]) -> None:
+    cases: list[tuple[str, ...]] = [
+        ("anchor",),
+        ("street", "said"),
+        ("entity",),
+        ("detail", "4"),
+        ("pict", "typ"),
+        ("zzz",),
+    ]
+    for words in cases:
+        view = opened(ccd, f"#/rows?q={'+'.join(words).upper()}")
+        assert view.all_shown() == rows_with(ccd.rows, *words), words
 
 
 def test_a_search_finds_characters_and_entities(ccd: Reported, opened: Callable[..., View]) -> None:
@@ -239,24 +242,24 @@ def test_typing_searches_and_the_address_keeps_it(
     assert again.page.locator("#search").input_value() == "relation 7"
 
 
-@pytest.mark.parametrize("address", ["#gallery", "#/nowhere", "#/row/0"])
 def test_an_address_that_leads_nowhere_leads_to_the_gallery(
-    ccd: Reported, opened: Callable[..., View], address: str
+    ccd: Reported, opened: Callable[..., View]
 ) -> None:
-    view = opened(ccd, address)
-    assert view.shown() == opened(ccd).shown()
-    assert not view.page.locator("#numbers").is_visible()
+    for address in ("#gallery", "#/nowhere", "#/row/0"):
+        view = opened(ccd, address)
+        assert view.shown() == opened(ccd).shown(), address
+        assert not view.page.locator("#numbers").is_visible(), address
 
 
 def test_a_row_that_is_not_there_is_said_to_be_missing(
     ccd: Reported, opened: Callable[..., View]
 ) -> None:
     view = opened(ccd, "#/row/999")
-    told = view.page.locator("#missing")
-    assert told.inner_text() == f"There is no row 999: the release has {len(ccd.rows)} rows."
+    details = view.page.locator("#missing")
+    assert details.inner_text() == f"There is no row 999: the release has {len(ccd.rows)} rows."
     assert view.shown()
     view.go("#/row/2")
-    assert not told.is_visible()
+    assert not details.is_visible()
 
 
 def test_the_about_page_tells_whom_to_cite_and_under_which_terms(
@@ -265,11 +268,11 @@ def test_the_about_page_tells_whom_to_cite_and_under_which_terms(
     with built("plain", tmp_path) as made:
         report = Reported(made.folder)
     view = opened(report, "#/about")
-    told = view.page.locator("#about").inner_text()
+    details = view.page.locator("#about").inner_text()
     for stated in (ABOUT.title, ABOUT.doi, ABOUT.contact, "Ada Lovelace", "Example Laboratory"):
-        assert str(stated) in told
-    assert whole_sentence(made.manifest) in told
-    assert texts_sentence(made.manifest) in told
+        assert str(stated) in details
+    assert whole_sentence(made.manifest) in details
+    assert texts_sentence(made.manifest) in details
     assert view.page.get_by_role("link", name=str(ABOUT.doi)).count() == 1
     view.go("#/row/1")
     (licence,) = {one.licence for one in made.manifest.sources}
@@ -336,9 +339,9 @@ def test_a_row_tells_all_of_it(ccd: Reported, opened: Callable[..., View]) -> No
     view.settle()
     body = view.page.locator("#row")
     assert body.locator(".captions li > p:first-child").all_inner_texts() == row["captions"]
-    told = body.inner_text()
+    details = body.inner_text()
     for value in (row["source"], row["sha256"], row["creator"], row["licence"], row["split"]):
-        assert value in told
+        assert value in details
     assert row["contrast"]["difference"] in body.locator("section.contrast").inner_text()
     link = body.locator(f"a[href='{row['source_url']}']")
     assert "noopener" in link.get_attribute("rel")
@@ -413,20 +416,22 @@ def test_videos_tasks_and_persons_have_their_pages(
 VIEWS = ("#/rows", "#/row/2", "#/numbers", "#/about")
 
 
-@pytest.mark.parametrize("kind", ["ccd", "plain", "street", "tasks"])
 def test_a_phone_shows_it_without_scrolling_aside(
-    ccd: Reported, kinds: dict[str, Reported], opened: Callable[..., View], kind: str
+    ccd: Reported, kinds: dict[str, Reported], opened: Callable[..., View]
 ) -> None:
-    report = ccd if kind == "ccd" else kinds[kind]
-    view = opened(report, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
-    for address in VIEWS:
-        view.go(address)
-        view.page.wait_for_timeout(100)
-        assert view.page.evaluate("document.documentElement.scrollWidth") == 360, address
-    view.go("#/rows")
-    assert not view.page.locator("#filters").is_visible()
-    view.page.get_by_text("Filters", exact=True).tap()
-    assert view.page.locator("#filters").is_visible()
+    for kind in ("ccd", "plain", "street", "tasks"):
+        report = ccd if kind == "ccd" else kinds[kind]
+        view = opened(
+            report, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True
+        )
+        for address in VIEWS:
+            view.go(address)
+            view.page.wait_for_timeout(100)
+            assert view.page.evaluate("document.documentElement.scrollWidth") == 360, address
+        view.go("#/rows")
+        assert not view.page.locator("#filters").is_visible(), kind
+        view.page.get_by_text("Filters", exact=True).tap()
+        assert view.page.locator("#filters").is_visible(), kind
 
 
 CONTRAST = """() => {
@@ -465,21 +470,23 @@ UNNAMED = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_and_everything_has_a_name(
-    ccd: Reported, kinds: dict[str, Reported], opened: Callable[..., View], scheme: str
+    ccd: Reported, kinds: dict[str, Reported], opened: Callable[..., View]
 ) -> None:
-    for report in (ccd, kinds["plain"], kinds["street"]):
-        view = opened(report, color_scheme=scheme)
-        dark = view.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (sum(map(int, re.findall(r"\d+", dark))) < 200) == (scheme == "dark")
-        for address in VIEWS:
-            view.go(address)
-            view.page.wait_for_timeout(150)
-            assert view.page.evaluate(CONTRAST) == [], address
-            assert view.page.evaluate(UNNAMED) == [], address
-            ids = view.page.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
-            assert len(ids) == len(set(ids))
+    for scheme in ("light", "dark"):
+        for report in (ccd, kinds["plain"], kinds["street"]):
+            view = opened(report, color_scheme=scheme)
+            dark = view.page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (sum(map(int, re.findall(r"\d+", dark))) < 200) == (scheme == "dark"), scheme
+            for address in VIEWS:
+                view.go(address)
+                view.page.wait_for_timeout(150)
+                assert view.page.evaluate(CONTRAST) == [], address
+                assert view.page.evaluate(UNNAMED) == [], address
+                ids = view.page.evaluate(
+                    "[...document.querySelectorAll('[id]')].map(one => one.id)"
+                )
+                assert len(ids) == len(set(ids)), scheme
 
 
 def test_exact_numbers_show_where_a_column_has_the_focus(

@@ -50,13 +50,15 @@ def test_a_turned_photograph_stands_upright() -> None:
     assert opened(smaller(encoded((180, 100), kind="JPEG", exif=exif), 200)).size == (100, 180)
 
 
-@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
-def test_what_shines_through_is_white(mode: str) -> None:
-    image = Image.new("RGBA", (50, 50), (0, 0, 0, 0)).convert(mode)
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", **({"transparency": image.getpixel((0, 0))} if mode == "P" else {}))
-    shown = opened(smaller(buffer.getvalue(), 200)).convert("RGB")
-    assert shown.getpixel((25, 25)) == (255, 255, 255)
+def test_what_shines_through_is_white() -> None:
+    for mode in ("RGBA", "LA", "P"):
+        image = Image.new("RGBA", (50, 50), (0, 0, 0, 0)).convert(mode)
+        buffer = io.BytesIO()
+        image.save(
+            buffer, "PNG", **({"transparency": image.getpixel((0, 0))} if mode == "P" else {})
+        )
+        shown = opened(smaller(buffer.getvalue(), 200)).convert("RGB")
+        assert shown.getpixel((25, 25)) == (255, 255, 255), mode
 
 
 @pytest.mark.parametrize("data", [b"", b"no picture", encoded((300, 300))[:90]])

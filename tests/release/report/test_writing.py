@@ -36,9 +36,9 @@ def flat(chunks: list[list[Any]]) -> list[Any]:
 
 
 def test_every_row_is_told_once_and_in_full(release: Path, report: Path) -> None:
-    rows, told = rows_of(release), flat(scripts(report, "rows"))
-    assert len(told) == len(rows) == script(report, "index")["rows"]
-    for row, detail in zip(rows, told, strict=True):
+    rows, details = rows_of(release), flat(scripts(report, "rows"))
+    assert len(details) == len(rows) == script(report, "index")["rows"]
+    for row, detail in zip(rows, details, strict=True):
         for name in ("id", "source", "identity", "split", "file_path", "sha256", "width_px"):
             assert detail[name] == row[name]
         assert detail.get("task") == row.get("task")
@@ -105,19 +105,19 @@ def test_lineage_is_that_of_the_release(release: Path, report: Path) -> None:
     assert len(names) == -(-len(rows_of(release)) // DETAIL_ROWS)
     page = script(report, "lineage/0")
 
-    def told(reference: int) -> Any:
+    def details(reference: int) -> Any:
         return page["entities"][reference] if reference >= 0 else shared["entities"][-1 - reference]
 
     with open_lineage(release) as lineage:
         for row, roots in zip(rows_of(release), page["rows"], strict=True):
-            ids = [told(one)[1] for one in roots]
+            ids = [details(one)[1] for one in roots]
             assert ids[: 1 + len(row["captions"])] == [
                 row["image_entity_id"],
                 *row["caption_entity_ids"],
             ]
             seen, waiting = dict[str, Any](), list(roots)
             while waiting:
-                entity = told(waiting.pop())
+                entity = details(waiting.pop())
                 seen[entity[1]] = entity
                 waiting += [parent for _, parent in entity[6]]
             traced = lineage.trace_page(ids)
@@ -125,7 +125,7 @@ def test_lineage_is_that_of_the_release(release: Path, report: Path) -> None:
             for entity_id, node in traced.entities.items():
                 kind, _, _, state, activity, call, parents, decisions = seen[entity_id]
                 assert (kind, state) == (node.entity.kind, node.entity.state)
-                assert [(role, told(one)[1]) for role, one in parents] == list(node.parents)
+                assert [(role, details(one)[1]) for role, one in parents] == list(node.parents)
                 made = traced.activities[node.activity_id]
                 assert shared["activities"][activity][:2] == [made.stage, made.version]
                 assert bool(call) == (node.model_call_key is not None)
@@ -188,8 +188,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_hostile_texts_are_told_word_for_word_and_break_out_of_nothing(hostile: Path) -> None:
-    told = flat(scripts(hostile, "rows"))
-    assert [one["captions"][0][0] for one in told] == list(TEXTS)
+    details = flat(scripts(hostile, "rows"))
+    assert [one["captions"][0][0] for one in details] == list(TEXTS)
     for path in (hostile / "data").rglob("*.js"):
         text = path.read_text(encoding="utf-8")
         assert "<" not in text
@@ -230,7 +230,7 @@ def test_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
 
 
 def test_the_record_says_what_it_is(release: Path, report: Path) -> None:
-    told = json.loads((report / "report.json").read_text())
+    details = json.loads((report / "report.json").read_text())
     manifest = json.loads((release / "manifest.json").read_text())
-    assert (told["release"], told["dataset"]) == (manifest["id"], manifest["dataset"])
-    assert told["lineage"] is True
+    assert (details["release"], details["dataset"]) == (manifest["id"], manifest["dataset"])
+    assert details["lineage"] is True

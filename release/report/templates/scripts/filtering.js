@@ -106,7 +106,7 @@ function countValues(misses, missed, tests) {
   return counts;
 }
 
-// What is chosen stands in the address, so that it can be sent and gone back to.
+// The address has what is chosen, so that it can be sent and returned to.
 
 function stateOf(parameters) {
   const state = nothingChosen();

@@ -128,16 +128,16 @@ function tile(row, state, isFirst) {
 
 /** The few facts of a row that stand on its tile. */
 function badgesOf(row) {
-  const told = (name) => {
+  const summary = (name) => {
     const facet = columns.facets.find((one) => one.name === name);
     return facet ? facet.values[facet.codes[row]] : "";
   };
   const found = [];
   const difference = columns.alone.find((one) => one.name === "difference");
   if (difference) found.push(columns.anchors && columns.anchors[row] ? ["contrast", difference.values[difference.codes[row]]] : ["", "anchor"]);
-  if (told("task")) found.push(["", told("task")]);
-  else if (!difference && told("split")) found.push(["", told("split")]);
-  if (told("tier")) found.push(["", told("tier")]);
+  if (summary("task")) found.push(["", summary("task")]);
+  else if (!difference && summary("split")) found.push(["", summary("split")]);
+  if (summary("tier")) found.push(["", summary("tier")]);
   return found;
 }
 

@@ -44,7 +44,7 @@ async function showLineage(row, detail) {
 
 /** The entities that the roots come from, themselves included, breadth first. */
 function graphOf(roots, page, shared) {
-  const told = (reference) => (reference >= 0 ? page.entities[reference] : shared.entities[-1 - reference]);
+  const summary = (reference) => (reference >= 0 ? page.entities[reference] : shared.entities[-1 - reference]);
   const nodes = new Map();
   const waiting = [...new Set(roots)];
   let left = 0;
@@ -55,7 +55,7 @@ function graphOf(roots, page, shared) {
       left += 1;
       continue;
     }
-    const entity = told(reference);
+    const entity = summary(reference);
     nodes.set(reference, { reference, entity, depth: 0, parents: [] });
     for (const [, parent] of entity[PARENTS]) if (!nodes.has(parent)) waiting.push(parent);
   }
@@ -167,10 +167,10 @@ function place(graph, shared) {
   const makings = makingsOf(graph.nodes, shared);
   const depth = Math.max(...graph.nodes.map((node) => node.depth));
   for (const node of graph.nodes) {
-    node.told = describeEntity(node, shared);
-    node.lines = wrapped(node.told.gist, BOX - 2 * PAD, 2);
+    node.summary = describeEntity(node, shared);
+    node.lines = wrapped(node.summary.gist, BOX - 2 * PAD, 2);
     node.width = BOX;
-    node.height = 2 * PAD + LINE * (1 + node.lines.length) + (node.told.decisions.length ? 4 + LINE * node.told.decisions.length : 0);
+    node.height = 2 * PAD + LINE * (1 + node.lines.length) + (node.summary.decisions.length ? 4 + LINE * node.summary.decisions.length : 0);
     node.gaps = new Map();
   }
   for (const one of makings) Object.assign(one, { width: PILL, height: 26 + one.agents.length * 21 });
@@ -255,9 +255,9 @@ function drawingOf(graph, shared) {
     }
   }
   const labels = [...roles].map(([node, named]) => text(centre(node) + 8, node.y - 7, cut([...named].join(", "), BOX / 2), { class: "role" }));
-  const told = `${graph.nodes.length} things and ${makings.length} steps that made them; the list below tells the same`;
+  const summary = `${graph.nodes.length} things and ${makings.length} steps that made them; the list below tells the same`;
   const more = graph.left > 0 && h("p", { class: "soft" }, `and ${count(graph.left)} more`);
-  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": told },
+  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": summary },
     s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7.5, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0,0.5 L8,4 L0,7.5 z" }))),
     s("g", { class: "lines" }, lines),
     makings.map(drawMaking),
@@ -280,17 +280,17 @@ function path(points, hasArrow) {
 }
 
 function drawEntity(node, isRoot) {
-  const { x, y, told } = node;
-  const full = [`${told.title} ${told.id}`, told.gist, ...told.asked, ...told.decisions].filter(Boolean).join("\n");
+  const { x, y, summary } = node;
+  const full = [`${summary.title} ${summary.id}`, summary.gist, ...summary.asked, ...summary.decisions].filter(Boolean).join("\n");
   const room = BOX - 2 * PAD;
   const decisionsFrom = y + PAD + LINE * (1 + node.lines.length) + 4;
   return s("g", { class: isRoot ? "entity root" : "entity" },
     s("title", {}, full),
     s("rect", { x, y, width: BOX, height: node.height, rx: 7 }),
-    text(x + PAD, y + PAD + 10, cut(told.title, room - 66), { class: "kind" }),
-    text(x + BOX - PAD, y + PAD + 10, told.id.slice(0, 8), { class: "id", "text-anchor": "end" }),
+    text(x + PAD, y + PAD + 10, cut(summary.title, room - 66), { class: "kind" }),
+    text(x + BOX - PAD, y + PAD + 10, summary.id.slice(0, 8), { class: "id", "text-anchor": "end" }),
     node.lines.map((line, at) => text(x + PAD, y + PAD + 10 + LINE * (at + 1), line, { class: "gist" })),
-    told.decisions.map((line, at) =>
+    summary.decisions.map((line, at) =>
       text(x + PAD, decisionsFrom + 10 + LINE * at, cut(line, room), { class: line.startsWith(VERDICTS.reject) ? "decision against" : "decision" })));
 }
 
@@ -310,18 +310,18 @@ function drawMaking(making) {
 /** The same in words, thing by thing. */
 function listOf(graph, shared) {
   const lines = graph.nodes.map((node) => {
-    const told = describeEntity(node, shared);
+    const summary = describeEntity(node, shared);
     const [stage, version, agents] = shared.activities[node.entity[ACTIVITY]];
     const call = node.entity[CALL];
     const who = [...new Set([...agents, ...(call ? [call[0]] : [])])].map((one) => agentName(shared.agents[one]));
     const parents = node.entity[PARENTS];
     const from = node.parents.map(({ role, node: parent }) => `${role.replaceAll("_", " ")} ${parent.entity[KIND].replaceAll("_", " ")} ${parent.entity[ID].slice(0, 12)}`);
     if (from.length < parents.length) from.push(`${parents.length - from.length} more`);
-    return h("li", {}, h("b", {}, told.title), " ", h("code", {}, told.id), told.gist && [": ", foreign("span", told.gist)],
+    return h("li", {}, h("b", {}, summary.title), " ", h("code", {}, summary.id), summary.gist && [": ", foreign("span", summary.gist)],
       h("ul", {},
-        h("li", {}, `made by ${stage.replaceAll("_", " ")} v${version}, ${who.join(", ")}${told.asked.length ? ` (${told.asked[0]})` : ""}`),
+        h("li", {}, `made by ${stage.replaceAll("_", " ")} v${version}, ${who.join(", ")}${summary.asked.length ? ` (${summary.asked[0]})` : ""}`),
         from.length > 0 && h("li", {}, `from: ${from.join("; ")}`),
-        told.decisions.map((line) => h("li", {}, line))));
+        summary.decisions.map((line) => h("li", {}, line))));
   });
   return h("ul", { class: "lineage-list" }, lines);
 }

@@ -1,8 +1,8 @@
-// What is looked at stands in the address: #/rows?split=test, #/row/12, #/numbers.
+// The address says what is shown: #/rows?split=test, #/row/12, #/numbers.
 
 const VIEWS = ["rows", "row", "numbers", "difference", "about"];
 const TYPING_MS = 180;
-const MOST_CHARACTERS = 20; // of what an address says that is told again
+const MOST_CHARACTERS = 20; // of an address that is shown again
 const shown = { view: null, row: null, state: null, chosen: null, key: null };
 let focusAfter = null;
 let route = 0; // counts changes of the address, so that late answers are dropped
@@ -15,10 +15,10 @@ function tellFault(error) {
 
 /** Says that there is no such row, until the address changes again. */
 function tellMissingRow(number) {
-  const told = byId("missing");
+  const missing = byId("missing");
   const rows = report.rows === 1 ? "1 row" : `${count(report.rows)} rows`;
-  told.textContent = number === null ? "" : `There is no row ${number}: the release has ${rows}.`;
-  told.hidden = number === null;
+  missing.textContent = number === null ? "" : `There is no row ${number}: the release has ${rows}.`;
+  missing.hidden = number === null;
 }
 
 function wantedView() {

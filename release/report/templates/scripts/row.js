@@ -118,8 +118,8 @@ function facts(number, detail) {
     ["entity", h("code", {}, detail.image_entity_id)],
     ["SHA-256", h("code", {}, detail.sha256)],
   ];
-  const told = lines.filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return h("dl", { class: "facts" }, told.map(([name, value]) => [h("dt", {}, name), typeof value === "string" ? foreign("dd", value) : h("dd", {}, value)]));
+  const summary = lines.filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return h("dl", { class: "facts" }, summary.map(([name, value]) => [h("dt", {}, name), typeof value === "string" ? foreign("dd", value) : h("dd", {}, value)]));
 }
 
 function contrastOf(detail) {
@@ -151,11 +151,11 @@ function captionsOf(detail) {
       {},
       longText(text),
       said.filter((one) => one[1] === place).map(([language, , words, by]) =>
-        h("div", { class: "translation" }, longText(words, { lang: language }), h("p", { class: "told" }, `${language}, by ${by}`))
+        h("div", { class: "translation" }, longText(words, { lang: language }), h("p", { class: "summary" }, `${language}, by ${by}`))
       ),
       h(
         "p",
-        { class: "told" },
+        { class: "summary" },
         foreign("span", author, { class: "author" }),
         h("span", {}, ORIGINS[origin] || origin),
         h("span", { class: reviewed ? "badge good" : "badge faint" }, reviewed ? "decided by a person" : "not looked at"),
@@ -206,6 +206,6 @@ async function groupSection(title, members, row, contrasts) {
       contrast && change(contrast)
     );
   });
-  const told = members.length > part.length ? `${title} (${part.length} of ${count(members.length)})` : title;
-  return h("section", { class: "card group", "aria-labelledby": "group-title" }, h("h2", { id: "group-title" }, told), h("ol", { class: "members" }, items));
+  const summary = members.length > part.length ? `${title} (${part.length} of ${count(members.length)})` : title;
+  return h("section", { class: "card group", "aria-labelledby": "group-title" }, h("h2", { id: "group-title" }, summary), h("ol", { class: "members" }, items));
 }

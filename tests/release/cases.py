@@ -1,0 +1,34 @@
+"""Many cases of one kind in one test: every one is tried, and all that fail are named."""
+
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def check_each(cases: Iterable[T], check: Callable[[T], object]) -> None:
+    """Runs `check` on every case; raises AssertionError with those that failed and why."""
+    failed = []
+    for case in cases:
+        try:
+            check(case)
+        except Exception as error:  # noqa: BLE001 - reported with the others
+            failed.append(f"{case!r:.200}: {type(error).__name__}: {error}")
+    assert not failed, "\n".join(failed)
+
+
+def check_on_copies(
+    sound: Path, home: Path, cases: Iterable[T], check: Callable[[Path, T], object]
+) -> None:
+    """As `check_each`; each check gets its own copy of the folder `sound` to change."""
+
+    def on_copy(case: T) -> None:
+        copy = Path(shutil.copytree(sound, home / "case" / "copy", symlinks=True))
+        try:
+            check(copy, case)
+        finally:
+            shutil.rmtree(home / "case")
+
+    check_each(cases, on_copy)
