@@ -1,4 +1,4 @@
-"""What somebody does who wants a change of a release to pass unseen: everything named anew."""
+"""Reseals a changed release: documents, digests and id are made to fit its content."""
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path

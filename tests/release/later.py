@@ -65,7 +65,7 @@ class Later:
         self.commit(decisions=[NewDecision(one, what, REVIEWER) for one, what in decided])
 
     def decide_image(self) -> None:
-        """An image is turned down, or taken back in."""
+        """An image is rejected, or accepted again."""
         verdict = self._chance.choice(("accept", "reject", "reopen"))
         self.verdict(self._chance.choice(self.ids("image")), verdict)
 
@@ -111,7 +111,7 @@ class Later:
     def withdraw(
         self, entities: Sequence[str], ground: Ground = "privacy", details: Sequence[Path] = ()
     ) -> int:
-        """Takes entities back by a withdrawal, told to holders of these releases; its number."""
+        """Withdraws entities, with notices for these releases; returns the withdrawal's number."""
         row = {
             "key": f"{next(self._numbers):032x}",
             "target": {"sort": "entity", "name": entities[0]},

@@ -49,11 +49,11 @@ def _contrasts() -> Composer:
 
 
 def _tiers() -> Composer:
-    """All tiers of a benchmark; one caption was written anew."""
+    """All tiers of a benchmark; one caption was rewritten."""
     world, images = recos_world.benchmark()
     image = images["v0"][0]
     first = recos_world.captions_of(world, image)[0]
-    recos_world.revise(world, first, image, recos_world.PHOTOS, "Said anew, in detail.", 0)
+    recos_world.revise(world, first, image, recos_world.PHOTOS, "Said again, in detail.", 0)
     return world
 
 

@@ -1,4 +1,4 @@
-"""Notices of rows of a small release, for the tests of what its holders are told."""
+"""Notices of rows of a small release."""
 
 from pathlib import Path
 from typing import Any

@@ -17,7 +17,7 @@ Variant = Callable[[Image.Image], bytes]
 
 
 class Collection:
-    """A dataset in memory that a release is held against."""
+    """A dataset in memory that a release is compared with."""
 
     kind: OtherKind = "dataset"
     release_id: str | None = None

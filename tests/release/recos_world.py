@@ -1,4 +1,4 @@
-"""A small benchmark of tasks in a real store: three tiers, some captions written anew."""
+"""A small benchmark of tasks in a real store: three tiers, some captions rewritten."""
 
 from itertools import islice
 from typing import NamedTuple

@@ -61,7 +61,7 @@ def test_notices_stand_only_where_they_are_true(manifest: Manifest) -> None:
     assert tags == ["image-text-retrieval", "person-retrieval", "demonstration", "unreviewed"]
 
 
-def test_holders_of_earlier_versions_are_told_what_to_delete(manifest: Manifest) -> None:
+def test_holders_of_earlier_versions_learn_what_to_delete(manifest: Manifest) -> None:
     assert "Withdrawn from earlier versions" not in render_card(manifest)
     gone = PriorWithdrawal(version="0.9.0", id="ab" * 32, rows=3, rows_in_part=1)
     card = render_card(manifest.model_copy(update={"withdrawn": (gone,)}))
@@ -85,7 +85,7 @@ def test_who_has_the_folder_alone_learns_what_it_holds(manifest: Manifest) -> No
         assert details in render_card(manifest), details
 
 
-def test_what_chose_the_rows_is_told(manifest: Manifest) -> None:
+def test_what_chose_the_rows_is_shown(manifest: Manifest) -> None:
     limits = {"k": 6, "eta": 0.8, "near_duplicates": {"distance": 0.25}}
     use = EmbedderUse(
         embedder="clip@abc", purpose="validated_captions", count=1234, settings=limits

@@ -51,7 +51,7 @@ def test_the_hubs_library_warns_of_nothing_in_it(
         ] == []
 
 
-def test_licences_are_told_in_the_hubs_words(every_kind: dict[str, Built]) -> None:
+def test_licences_are_shown_in_the_hubs_words(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         details = DatasetCard.load(release.folder / CARD).data.to_dict()["license"]
         by_dataset = {  # the stated licence of the texts is among them

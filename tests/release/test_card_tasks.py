@@ -60,7 +60,7 @@ def test_tasks_stand_beside_figure_3(manifests: list[Manifest]) -> None:
     assert [len(one.tiers) for one in task_table(manifests[0])] == [1] * 12
 
 
-def test_candidates_are_told_of_where_there_are_any(manifests: list[Manifest]) -> None:
+def test_candidates_are_shown_where_there_are_any(manifests: list[Manifest]) -> None:
     v1, v2 = render_card(manifests[1]), render_card(manifests[2])
     assert "12 of the images have no captions" in v2
     assert "Nobody described the 12 candidates" in v2

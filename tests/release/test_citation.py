@@ -78,7 +78,7 @@ def test_it_keeps_to_the_rules_of_the_format(every_kind: dict[str, Built]) -> No
         ]
 
 
-def test_what_the_curators_state_stands_there(every_kind: dict[str, Built]) -> None:
+def test_what_the_curators_state_is_in_it(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         details = read(release)
         assert details["title"] == ABOUT.title
@@ -107,7 +107,7 @@ def test_nothing_stated_is_nothing_invented(tmp_path: Path) -> None:
     assert not {"date-released", "doi", "url", "abstract"} & set(details)
 
 
-def test_only_a_licence_or_a_choice_is_told(every_kind: dict[str, Built]) -> None:
+def test_only_a_licence_or_a_choice_is_shown(every_kind: dict[str, Built]) -> None:
     cases: list[tuple[list[str], object]] = [
         (["MIT OR CC-BY-4.0"], ["MIT", "CC-BY-4.0"]),
         (["CC-BY-4.0 AND ODbL-1.0"], None),
@@ -125,7 +125,7 @@ def test_only_a_licence_or_a_choice_is_told(every_kind: dict[str, Built]) -> Non
             assert citation(stated).get("license") == details, (licences, details)
 
 
-def test_the_licence_of_the_texts_is_told_everywhere(every_kind: dict[str, Built]) -> None:
+def test_the_licence_of_the_texts_is_stated_everywhere(every_kind: dict[str, Built]) -> None:
     cases: list[tuple[str, object, str]] = [
         ("CC0-1.0", "CC0-1.0", "given under CC0-1.0, which asks for nothing."),
         ("CC-BY-4.0", None, "given under CC-BY-4.0, which asks for attribution."),

@@ -186,7 +186,7 @@ def test_images_without_fine_captions_take_their_contrasts_along(tmp_path: Path)
     assert "1 contrastive image is left out because its anchor is" in card
 
 
-def test_anchors_without_a_group_and_groups_turned_down_are_told_apart(tmp_path: Path) -> None:
+def test_anchors_without_a_group_and_groups_turned_down_are_distinguished(tmp_path: Path) -> None:
     made = benchmark(2)
     world = made.world
     for number in (11, 12, 13):
@@ -224,7 +224,7 @@ def test_contrasts_of_an_anchor_that_was_turned_down_go_with_it(tmp_path: Path) 
     assert verify_release(built.folder) == []
 
 
-def test_what_stands_there_more_than_once_is_stated(tmp_path: Path) -> None:
+def test_repeats_are_stated(tmp_path: Path) -> None:
     made = benchmark(3)
     world, (first, second, third) = made.world, made.groups
     text = "A picture of a street that two images show."
@@ -322,7 +322,7 @@ def test_what_may_not_be_released_is_not(tmp_path: Path, licence: str) -> None:
     ("editor", "is_demonstration"),
     [("loupe-editor@1", True), ("Qwen/Qwen-Image-Edit@abc", False)],
 )
-def test_who_edited_is_told(tmp_path: Path, editor: str, is_demonstration: bool) -> None:
+def test_who_edited_is_shown(tmp_path: Path, editor: str, is_demonstration: bool) -> None:
     made = benchmark(2)
     image = contrast(made.world, made.groups[0].anchor, 70, 0, way="edit", editor=editor)
     refine(made.world, image, COCO, "x")
@@ -334,7 +334,7 @@ def test_who_edited_is_told(tmp_path: Path, editor: str, is_demonstration: bool)
     assert verify_release(built.folder) == []
 
 
-def test_who_proposed_the_strategies_is_told(tmp_path: Path) -> None:
+def test_who_proposed_the_strategies_is_shown(tmp_path: Path) -> None:
     made = benchmark(2)
     world, anchor = made.world, made.groups[0].anchor
     asked = PromptText(prompt_id="contrast_strategies", version="3", digest="c" * 32, text="Find.")

@@ -21,7 +21,7 @@ from release.manifest import MANIFEST, read_files
 from release.parquet_rows import schema_of
 from tests.release.kinds import ABOUT, Built, built
 
-# what the library's own parser of JSON-LD, and its use of pandas, are told
+# warnings of the library's own parser of JSON-LD and its use of pandas
 pytestmark = [
     pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated"),
     pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame"),
@@ -32,7 +32,7 @@ UNDATED = '"https://schema.org/datePublished" is recommended, but does not exist
 
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for a context or a file from the network fails."""
+    """Any request for a context or a file from the network fails."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the network was asked for")
@@ -119,7 +119,7 @@ def test_splits_and_sources_are_record_sets_that_rows_refer_to(
         assert kinds == ["cr:Split"]
 
 
-def test_every_file_but_images_stands_there_with_its_digest(every_kind: dict[str, Built]) -> None:
+def test_every_file_but_images_is_there_with_its_digest(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         details = {
             one["contentUrl"]: (one["sha256"], int(one["contentSize"].removesuffix(" B")))
@@ -135,7 +135,7 @@ def test_every_file_but_images_stands_there_with_its_digest(every_kind: dict[str
         assert details == listed
 
 
-def test_what_the_curators_state_stands_there(every_kind: dict[str, Built]) -> None:
+def test_what_the_curators_state_is_in_it(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         details = document(release)
         assert details["alternateName"] == ABOUT.title

@@ -131,7 +131,7 @@ def test_another_picture_is_a_change(tmp_path: Path) -> None:
     assert (row.kind, found.fields["sha256"]) == ("changed", 1)
 
 
-def test_who_decided_is_told_and_no_change(tmp_path: Path) -> None:
+def test_who_decided_is_shown_and_no_change(tmp_path: Path) -> None:
     def rewritten(by: Any) -> Composer:
         composer = one_person()
         caption = next(one.id for one in composer.entities.values() if one.kind == "caption")
@@ -163,7 +163,7 @@ def test_another_licence_of_an_image_is_a_change(tmp_path: Path) -> None:
     assert (row.kind, licence in row.fields) == ("changed", True)
 
 
-def test_a_source_with_other_terms_is_told_by_name(tmp_path: Path) -> None:
+def test_a_source_with_other_terms_is_shown_by_name(tmp_path: Path) -> None:
     def of(citation: str) -> Composer:
         composer = Composer()
         origin = source("CUHK-PEDES", Granularity.COARSE, citation=citation)
@@ -205,7 +205,7 @@ def test_another_plan_of_a_contrast_is_a_change(tmp_path: Path) -> None:
     assert plan in row.fields
 
 
-def test_tiers_are_told_apart(tmp_path: Path) -> None:
+def test_tiers_are_distinguished(tmp_path: Path) -> None:
     world = recos_world.benchmark().world
     low = built(world, tmp_path / "low", "0.1.0", "v0")
     high = built(world, tmp_path / "high", "1.1.0", "v1")
@@ -215,7 +215,7 @@ def test_tiers_are_told_apart(tmp_path: Path) -> None:
     assert FieldChange(field="tier", before="v0", after="v1") in found.metadata
 
 
-def test_examples_are_the_first_of_each_kind_and_every_row_is_told(tmp_path: Path) -> None:
+def test_examples_are_the_first_of_each_kind_and_every_row_is_shown(tmp_path: Path) -> None:
     after = one_person()
     for number in range(20, 30):
         more(after, str(number))
@@ -240,7 +240,7 @@ def test_what_is_damaged_is_not_compared(name: str, tmp_path: Path) -> None:
         compare_releases(whole, tmp_path)
 
 
-def test_values_are_told_by_their_smallest_named_part() -> None:
+def test_values_are_shown_by_their_smallest_named_part() -> None:
     cases: list[tuple[Any, Any, list[tuple[str, Any, Any]]]] = [
         ({"a": 1}, {"a": 1}, []),
         ({"a": {"b": 1}}, {"a": {"b": 2}}, [("a.b", 1, 2)]),

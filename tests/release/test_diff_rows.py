@@ -22,7 +22,7 @@ _ID = st.sampled_from([digit * 32 for digit in "012345"])
 
 @st.composite
 def _rows(draw: st.DrawFn) -> list[Row]:
-    """Rows of any form; images of one source and path may stand in several of them."""
+    """Rows of any form; images of one source and path may be in several of them."""
     rows = [_row(draw, number) for number in range(draw(st.integers(0, 5)))]
     for row in rows:
         if row["contrast"] is not None:

@@ -1,4 +1,4 @@
-"""What is withdrawn is told apart from what is removed, and asks for a patch only."""
+"""Withdrawn rows are distinguished from removed ones, and need a patch only."""
 
 import shutil
 from pathlib import Path
@@ -89,7 +89,7 @@ def test_an_image_all_captions_of_which_are_withdrawn(world: World, tmp_path: Pa
 
 
 def said(found: Difference) -> str:
-    """All that is told of rows and texts."""
+    """All that is reported of rows and texts."""
     return "".join(one.model_dump_json() for one in found.examples)
 
 
@@ -120,7 +120,7 @@ def test_what_was_withdrawn_is_counted_and_not_said_again(
 def test_words_that_the_reader_knows_to_be_withdrawn_are_not_said(
     world: World, tmp_path: Path
 ) -> None:
-    """Neither release tells of it; whoever compares them does."""
+    """Neither release states it; the notices given to the comparison do."""
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
     image = column(first, "image_entity_id")[0]
@@ -144,7 +144,7 @@ def test_words_that_the_reader_knows_to_be_withdrawn_are_not_said(
     assert withheld.rows == details.rows
 
 
-def test_what_nobody_is_told_of_is_removed(world: World, tmp_path: Path) -> None:
+def test_what_no_notice_states_is_removed(world: World, tmp_path: Path) -> None:
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
     one, other = later.ids("image")[:2]
@@ -156,8 +156,8 @@ def test_what_nobody_is_told_of_is_removed(world: World, tmp_path: Path) -> None
     assert required_bump(found) is Bump.MAJOR
 
 
-def test_a_patch_is_rebuilt_with_what_it_told_then(world: World, tmp_path: Path) -> None:
-    """Withdrawals from other releases of the dataset are told by later ones only."""
+def test_a_patch_is_rebuilt_with_what_it_stated_then(world: World, tmp_path: Path) -> None:
+    """Only later releases state withdrawals from others of the dataset."""
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
     one, other = later.ids("image")[:2]

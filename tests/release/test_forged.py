@@ -1,4 +1,4 @@
-"""Releases that somebody changed and named anew with care, and that contradict themselves."""
+"""Releases that were changed and resealed with care, and that contradict themselves."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Releases that are held against others: built, stated, verified, compared again, refused."""
+"""Releases that are compared with others: built, stated, verified, compared again, refused."""
 
 import json
 import shutil
@@ -172,7 +172,7 @@ def test_a_rebuild_needs_the_others_no_more(worlds: World, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("worlds")
-def test_a_contaminated_release_is_told_of_or_refused(tmp_path: Path) -> None:
+def test_a_contaminated_release_is_reported_or_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "images", range(2), "copy")
     command = ("build", OURS, "--version", "1.0.0", "--out", tmp_path / "out", "--against", folder)
     refused = loupe_release(*command, "--refuse-contaminated")
@@ -209,7 +209,7 @@ def edited(held: Contamination, name: str, **changes: object) -> Contamination:
 
 
 def state(folder: Path, held: Contamination) -> None:
-    """Makes a release state something else, and name itself anew."""
+    """Makes a release state something else, resealed."""
     leaks = read_manifest(folder).leaks
     (folder / LEAKS).write_bytes(certificate_text(leaks, (held,)))
     reseal_listed(folder, lambda manifest: manifest.model_copy(update={"contamination": (held,)}))
@@ -278,7 +278,7 @@ def test_two_releases_are_compared_after_the_fact(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("worlds")
-def test_what_a_release_states_otherwise_is_told(tmp_path: Path) -> None:
+def test_what_a_release_states_otherwise_is_shown(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     build(theirs, dataset=THEIRS)
     held = build(ours, "--against", theirs).contamination[0]

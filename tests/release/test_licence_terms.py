@@ -44,7 +44,7 @@ def test_terms_of_a_source_that_permit_nothing_stop_the_build(tmp_path: Path, li
     assert not (tmp_path / "out").exists()
 
 
-def test_a_stated_reason_permits_words_of_their_own_and_stands_in_the_release(
+def test_a_stated_reason_permits_words_of_their_own_and_is_in_the_release(
     tmp_path: Path,
 ) -> None:
     folder = released(tmp_path, WORDS, {"CUHK-PEDES": REASON, "another": "not needed"})

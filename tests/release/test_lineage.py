@@ -90,10 +90,10 @@ def test_every_entity_is_traced_as_in_the_store(kind: Kind, stored: World, tmp_p
         for id_ in known:
             assert_same(lineage.trace(id_), trace(stored.store, id_))
     ancestors = {above for id_ in released for above in trace(stored.store, id_).entities}
-    assert set(known) == ancestors, "and nothing else is told of"
+    assert set(known) == ancestors, "and nothing else is there"
 
 
-def test_kinds_of_all_worlds_are_told_of(tmp_path: Path) -> None:
+def test_kinds_of_all_worlds_are_reported(tmp_path: Path) -> None:
     kinds: set[str] = set()
     for name, kind in KINDS.items():
         world = store_world(tmp_path / name / "world", kind.composed().contents())
@@ -153,7 +153,7 @@ def lines_of(traced: Lineage) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_pages_are_told_with_few_generations(world: World, tmp_path: Path) -> None:
+def test_pages_are_traced_with_few_generations(world: World, tmp_path: Path) -> None:
     built = KINDS["plain"].build(world, tmp_path / "out")
     (tmp_path / "spool").mkdir()
     with (

@@ -13,7 +13,7 @@ from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import PERSON, World, decide
 
 
-def test_another_decision_with_the_same_result_is_told_beside_rows(
+def test_another_decision_with_the_same_result_is_shown_beside_rows(
     world: World, tmp_path: Path
 ) -> None:
     before = KINDS["plain"].build(world, tmp_path / "before").folder

@@ -60,11 +60,11 @@ def test_of_every_kind_it_is_known_what_is_published() -> None:
     assert not WHOLE & WITHHELD.keys()
 
 
-def test_nothing_is_told_of_kinds_that_are_not_known() -> None:
+def test_nothing_is_published_of_kinds_that_are_not_known() -> None:
     assert published_payload("diary", "accepted", '{"text":"x"}') == (None, ("*",))
 
 
-def test_nothing_is_told_of_what_was_withdrawn() -> None:
+def test_nothing_is_published_of_what_was_withdrawn() -> None:
     assert published_payload("caption", "withdrawn", '{"text":"x"}') == (None, ("*",))
 
 
@@ -72,7 +72,7 @@ def test_of_a_configuration_stays_what_hangs_on_settings_alone() -> None:
     configuration = {
         "settings": {"limit": 3, "pose_model": {"name": f"{HOME}/vit", "device": "cuda:1"}},
         "tracklets": "digest of what there was by then",
-        "taken": "likewise",
+        "taken": "also left out",
         "prompt": "abc",
     }
     wanted = '{"prompt":"abc","settings":{"limit":3,"pose_model":{"name":"…/vit"}}}'
@@ -111,7 +111,7 @@ def test_of_peoples_reasons_stays_what_they_chose() -> None:
     neither = "settled by an adjudicator: fits neither image"
     began = "a person's description began as it"
     for reason, wanted in (
-        ("wrong_colour: Ann told me so", "wrong_colour"),
+        ("wrong_colour: Ann said so", "wrong_colour"),
         (f"{two}: my boss: said", two),
         ("settled by an adjudicator", "settled by an adjudicator"),
         (neither, neither),
@@ -123,7 +123,7 @@ def test_of_peoples_reasons_stays_what_they_chose() -> None:
         assert published_reason("reject", "person", reason, answered=True) == wanted, reason
 
 
-def test_what_gates_say_is_told_and_what_was_said_of_a_withdrawal_is_not() -> None:
+def test_what_gates_say_is_shown_and_what_was_said_of_a_withdrawal_is_not() -> None:
     said = "nobody looked (policy auto): the check found it faithful"
     assert published_reason("accept", "software", said, answered=False) == said
     followed = "as its candidate 0123456789ab was judged"
@@ -201,7 +201,7 @@ def planted(tmp_path: Path) -> World:
     )
     key = "e" * 32
     rewrite = new_entity(
-        Rewrite(source="x", text="Said anew.", author=str(QWEN)),
+        Rewrite(source="x", text="Said again.", author=str(QWEN)),
         composer.dataset,
         parents=[
             *(("rewrite_of", caption), ("drafted_with", with_settings.id)),

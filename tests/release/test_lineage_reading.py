@@ -112,7 +112,7 @@ def test_a_folder_without_a_release_or_lineage_is_refused(plain: Path, tmp_path:
         open_lineage(folder)
 
 
-def test_rows_that_are_missing_are_told_from_rows_that_never_were(
+def test_rows_that_are_missing_differ_from_rows_that_never_were(
     plain: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(plain, tmp_path / "copy")

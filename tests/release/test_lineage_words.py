@@ -16,7 +16,7 @@ _VALUES = st.recursive(
 )
 
 
-def test_values_are_told_by_what_they_are() -> None:
+def test_values_are_shown_by_their_kind() -> None:
     cases: list[tuple[str, dict[str, object], str]] = [
         (
             "sample",

@@ -84,7 +84,7 @@ def without(name: str) -> Callable[[dict[str, Any]], object]:
         (without("sha256"), r"files\[1\].sha256: "),
     ],
 )
-def test_an_entry_that_is_none_is_told_with_its_place(
+def test_an_entry_that_is_none_is_named_with_its_place(
     tmp_path: Path, change: Callable[[dict[str, Any]], object], details: str
 ) -> None:
     entry = FILE._asdict()
@@ -111,7 +111,7 @@ def test_a_list_that_does_not_end_is_no_json(tmp_path: Path, left: str) -> None:
         list(read_files(path))
 
 
-def test_other_values_and_files_are_told_apart(tmp_path: Path) -> None:
+def test_other_values_and_files_are_distinguished(tmp_path: Path) -> None:
     found: list[object] = []
     assert read_values(listing(tmp_path, file_entry(DOCUMENT).decode()), found.extend) == {
         "dataset": "D"

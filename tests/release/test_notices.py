@@ -1,4 +1,4 @@
-"""What is told in the folder of a release from which something was withdrawn."""
+"""Notices in the folder of a release from which something was withdrawn."""
 
 import shutil
 from pathlib import Path
@@ -181,7 +181,7 @@ def test_notices_are_kept_to_be_published(copy: Path, tmp_path: Path) -> None:
 
 
 def test_every_listed_file_but_documents_and_images_tells_of_rows(copy: Path) -> None:
-    """Whoever adds a document to releases says in `notices_erasure` that it tells of no row."""
+    """Every document of releases is known to `notices_erasure`."""
     mark_release(copy, [notice_of(copy, *range(1, 13))], erase=True)
     left = {entry.path for entry in read_files(copy / "manifest.json")} & set(bytes_of(copy))
     assert left <= {"README.md", "words.svg", "CITATION.cff", "croissant.json"}

@@ -243,7 +243,7 @@ def planted_world(folder: Path, composer: Composer, image: str) -> World:
         model_call=call,
     )
     rewrite = new_entity(
-        Rewrite(source="x", text="Said anew, about a man.", author=str(LOCAL)),
+        Rewrite(source="x", text="Said again, about a man.", author=str(LOCAL)),
         composer.dataset,
         parents=[("rewrite_of", draft.id), ("prompted_by", composer.prompt)],
         model_call=call,
@@ -268,7 +268,7 @@ def spoken(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "contrasts"])
-def test_nothing_planted_stands_in_any_file_of_a_release(kind: str, tmp_path: Path) -> None:
+def test_nothing_planted_is_in_any_file_of_a_release(kind: str, tmp_path: Path) -> None:
     composer, dataset, checks = Composer(), DATASET, Checks()
     if kind == "plain":
         image = composer.image(SOURCES[0], "1", "a.jpg")

@@ -293,7 +293,7 @@ def json_rows(built: BuiltRelease) -> list[dict[str, Any]]:
 
 
 def test_withdrawals_of_what_is_not_in_it_do_not_matter(stored: Stored, tmp_path: Path) -> None:
-    """A rewrite that was turned down counts on the card as it did, also when it is taken back."""
+    """A rejected rewrite counts on the card as it did, also when it is withdrawn."""
     world = stored(small_world())
     built = plain(tmp_path, world, "1.0.0")
     assert built.manifest.statistics.rewrites.rejected
@@ -410,7 +410,7 @@ def test_the_command_says_that_it_is_the_same(
 
 
 def test_decisions_of_a_reviewer_are_not_seen(stored: Stored, tmp_path: Path) -> None:
-    """Whether a person decided on a text is told as it was."""
+    """Whether a person decided on a text is stated as it was."""
     world = stored(small_world(2))
     built = plain(tmp_path, world, "1.0.0")
     later = Later(world, DATASET)

@@ -102,7 +102,7 @@ def test_every_byte_of_a_signature_counts(copy: Path) -> None:
         assert not found.is_right() or found.release != manifest.id, place
 
 
-def test_faults_of_signatures_are_told_apart(copy: Path) -> None:
+def test_faults_of_signatures_are_distinguished(copy: Path) -> None:
     release_id = read_manifest(copy).id
     signature = Signer(KEY).sign(release_id)
     write_signature(copy, signature.model_copy(update={"signature": "0" * 128}))

@@ -1,6 +1,6 @@
 """The table of single faults: whatever one thing is wrong with a copy of a release, it is named.
 
-Every kind of release, signed, by whoever knows its id and the key. Faults of rows are tried twice:
+Every kind of release, signed, verified with its id and key. Faults of rows are tried twice:
 as somebody leaves them who does not know about digests, and with digests, root and id made again.
 """
 
@@ -113,7 +113,7 @@ class Release(NamedTuple):
         reseal(self.folder, left=left)
 
     def problems(self) -> list[Problem]:
-        """What somebody is told who knows what he looks for."""
+        """The problems found with the expected id and key."""
         return verify_release(self.folder, expected_id=self.id, public_key=SIGNER.public_key)
 
 
@@ -266,7 +266,7 @@ def test_an_empty_folder_more_is_no_fault_of_the_release(copy: Release) -> None:
 class RowFault(NamedTuple):
     """Something done to rows, the word for it, and where it must be said: (file, row).
 
-    `file` is "json", "parquet" or a file's name. `anew` is the word where everything was named anew
+    `file` is "json", "parquet" or a file's name. `resealed` is the word where it was resealed
     (the same, if None); where nothing but the cited id can tell, it is "other_release".
     """
 
@@ -275,7 +275,7 @@ class RowFault(NamedTuple):
     fault: str
     file: str
     row: int | None = None
-    anew: str | None = None
+    resealed: str | None = None
 
 
 def swap(rows: Rows) -> None:
@@ -313,7 +313,7 @@ def swap_image_files(release: Release) -> None:
 
 
 def move_to_new_shard(release: Release) -> None:
-    """The row stands in a Parquet file of another split, and says that it is in that."""
+    """The row is in a Parquet file of another split, and says so."""
     table = pq.read_table(release.folder / release.shard)
     rows = table.to_pylist()
     moved = rows.pop(PLACE)
@@ -420,10 +420,10 @@ def check_fault_of_rows(copy: Release, fault: RowFault) -> None:
     assert_clear(problems)
     copy.reseal()
     problems = copy.problems()
-    anew = fault.anew or fault.fault
-    if fault.anew is None:
-        assert is_said(problems, anew, file, fault.row), details(problems)
-    assert {anew, "other_release", "signature_of_other_release"} <= {
+    resealed = fault.resealed or fault.fault
+    if fault.resealed is None:
+        assert is_said(problems, resealed, file, fault.row), details(problems)
+    assert {resealed, "other_release", "signature_of_other_release"} <= {
         one.fault for one in problems
     }, details(problems)
     assert_clear(problems)

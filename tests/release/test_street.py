@@ -235,7 +235,7 @@ def test_a_draft_that_was_taken_back_is_still_what_a_description_began_as(tmp_pa
     assert (found.written, found.edited) == (0, 1)
 
 
-def test_the_card_stands_beside_the_paper(sound: BuiltRelease) -> None:
+def test_the_card_compares_with_the_paper(sound: BuiltRelease) -> None:
     card = render_card(sound.manifest)
     for line in (
         "| identities | 4 | 6,926 |",
@@ -278,7 +278,7 @@ def test_an_image_that_no_tracklet_shows_is_refused(tmp_path: Path) -> None:
         built(world, tmp_path)
 
 
-def test_frames_of_the_same_bytes_are_told_apart(tmp_path: Path) -> None:
+def test_frames_of_the_same_bytes_are_distinguished(tmp_path: Path) -> None:
     world = StreetComposer()
     images = world.walk(Walk("still.mp4", "still-1", "train", (1, 2)), 1, data={2: crop(1)})
     for number, image in enumerate(images):
@@ -305,7 +305,7 @@ LEAKS = [
          r"test\) are from one video; so are 4 more pairs"),
     Leak("same file", Walk("new.mp4", "new", "test", (2,)), {}, {},
          r"images/2.jpg .* are the same file"),
-    Leak("encoded anew", Walk("new.mp4", "new", "test", (2,)), {2: crop(2, 60)}, {2: np.eye(16)[0]},
+    Leak("re-encoded", Walk("new.mp4", "new", "test", (2,)), {2: crop(2, 60)}, {2: np.eye(16)[0]},
          r"images/2.jpg .* have perceptual hashes [0-4] apart, where more than 4 is wanted"),
     Leak("resized", Walk("new.mp4", "new", "test", (2,)), {2: crop(2, 90, (32, 80))},
          {2: np.eye(16)[0]}, r"images/2.jpg .* have perceptual hashes [0-4] apart"),

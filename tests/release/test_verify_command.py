@@ -37,7 +37,7 @@ def which(details: Result) -> tuple[str | None, ...]:
     return values["dataset"], values["version"], values["id"]
 
 
-def test_whatever_is_wrong_it_is_told_of_which_release(out: Path) -> None:
+def test_whatever_is_wrong_it_the_release_is_named(out: Path) -> None:
     right = read_manifest(out).id
     (out / "images/5.jpg").unlink()
     assert which(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)

@@ -1,4 +1,4 @@
-"""Files of a release and what its documents say, against somebody who names everything anew."""
+"""The files and documents of a release, changed and resealed."""
 
 import json
 import shutil

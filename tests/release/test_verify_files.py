@@ -37,7 +37,7 @@ def test_a_file_renamed_to_what_is_no_text_is_named(copy: Path) -> None:
     assert details(copy) == [("file_renamed", message)]
 
 
-def test_a_file_whose_name_is_no_text_is_told_from_one_that_is_called_as_it_is_shown(
+def test_a_file_whose_name_is_no_text_differs_from_one_that_is_called_as_it_is_shown(
     copy: Path,
 ) -> None:
     in_bytes(copy, b"\xff").write_bytes(b"one")

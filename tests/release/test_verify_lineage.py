@@ -59,7 +59,7 @@ def found(folder: Path) -> list[Problem]:
 
 
 def change(folder: Path, table: LineageTable, how: Callable[[Rows], Rows]) -> None:
-    """Writes a table anew with other rows."""
+    """Writes a table again with other rows."""
     rows = how(pq.read_table(folder / table.path).to_pylist())
     (folder / table.path).unlink()
     write_table(folder, table, [tuple(row.values()) for row in rows])
@@ -106,7 +106,7 @@ def _rows(folder: Path, table: LineageTable) -> Rows:
     return rows
 
 
-def test_a_row_whose_image_is_not_told_of_is_named(folder: Path) -> None:
+def test_a_row_whose_image_is_not_listed_is_named(folder: Path) -> None:
     third = pq.read_table(folder / SHARD)["image_entity_id"].to_pylist()[2]
     change(folder, ENTITIES, lambda rows: [one for one in rows if one["id"] != third])
     (problem,) = (one for one in found(folder) if one.fault == "lineage_incomplete")
@@ -241,7 +241,7 @@ def test_a_table_that_nobody_lists_is_missing(folder: Path) -> None:
 
 
 def test_flipped_bits_are_named_and_end_in_no_traceback(built: Path, tmp_path: Path) -> None:
-    """Wherever a bit is flipped and in whatever table, with a digest that was listed anew."""
+    """Any bit of any table is flipped, with a digest that fits."""
 
     def check(folder: Path, table: LineageTable) -> None:
         random = Random(table.name)

@@ -170,7 +170,7 @@ def test_a_mark_cannot_hide_damage_of_what_was_never_released(copy: Path) -> Non
     )
 
 
-def test_holders_are_told_by_notices_from_elsewhere(copy: Path, tmp_path: Path) -> None:
+def test_holders_learn_by_notices_from_elsewhere(copy: Path, tmp_path: Path) -> None:
     notice = notice_of(copy, 2, 5)
     other = notice.model_copy(update={"release": "0" * 64})
     assert faults(copy, notice, other).keys() == {"withdrawn"}
@@ -202,7 +202,7 @@ def test_where_there_are_no_notices_it_is_said(copy: Path, tmp_path: Path) -> No
 
 
 def with_withdrawals(folder: Path, data: bytes, *, counted: bool = True) -> Path:
-    """A release that tells of these withdrawals in a file, and counts them in its manifest."""
+    """A release that lists these withdrawals in a file and counts them in its manifest."""
     (folder / WITHDRAWALS).write_bytes(data)
 
     def count(manifest: Manifest) -> Manifest:
@@ -247,7 +247,7 @@ def test_a_manifest_that_tells_of_other_withdrawals_is_named(copy: Path) -> None
     assert (problem.fault, problem.file) == ("withdrawals_differ", WITHDRAWALS)
 
 
-def test_a_withdrawn_image_that_stands_in_a_later_release_is_named(copy: Path) -> None:
+def test_a_withdrawn_image_in_a_later_release_is_named(copy: Path) -> None:
     image = rows_of(copy)[4]["image_entity_id"]
     with_withdrawals(copy, later_notice(copy, row(image)))
     (problem,) = verify_release(copy)
@@ -255,7 +255,7 @@ def test_a_withdrawn_image_that_stands_in_a_later_release_is_named(copy: Path) -
     assert "was withdrawn from ufine3c 0.9.0" in problem.message
 
 
-def test_a_withdrawn_text_that_stands_in_a_later_release_is_named(copy: Path) -> None:
+def test_a_withdrawn_text_in_a_later_release_is_named(copy: Path) -> None:
     shown = rows_of(copy)[4]
     with_withdrawals(copy, later_notice(copy, row("f" * 32, shown["caption_entity_ids"][1])))
     (problem,) = verify_release(copy)
@@ -283,7 +283,7 @@ def test_notices_of_a_damaged_release_are_not_believed(copy: Path) -> None:
         notices_at(copy)
 
 
-def test_rows_are_told_once_and_whole_rows_win(copy: Path) -> None:
+def test_rows_are_shown_once_and_whole_rows_win(copy: Path) -> None:
     whole = notice_of(copy, 3)
     texts = tuple(rows_of(copy)[2]["caption_entity_ids"])
     part = row(whole.rows[0].entity_id, *texts[:1]).model_copy(update={"number": 3})

@@ -1,4 +1,4 @@
-"""What a manifest counts, against somebody who states other numbers and names everything anew."""
+"""The numbers of a manifest, changed and resealed."""
 
 import json
 import shutil
@@ -124,7 +124,7 @@ def test_people_who_reviewed_nothing_are_named(copy: Path, sound: Built) -> None
         assert any(f"says descriptions.{name} " in one for one in said(folder, decode=False))
 
 
-def test_models_that_are_not_told_of_are_missed(copy: Path, sound: Built) -> None:
+def test_models_that_are_not_listed_are_missed(copy: Path, sound: Built) -> None:
     forge(copy, lambda values: values.update(models=[]))
     models = {f"{one.name}@{one.revision}" for one in sound.manifest.models}
     authors = {author for author, _ in sound.manifest.statistics.authors}

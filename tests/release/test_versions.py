@@ -45,7 +45,7 @@ def test_what_differs_asks_for_a_number() -> None:
         assert check_version(found.before.version, least, found) is None, (found, bump, least)
 
 
-def test_a_number_that_is_too_small_is_told() -> None:
+def test_a_number_that_is_too_small_is_shown() -> None:
     cases: list[tuple[Difference, str, str]] = [
         (
             difference("0.1.0", added=12),

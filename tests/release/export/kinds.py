@@ -1,4 +1,4 @@
-"""Small releases of every kind, and what stands in them as pyarrow and the file system say."""
+"""Small releases of every kind, and their content as pyarrow and the file system read it."""
 
 from collections.abc import Callable
 from pathlib import Path

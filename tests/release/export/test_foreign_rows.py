@@ -30,7 +30,7 @@ ROW_BY_ROW = ("webdataset", "coco", "lmdb")
 
 
 def forged(release: Path, home: Path, change: Change) -> Path:
-    """A copy whose rows are changed, and which is named anew."""
+    """A copy whose rows are changed, resealed."""
     folder = Path(shutil.copytree(release, home / "release"))
     table = pq.read_table(folder / SHARD)
     rows = table.to_pylist()

@@ -54,7 +54,7 @@ def test_more_pieces_than_the_system_takes_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"ab" * 5000
 
 
-def test_a_disk_that_is_full_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def writev(_handle: int, _pieces: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

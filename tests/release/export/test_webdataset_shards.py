@@ -79,7 +79,7 @@ def test_a_whole_pipeline_shows_the_pictures(releases: Releases, exports: Releas
 
 
 @pytest.mark.parametrize("shard_bytes", [1, 8_000, 20_000])
-def test_shards_are_as_large_as_told(releases: Releases, tmp_path: Path, shard_bytes: int) -> None:
+def test_shards_are_as_large_as_asked(releases: Releases, tmp_path: Path, shard_bytes: int) -> None:
     rows = truth(releases["street"])
     made = export_release(releases["street"], WebDatasetShards(shard_bytes), tmp_path / "out")
     shards = shards_of(made.folder)

@@ -25,7 +25,7 @@ def upload(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["upload", *map(str, arguments)])
 
 
-def test_by_default_it_is_told_what_would_be_sent(folder: Path) -> None:
+def test_the_default_is_a_dry_run(folder: Path) -> None:
     details = upload(folder, "--to", "a-lab/people")
     assert details.exit_code == 0, details.output
     assert "ufine3c 1.0.0 would go to a-lab/people, with its image files" in details.stdout

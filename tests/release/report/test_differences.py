@@ -68,7 +68,7 @@ def test_counts_and_examples_are_those_of_the_difference(
     assert (tmp_path / "report" / "previous" / "1.jpg").is_file()
 
 
-def test_without_images_of_the_release_before_it_is_told_all_the_same(
+def test_without_images_of_the_release_before_the_difference_is_shown(
     versions: tuple[Path, Path], tmp_path: Path
 ) -> None:
     before = shutil.copytree(versions[0], tmp_path / "before")
@@ -84,7 +84,7 @@ def test_a_release_does_not_differ_from_itself(versions: tuple[Path, Path], tmp_
     assert found.groups == ()
 
 
-def test_the_difference_stands_on_the_page(versions: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_difference_is_on_the_page(versions: tuple[Path, Path], tmp_path: Path) -> None:
     report = write_report(versions[1], tmp_path / "report", previous=versions[0])
     page = (report.folder / "index.html").read_text(encoding="utf-8")
     assert "What differs from ufine3c 1.0.0" in page

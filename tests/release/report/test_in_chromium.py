@@ -1,4 +1,4 @@
-"""The report as whoever opens it meets it: from the disk, in a real Chromium."""
+"""The report opened from the disk in a real Chromium."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -354,7 +354,7 @@ def test_a_row_tells_all_of_it(ccd: Reported, opened: Callable[..., View]) -> No
     assert body.locator("[aria-current]").count() == 1
 
 
-def test_lineage_is_drawn_and_told(ccd: Reported, opened: Callable[..., View]) -> None:
+def test_lineage_is_drawn_and_listed(ccd: Reported, opened: Callable[..., View]) -> None:
     view = opened(ccd, "#/row/2")
     view.settle()
     section = view.page.locator("#lineage")

@@ -44,7 +44,7 @@ def test_a_small_jpeg_is_kept_byte_for_byte() -> None:
     assert smaller(data, 200) == data
 
 
-def test_a_turned_photograph_stands_upright() -> None:
+def test_a_turned_photograph_is_turned_upright() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     assert opened(smaller(encoded((180, 100), kind="JPEG", exif=exif), 200)).size == (100, 180)

@@ -35,7 +35,7 @@ def flat(chunks: list[list[Any]]) -> list[Any]:
     return [one for chunk in chunks for one in chunk]
 
 
-def test_every_row_is_told_once_and_in_full(release: Path, report: Path) -> None:
+def test_every_row_is_shown_once_and_in_full(release: Path, report: Path) -> None:
     rows, details = rows_of(release), flat(scripts(report, "rows"))
     assert len(details) == len(rows) == script(report, "index")["rows"]
     for row, detail in zip(rows, details, strict=True):
@@ -134,7 +134,7 @@ def test_lineage_is_that_of_the_release(release: Path, report: Path) -> None:
                 ]
 
 
-def test_what_many_rows_come_from_is_told_once(release: Path, report: Path) -> None:
+def test_what_many_rows_come_from_is_shown_once(release: Path, report: Path) -> None:
     shared = [one[0] for one in script(report, "lineage/shared")["entities"]]
     own = [one[0] for one in script(report, "lineage/0")["entities"]]
     assert "source" in shared
@@ -187,7 +187,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(release, release.parent / "report").folder
 
 
-def test_hostile_texts_are_told_word_for_word_and_break_out_of_nothing(hostile: Path) -> None:
+def test_hostile_texts_are_shown_word_for_word_and_break_out_of_nothing(hostile: Path) -> None:
     details = flat(scripts(hostile, "rows"))
     assert [one["captions"][0][0] for one in details] == list(TEXTS)
     for path in (hostile / "data").rglob("*.js"):
