@@ -19,15 +19,13 @@ from db.tables.work import ModelCall
 from schemas.base import sha256_of
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ServiceError
+from schemas.provenance import ANSWERED
 
 _SPOOLED = ".call.json"
 _log = logging.getLogger(__name__)
 
 SEARCH_STAGE = "search"
 """The stage of searches for images (`db.search_calls`), which are kept beside the calls."""
-
-ANSWERED = ("answered", "truncated")
-"""The states of calls that a model answered; all others say what went wrong."""
 
 
 class NewCall(NamedTuple):

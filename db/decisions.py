@@ -8,27 +8,18 @@ from typing import Literal, NamedTuple, cast
 from sqlalchemy import Connection, exists, insert, select, update
 from sqlalchemy.orm import aliased
 
-from db.entities import AgentKind, AgentRef, StoredEntity, pages, register_agents, select_entities
+from db.entities import AgentRef, StoredEntity, pages, register_agents, select_entities
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Entity
+from schemas.provenance import STATE_AFTER, AgentKind, State
 
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
-State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
 
 RETIRED = "no longer proposed: settings or decisions before it have changed"
 """The reason, reserved for it, of a rejection that lasts until the entity is proposed again."""
 
 PROPOSED_AGAIN = "proposed again"
 """The reason with which it is open again then."""
-
-STATE_AFTER: dict[str, State] = {
-    "accept": "accepted",
-    "reject": "rejected",
-    "edit": "superseded",
-    "withdraw": "withdrawn",
-    "reopen": "proposed",
-}
-"""The state that a verdict alone would make."""
 
 
 class NewDecision(NamedTuple):

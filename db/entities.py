@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute, aliased
@@ -14,10 +14,9 @@ from db.tables.provenance import Agent, Derivation, Entity
 from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
+from schemas.provenance import AgentKind
 
 # Agents: those who act.
-
-AgentKind = Literal["person", "model", "software"]
 
 
 class AgentRef(NamedTuple):

@@ -22,10 +22,6 @@ SHORTEST_PREFIX = 6
 """How many digits of an id are enough to look for it."""
 
 
-WITHHELD_WHOLE = "*"
-"""The value of `TracedEntity.withheld` where the whole payload is withheld."""
-
-
 class ActivityRun(NamedTuple):
     """When an activity ran, by which code, in which run of a flow: only the store knows."""
 

@@ -6,10 +6,10 @@ from uuid import uuid4
 
 from sqlalchemy import delete, func, select, update
 
-from db.calls import ANSWERED
 from db.store import Store, retried
 from db.tables.provenance import Activity, Plan
 from db.tables.work import ModelCall, Work
+from schemas.provenance import ANSWERED
 from schemas.records import Rejection
 
 

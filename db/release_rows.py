@@ -15,7 +15,7 @@ earlier one, and `prompted_by` its own prompt.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, or_, select
 from sqlalchemy.orm import aliased
@@ -29,6 +29,7 @@ from db.store import Store
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.releases import Release, ReleaseItem
 from db.tables.work import ModelCall
+from schemas.provenance import CallRow
 
 _DOWN = ("describes", "rewrite_of", EDITED_FROM)
 _UP = ("imported_from", "sampled_from", CROP_OF)
@@ -65,19 +66,6 @@ class DescribedImage(NamedTuple):
     texts: tuple[DescribedText, ...]
     crop: CropOrigin | None
     selected: bool = False
-
-
-class CallRow(NamedTuple):
-    """An answered model call without its text; `calls` of them are equal."""
-
-    name: str
-    revision: str
-    parameters: dict[str, Any]
-    tokens_in: int | None
-    tokens_out: int | None
-    cost: float | None
-    currency: str | None
-    calls: int = 1
 
 
 class _Node(NamedTuple):

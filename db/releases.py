@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from db.decisions import STATE_AFTER
 from db.engine import insert_new_text
 from db.entities import pages
 from db.lineage import SHORTEST_PREFIX
@@ -16,6 +15,7 @@ from db.tables.provenance import Decision, Entity
 from db.tables.releases import Release, ReleaseItem
 from db.tables.withdrawals import Withdrawal, WithdrawnEntity
 from schemas.errors import IntegrityError, UsageError
+from schemas.provenance import STATE_AFTER
 from schemas.release import Manifest
 from schemas.withdrawal import version_numbers
 

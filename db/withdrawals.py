@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
-from db.entities import AgentKind, AgentRef, NewEntity, pages, register_agents
+from db.entities import AgentRef, NewEntity, pages, register_agents
 from db.releases import acquire_release_lock
 from db.roles import CONTRAST_OF, CascadePolicy, cascade_policy
 from db.store import Store, retried
@@ -25,6 +25,7 @@ from db.withdrawal_graph import (
 )
 from schemas.base import canonical_json, digest_of
 from schemas.errors import UsageError
+from schemas.provenance import AgentKind
 from schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice, version_numbers
 
 

@@ -5,17 +5,19 @@ stored, and the time: rows are ordered by content, and nothing in the files tell
 were written. Images are read, written and forgotten a few at a time.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from sqlalchemy import Connection
 
 from db.blobs import BlobStore
 from db.entities import datasets_of
+from db.origins import EmbedderOrigin, embedder_origins
 from db.release_rows import snapshot
 from db.releases import (
     StateMark,
@@ -33,13 +35,13 @@ from release.containment import contained, lower_releases
 from release.contents import Contents
 from release.documents import write_documents
 from release.draft import ReleaseSpec, draft_manifest
-from release.embedder_use import embedder_uses
 from release.existing import holds, is_there, sign_existing
 from release.folder import Workspace, refuse_foreign, workspace_for
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
-from release.lineage import write_lineage
+from release.lineage.writing import write_lineage
 from release.manifest import named, write_manifest
 from release.notices import prior_withdrawals, write_withdrawals
+from release.publishable import published_name, published_values
 from release.row_tally import ReleaseAccumulator
 from release.row_writing import RowWriter
 from release.scratch import Scratch
@@ -48,7 +50,14 @@ from release.tiers import check_version
 from schemas.errors import IntegrityError, UsageError
 from schemas.leaks import LeakLimits
 from schemas.quality import summarise
-from schemas.release import DATASET_PATTERN, VERSION_PATTERN, Manifest, ReleasedFile
+from schemas.release import (
+    DATASET_PATTERN,
+    VERSION_PATTERN,
+    EmbedderPurpose,
+    EmbedderUse,
+    Manifest,
+    ReleasedFile,
+)
 from schemas.retrieval_task import Tier
 
 Progress = Callable[[int, int], None]
@@ -196,7 +205,7 @@ class _Build:
                 looks = tuple(map(summarise, looked_draws(connection, dataset)))
             draft = draft_manifest(wanted, contents, tally, scratch, looks, contains)
             draft = self._with_lineage(connection, draft)
-            uses = embedder_uses(connection, scratch.items()) if draft.statistics.tasks else ()
+            uses = _embedder_uses(connection, scratch.items()) if draft.statistics.tasks else ()
         details = {"embedders": uses, "withdrawn": prior_withdrawals(notices)}
         draft = draft.model_copy(update=details)
         tally.refuse_terms(draft)
@@ -259,3 +268,27 @@ def _refuse_leaks(draft: Manifest, splits: SplitImages) -> None:
             f"the splits of {draft.dataset!r} leak, so nothing is released: {leaks}; run the build "
             f"again (loupe run build-ufine6926), which leaves out those images in train"
         )
+
+
+def _embedder_uses(connection: Connection, entity_ids: Iterable[str]) -> tuple[EmbedderUse, ...]:
+    """What embedders decided of these images and captions, by purpose, name and settings."""
+    counted = embedder_origins(connection, entity_ids)
+    uses = [
+        _embedder_use(origin, count)
+        for origin, count in sorted(counted.items(), key=_embedder_order)
+    ]
+    return tuple(uses)
+
+
+def _embedder_order(counted: tuple[EmbedderOrigin, int]) -> tuple[int, str, str]:
+    origin, _ = counted
+    return get_args(EmbedderPurpose).index(origin.purpose), origin.embedder, origin.settings
+
+
+def _embedder_use(origin: EmbedderOrigin, count: int) -> EmbedderUse:
+    return EmbedderUse(
+        embedder=published_name(origin.embedder),
+        purpose=origin.purpose,
+        count=count,
+        settings=published_values(json.loads(origin.settings)),
+    )

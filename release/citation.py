@@ -6,7 +6,7 @@ It is YAML; every value is written as JSON writes it, which is YAML too.
 from collections.abc import Mapping
 from typing import Any
 
-from release.card_terms import stated_licences, texts_sentence
+from release.card.terms import stated_licences, texts_sentence
 from release.sources import cited_sources
 from release.yaml_text import yaml_lines
 from schemas.licences import licence_of

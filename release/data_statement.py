@@ -6,8 +6,8 @@ known is said to be not known, for nobody asked.
 
 from typing import NamedTuple
 
-from release.card_front import languages
-from release.croissant_facts import collection_sentence
+from release.card.front import languages
+from release.croissant.facts import collection_sentence
 from release.reviewed import is_of_persons
 from schemas.release import Manifest
 

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from release.checks import Checks
 from release.contents import Contents
-from release.empty_release_reason import empty_release_reason
 from release.manifest import unnamed
 from release.model_use import is_demonstration
 from release.row_tally import ReleaseAccumulator
@@ -52,7 +51,7 @@ def draft_manifest(
     tally.add_entities([video.entity_id for video in videos])
     statistics = _statistics(wanted.checks, contents, tally, scratch, second_looks)
     if not statistics.captions:
-        raise UsageError(empty_release_reason(wanted.dataset, scratch.count_images(), statistics))
+        raise UsageError(_empty_release_reason(wanted.dataset, scratch.count_images(), statistics))
     return unnamed(
         dataset=wanted.dataset,
         version=wanted.version,
@@ -93,3 +92,28 @@ def _statistics(
             "agreement": checks.agreement,
         }
     )
+
+
+def _empty_release_reason(dataset: str, images: int, statistics: ReleaseStatistics) -> str:
+    """The sentence for a dataset of so many images, none of which may be released.
+
+    `statistics` are those of the release that there would be.
+    """
+    reasons = [f"it has {_counted(images, 'image')}, none of them with a caption"]
+    rewrites, contrasts = statistics.rewrites, statistics.contrasts
+    if rewrites.pending:
+        reasons.append(f"{_counted(rewrites.pending, 'text')} not decided on yet")
+    if rewrites.rejected:
+        reasons.append(f"{_counted(rewrites.rejected, 'text')} turned down")
+    if contrasts is not None and (left_out := contrasts.left_out) is not None:
+        details = (
+            (left_out.alone, "anchor", "without an image that differs from it"),
+            (left_out.turned_down, "group", "with captions that were turned down"),
+            (left_out.undecided, "group", "whose captions are not written or not decided on"),
+        )
+        reasons += [f"{_counted(count, what)} {why}" for count, what, why in details if count]
+    return f"nothing of {dataset!r} can be released: {'; '.join(reasons)}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

@@ -1,17 +1,11 @@
 """Which embedders chose and validated the content of a release, for manifest and card."""
 
-import json
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, get_args
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection
+from schemas.release import EmbedderPurpose, Manifest
 
-from db.origins import EmbedderOrigin, embedder_origins
-from release.publishable import published_name, published_values
-from schemas.release import EmbedderPurpose, EmbedderUse, Manifest
-
-_PURPOSES: tuple[EmbedderPurpose, ...] = get_args(EmbedderPurpose)
-_TOLD: dict[EmbedderPurpose, str] = {
+_PURPOSES: dict[EmbedderPurpose, str] = {
     "validated_captions": "captions measured by how well they tell their image from others",
     "similar_images": "images chosen for being like an image that was there",
     "confusing_captions": "captions compared with both images of a pair",
@@ -29,31 +23,10 @@ class EmbedderLine(NamedTuple):
     settings: str
 
 
-def embedder_uses(connection: Connection, entity_ids: Iterable[str]) -> tuple[EmbedderUse, ...]:
-    """What embedders decided of these images and captions, by purpose, name and settings."""
-    counted = embedder_origins(connection, entity_ids)
-    uses = [_use(origin, count) for origin, count in sorted(counted.items(), key=_order)]
-    return tuple(uses)
-
-
-def _order(counted: tuple[EmbedderOrigin, int]) -> tuple[int, str, str]:
-    origin, _ = counted
-    return _PURPOSES.index(origin.purpose), origin.embedder, origin.settings
-
-
-def _use(origin: EmbedderOrigin, count: int) -> EmbedderUse:
-    return EmbedderUse(
-        embedder=published_name(origin.embedder),
-        purpose=origin.purpose,
-        count=count,
-        settings=published_values(json.loads(origin.settings)),
-    )
-
-
 def embedder_table(manifest: Manifest) -> list[EmbedderLine]:
     """A line for each; empty where no embedder decided anything."""
     return [
-        EmbedderLine(one.embedder, _TOLD[one.purpose], one.count, _in_words(one.settings))
+        EmbedderLine(one.embedder, _PURPOSES[one.purpose], one.count, _in_words(one.settings))
         for one in manifest.embedders
     ]
 

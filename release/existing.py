@@ -9,7 +9,7 @@ from release.manifest import MANIFEST, read_manifest
 from release.scratch import Scratch
 from release.signing import Signature, add_signature
 from release.threads import DEFAULT_THREADS
-from release.verify_files import verify_files
+from release.verify.files import verify_files
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest
 

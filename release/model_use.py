@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from db.release_rows import CallRow
 from release.publishable import published_model, published_name, published_values
 from schemas.base import canonical_json
+from schemas.provenance import CallRow
 from schemas.release import ModelUse, ReleasedSource
 
 BUILTIN_PREFIX = "loupe-"

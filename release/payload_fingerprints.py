@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
-from release.lineage_ids import array_of, numbers_in
+from release.lineage.ids import array_of, numbers_in
 from release.publishable import published_name
 
 _CONTENT = {"image": "sha256", "caption": "text", "rewrite": "text"}

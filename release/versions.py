@@ -9,7 +9,7 @@ else, the second says its part too: before 1.0.0, when nothing is stable yet (Se
 
 from enum import IntEnum
 
-from release.diff_records import Difference
+from release.diff.records import Difference
 from schemas.withdrawal import version_numbers
 
 

@@ -68,7 +68,7 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
     The texts of withdrawn items are left out.
     """
     from flows.withdrawal.withdrawn import withdrawal_in, withdrawn_in, without_withdrawn
-    from release.lineage_reading import open_lineage
+    from release.lineage.reading import open_lineage
 
     known = notices_at_hand()
     if withdrawal := withdrawal_in(folder, known):
@@ -80,7 +80,7 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
 
 def _show_captions(captions: dict[str, str], release: Path | None) -> None:
     """Prints each caption with the id that `loupe lineage` takes."""
-    from release.lineage_reading import printable
+    from release.lineage.reading import printable
 
     asked = f"loupe lineage ID --release {release}"
     out.print(escape(f"captions of this image (trace one with {asked}):"))
@@ -103,8 +103,8 @@ def lineage_tree(traced: "Lineage") -> "Tree":
 
 def _grow(branch: "Tree", traced: "Lineage", entity_id: str, seen: set[str]) -> None:
     """Adds what is known of an entity, then its parents; an entity is drawn once."""
-    from db.lineage import WITHHELD_WHOLE
     from schemas.base import canonical_json
+    from schemas.provenance import WITHHELD_WHOLE
 
     seen.add(entity_id)
     node = traced.entities[entity_id]
@@ -146,7 +146,7 @@ def _when(moment: datetime | None) -> str:
 
 
 def _entity_line(traced: "Lineage", entity_id: str) -> str:
-    from release.lineage_reading import summarize
+    from release.lineage.reading import summarize
 
     entity = traced.entities[entity_id].entity
     summary = escape(summarize(entity.kind, entity.payload))

@@ -12,7 +12,7 @@ from flows.cli.output import JsonOption, err, out
 from flows.cli.release_opening import folder_called
 
 if TYPE_CHECKING:
-    from release.diff_records import Difference, FieldChange, RowDifference, TextChange
+    from release.diff.records import Difference, FieldChange, RowDifference, TextChange
     from schemas.withdrawal import WithdrawalNotice
 
 
@@ -59,7 +59,7 @@ def diff(
 def _print_json(before: Path, after: Path, examples: int | None) -> "Difference":
     """One JSON document; its rows are written as they are found, so that there may be many."""
     from release.diff import compare_releases
-    from release.diff_records import RowDifference
+    from release.diff.records import RowDifference
 
     separator = '{\n"rows": ['
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_SQLITE = "sqlite:///"
 MEMORY_BYTES: Final = 4 << 30
 """What a command that reads a release may use beside what the program holds."""
 FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")]
@@ -33,7 +34,7 @@ ReleaseArgument = Annotated[
 VerifyOption = Annotated[
     bool,
     typer.Option(
-        "--verify/--no-verify", help="First hold every file of the release against its digest."
+        "--verify/--no-verify", help="First check every file of the release against its digest."
     ),
 ]
 
@@ -86,13 +87,19 @@ def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
 
 
 def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
-    """What this installation knows to be withdrawn; a store that is away holds up nothing."""
-    from flows.withdrawal.withdrawn import known_notices
+    """What this installation knows to be withdrawn; warns if the store does not answer."""
     from profiles.settings import load_settings
     from release.notices import notices_of_home
+    from release.notices_files import followed
     from schemas.errors import ConfigurationError, ServiceError
 
     settings = load_settings()
+    url = settings.database_url
+    if url.startswith(_SQLITE) and not Path(url.removeprefix(_SQLITE)).exists():
+        return followed(notices_of_home(settings.home))  # without loading database code
+
+    from flows.withdrawal.withdrawn import known_notices
+
     try:
         return known_notices(settings)
     except (ConfigurationError, ServiceError) as error:

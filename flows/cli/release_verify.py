@@ -13,6 +13,7 @@ from flows.cli.release_opening import notices_at_hand
 if TYPE_CHECKING:
     from release.notices import NoticeSource
     from schemas.release import Manifest
+    from schemas.withdrawal import WithdrawnRow
 
 
 _SHOWN_PROBLEMS = 50
@@ -66,7 +67,6 @@ def verify(
 
     Ends with exit code 1 and the list of problems where something is wrong, or was withdrawn.
     """
-    from flows.withdrawal.withdrawn import withdrawn_in
     from release.files import shown_path
     from release.notices import notice_source
     from release.signing import read_signature
@@ -85,7 +85,11 @@ def verify(
         notices=known,
         without_images=without_images,
     )
-    withdrawn = withdrawn_in(folder, known) if problems else ()
+    withdrawn: tuple[WithdrawnRow, ...] = ()
+    if problems:
+        from flows.withdrawal.withdrawn import withdrawn_in
+
+        withdrawn = withdrawn_in(folder, known)
     signature = None if problems else read_signature(folder)
     signed_by = signature.public_key if signature else None
     where = shown_path(folder)
@@ -118,7 +122,7 @@ def verify(
 
 
 def _tell_of_notices(asked: "NoticeSource", release: "Manifest", *, as_json: bool) -> None:
-    """The options; warns of notices that say nothing of this release."""
+    """Shows what the given notices say of this release; warns if they say nothing of it."""
     details = asked.sentence_on(release)
     if not asked.tells_of(release):
         warn(details)

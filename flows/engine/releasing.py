@@ -32,7 +32,7 @@ from profiles.settings import Settings
 from release.build import Inspection, build_release
 from release.checks import Checks, WrittenSample
 from release.diff import compare_releases
-from release.diff_records import Difference
+from release.diff.records import Difference
 from release.manifest import MANIFEST
 from release.reading import read_listed
 from release.rebuild import rebuild_release

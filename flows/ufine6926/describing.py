@@ -8,7 +8,7 @@ from annotate.candidates import apply_policy
 from annotate.items import DESCRIBES
 from annotate.push import PROMPTED_BY
 from annotate.queues import Queue
-from db.decisions import NewDecision, State, append_decisions
+from db.decisions import NewDecision, append_decisions
 from db.entities import (
     LIVE,
     StoredEntity,
@@ -35,6 +35,7 @@ from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import ChatModelSpec, DescribeSettings
+from schemas.provenance import State
 from schemas.records import Caption, Image, Rejection
 
 STAGE = "describe_person"

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from db.engine import is_there
-from db.lineage import WITHHELD_WHOLE, Lineage
+from db.lineage import Lineage
 from db.store import Store
 from db.withdrawals import all_notices
 from profiles.settings import Settings
@@ -16,6 +16,7 @@ from release.notices import affected_rows, known_of, notices_of_home, withdrawn_
 from release.notices_files import WITHDRAWN, followed, merged, superseding
 from schemas.base import Record
 from schemas.errors import IntegrityError
+from schemas.provenance import WITHHELD_WHOLE
 from schemas.release import Count, HexSha256, Manifest, Version
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 

@@ -28,8 +28,8 @@ from release.parquet_rows import RowBatch, read_parquet_batches, shards_among
 from release.published_ccd import CCD_LINES
 from release.scratch import Scratch
 from release.threads import DEFAULT_THREADS, batches, ordered_map, read_ahead
-from release.verify_files import verify_files
-from release.verify_manifest import verify_manifest
+from release.verify.files import verify_files
+from release.verify.manifest import verify_manifest
 from schemas.base import Record, canonical_json
 from schemas.errors import IntegrityError, UsageError
 from schemas.licences import spdx_page

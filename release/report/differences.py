@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from release.diff import compare_releases
-from release.diff_records import (
+from release.diff.records import (
     Difference,
     FieldChange,
     RowDifference,

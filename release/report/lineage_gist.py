@@ -1,7 +1,7 @@
 """The label of an entity in the drawing of a row's lineage: a few words of its content."""
 
 from db.lineage import TracedEntity
-from release.lineage_reading import summarize
+from release.lineage.reading import summarize
 
 GIST_CHARACTERS = 160
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from db.lineage import EntityNode, Lineage
-from release.lineage_reading import ReleasedLineage
+from release.lineage.reading import ReleasedLineage
 from release.report.lineage_gist import gist_of
 from release.report.scripts import ScriptWriter, write_script
 from schemas.errors import IntegrityError

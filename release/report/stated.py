@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from release.card_terms import (
+from release.card.terms import (
     TermsLine,
     apart_sentences,
     terms_table,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from release.export.formats import ExportedRow, ReleaseSource, opened_release
 from release.folder import Workspace, refuse_within, workspace_for
 from release.lineage import ENTITIES
-from release.lineage_reading import open_lineage
+from release.lineage.reading import open_lineage
 from release.manifest import MANIFEST, read_manifest
 from release.report.columns import Columns
 from release.report.differences import shown_difference

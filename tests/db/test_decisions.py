@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from db.decisions import NewDecision, State, Verdict, append_decisions, fold
+from db.decisions import NewDecision, Verdict, append_decisions, fold
 from db.entities import AgentRef, fetch
 from db.store import Store
 from db.tables.provenance import Decision
+from schemas.provenance import State
 from tests.db.samples import SOFTWARE, caption, row_count, store_entities
 
 PERSON = AgentRef("person", "annotator-7")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from flows.cli.main import app
 from release.build import build_release
 from release.diff import compare_releases
-from release.diff_records import Difference
+from release.diff.records import Difference
 from release.notices_files import read_mark
 from release.verify import verify_release
 from schemas.base import sha256_of

@@ -448,7 +448,7 @@ def test_a_build_that_runs_keeps_its_workspace(world: World, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "details"),
     [
         (lambda out: (out / "images/7.jpg").write_bytes(b"x"), "images/7.jpg has 1 bytes; wanted"),
         (lambda out: (out / "images/7.jpg").unlink(), "images/7.jpg is missing; nothing was"),

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Picture
 
-from release.card_front import form_of
+from release.card.front import form_of
 from release.checks import UNCHECKED
 from release.croissant import CONTEXT, CROISSANT
 from release.files import digest_of_file

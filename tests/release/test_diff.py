@@ -8,8 +8,8 @@ import pytest
 
 from release.build import build_release
 from release.diff import compare_releases
-from release.diff_metadata import value_changes
-from release.diff_records import Difference, FieldChange, RowCounts, RowDifference
+from release.diff.metadata import value_changes
+from release.diff.records import Difference, FieldChange, RowCounts, RowDifference
 from release.versions import Bump, required_bump
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Contrast, Granularity

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from release.diff_form import ANCHOR, comparable_row
-from release.diff_pairs import RowPairs
-from release.diff_records import RowDifference
-from release.diff_rows import row_differences
+from release.diff.form import ANCHOR, comparable_row
+from release.diff.pairs import RowPairs
+from release.diff.records import RowDifference
+from release.diff.rows import row_differences
 from schemas.base import canonical_json
 
 Row = dict[str, Any]

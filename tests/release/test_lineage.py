@@ -12,7 +12,7 @@ from db.lineage import ActivityNode, DecisionNode, EntityNode, Lineage, prov_jso
 from db.releases import released_entities
 from flows.cli.lineage import lineage_tree
 from release.lineage import ENTITIES, TABLES
-from release.lineage_reading import NO_PAYLOAD, ReleasedLineage, open_lineage
+from release.lineage.reading import NO_PAYLOAD, ReleasedLineage, open_lineage
 from release.verify import verify_release
 from tests.release.lineage_worlds import KINDS, Kind, store_one_by_one
 from tests.release.worlds import World, store_world

@@ -28,7 +28,7 @@ from release.lineage import (
     published_payload,
     published_reason,
 )
-from release.lineage_reading import open_lineage
+from release.lineage.reading import open_lineage
 from schemas.base import EntityRecord, canonical_json
 from schemas.contrast_records import FoundHit
 from schemas.image_search import SearchHit

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from flows.cli.main import app
 from release.lineage import AGENTS, ENTITIES
-from release.lineage_reading import open_lineage
+from release.lineage.reading import open_lineage
 from schemas.errors import IntegrityError, UsageError
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import store_world

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.lineage_reading import summarize
+from release.lineage.reading import summarize
 from schemas.errors import IntegrityError
 
 _VALUES = st.recursive(

@@ -70,7 +70,7 @@ def without(name: str) -> Callable[[dict[str, Any]], object]:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "details"),
     [
         (lambda entry: entry.update(path="../1.jpg"), r"files\[1\].path: .*must stay below"),
         (lambda entry: entry.update(path="/1.jpg"), r"files\[1\].path: .*must stay below"),

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from db.decisions import NewDecision
 from db.entities import AgentRef, new_entity, register_agents
-from db.release_rows import CallRow
 from db.store import Store
 from release.build import build_release
 from release.checks import Checks
@@ -29,6 +28,7 @@ from release.publishable import (
 from release.verify import verify_release
 from schemas.chat import ModelRef
 from schemas.nearness import ComparedImage
+from schemas.provenance import CallRow
 from schemas.records import Caption, Rewrite
 from schemas.release import NearestStatistics
 from tests.release import ccd_world

@@ -122,7 +122,7 @@ def test_changed_rows_are_found_the_fast_way_too(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "details"),
     [('"demonstration": false', '"demonstration": true', "was changed"), ("{", "[", "cannot be")],
 )
 def test_an_edited_manifest_is_refused(folder: Path, old: str, new: str, details: str) -> None:

@@ -80,7 +80,7 @@ def no_notices(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "details"),
     [
         (lambda f: named_anew(f, version="0.9.0"), "is ufine3c 0.9.0"),
         (lambda f: named_anew(f, version="1.0.0", dataset="walkers"), "is walkers 1.0.0"),
@@ -101,7 +101,7 @@ def test_whoever_asks_what_can_tell_nothing_is_warned(
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "details"),
     [
         (lambda f: named_anew(f, version="1.0.10"), "(of ufine3c up to 1.0.10); none of them is"),
         (lambda f: f, "(of ufine3c up to 1.0.0); none of them is"),

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from release import verify_rows
 from release.notices import mark_release
+from release.verify import rows as verify_rows
 from release.verify import verify_release
 from tests.release.notice_samples import SHARD, notice_of
 from tests.release.worlds import DATASET

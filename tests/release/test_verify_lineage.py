@@ -1,6 +1,8 @@
 """What verification finds in tables of lineage that somebody changed, each fault by its name."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -9,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from db import roles
 from release.findings import Findings
 from release.lineage import (
     ACTIVITIES,
@@ -22,7 +25,8 @@ from release.lineage import (
     write_table,
 )
 from release.manifest import MANIFEST, read_manifest
-from release.verify_lineage import verify_lineage
+from release.verify.lineage import verify_lineage
+from schemas.provenance import ROLES
 from schemas.release import LineageStatistics, Problem
 from tests.release.cases import check_on_copies
 from tests.release.lineage_worlds import KINDS
@@ -77,6 +81,20 @@ def without(kind: str) -> Callable[[Rows], Rows]:
         return [row for row in rows if row is not gone]
 
     return how
+
+
+def test_the_known_roles_are_those_that_withdrawals_know() -> None:
+    assert roles.ROLES.keys() == ROLES
+
+
+def test_verifying_imports_no_database_code(built: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from release.verify import verify_release; "
+        f"assert verify_release(Path({str(built)!r})) == []; "
+        "heavy = {'db', 'pandas', 'prefect', 'sqlalchemy'} & sys.modules.keys(); "
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_release_as_it_was_built_is_sound(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Which version is wanted, by what differs."""
 
-from release.diff_records import ComparedRelease, Difference, FieldChange, RowCounts
+from release.diff.records import ComparedRelease, Difference, FieldChange, RowCounts
 from release.versions import Bump, check_version, is_earlier, least_version, required_bump
 from schemas.retrieval_task import Tier
 

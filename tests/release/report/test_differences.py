@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from release.build import build_release
-from release.diff_records import (
+from release.diff.records import (
     ComparedRelease,
     Difference,
     PlacedText,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from release.card_terms import texts_sentence, whole_sentence
+from release.card.terms import texts_sentence, whole_sentence
 from release.report.writing import write_report
 from tests.release import ccd_world
 from tests.release.export.kinds import released

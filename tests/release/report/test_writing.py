@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from release.export.formats import opened_release
-from release.lineage_reading import open_lineage
+from release.lineage.reading import open_lineage
 from release.report.columns import in_order
 from release.report.row_data import number_in
 from release.report.search_index import search_words

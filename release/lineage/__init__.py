@@ -1,9 +1,7 @@
-"""Writes `lineage/`: all that a release was derived from, back to the sources."""
+"""`lineage/` of a release: what of the provenance is published, and in which tables."""
 
 import json
 import re
-import sqlite3
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,22 +9,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import Connection, select
 
-from db.entities import pages
-from db.lineage import (
-    WITHHELD_WHOLE,
-    ActivityNode,
-    activities_by_number,
-    agents_by_id,
-    calls_by_key,
-)
-from db.tables.provenance import Agent, Decision, Derivation, Entity
 from release.files import DigestingFile
 from release.parquet_bounds import opened_parquet
-from release.publishable import published_model, published_name, published_text, published_values
-from schemas.base import canonical_json, digest_of
-from schemas.release import LineageStatistics, ReleasedFile
+from release.publishable import published_name, published_text, published_values
+from schemas.base import canonical_json
+from schemas.provenance import WITHHELD_WHOLE
+from schemas.release import ReleasedFile
 
 # What of the store's provenance may be read by everybody.
 #
@@ -176,99 +165,6 @@ def _without_places(values: Any, name: str) -> Any:
         return published_name(values)
     text = published_text(values)
     return text.partition("?")[0] if name == "image_url" else text
-
-
-# What a build remembers of a lineage, on disk: memory does not grow with the rows.
-
-_TABLES = """
-    PRAGMA journal_mode=OFF;
-    PRAGMA synchronous=OFF;
-    CREATE TABLE entity (
-        seq INTEGER PRIMARY KEY, id, dataset, kind, state, payload, withheld, activity, model_call
-    );
-    CREATE TABLE derivation (child INTEGER, role, parent INTEGER);
-    CREATE TABLE decision (entity INTEGER, number INTEGER, verdict, agent, reason, successor);
-    CREATE TABLE wanted (seq INTEGER PRIMARY KEY);
-    CREATE TABLE counted (call PRIMARY KEY) WITHOUT ROWID;
-"""
-_ENTITY = "id, dataset, kind, state, payload, withheld, activity, model_call"
-_PAGE = 1000
-Row = tuple[Any, ...]
-
-
-class LineageScratch:
-    """Entities, derivations and decisions as they are found, to be read again in order of id.
-
-    In here entities are called by their numbers in the store, which no release tells.
-    """
-
-    def __init__(self, file: Path | None = None) -> None:
-        self._database = sqlite3.connect(file or "")
-        self._database.executescript(_TABLES)
-
-    def close(self) -> None:
-        """Lets go of the database."""
-        self._database.close()
-
-    def want(self, numbers: Iterable[int]) -> None:
-        """Remembers entities that are to be looked up, unless they were."""
-        self._database.executemany(
-            "INSERT OR IGNORE INTO wanted SELECT ?1 "
-            "WHERE NOT EXISTS (SELECT 1 FROM entity WHERE seq = ?1)",
-            ((number,) for number in numbers),
-        )
-
-    def take(self) -> list[int]:
-        """Some of the entities that are to be looked up, rising; none when all were."""
-        query = "SELECT seq FROM wanted ORDER BY seq DESC LIMIT ?"
-        page = [number for (number,) in self._database.execute(query, (_PAGE,))]
-        if page:
-            self._database.execute("DELETE FROM wanted WHERE seq >= ?", (page[-1],))
-        return page[::-1]
-
-    def add(
-        self, entities: Sequence[Row], derivations: Sequence[Row], decisions: Sequence[Row]
-    ) -> None:
-        """Remembers entities with what they were derived from and what was decided on them."""
-        insert = self._database.executemany
-        insert("INSERT INTO entity VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entities)
-        insert("INSERT INTO derivation VALUES (?, ?, ?)", derivations)
-        insert("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?)", decisions)
-
-    def entities(self) -> Iterator[Row]:
-        """The entities by id, without their numbers."""
-        self._database.execute("CREATE INDEX IF NOT EXISTS entity_by_id ON entity (id)")
-        query = f"SELECT {_ENTITY} FROM entity ORDER BY id"  # noqa: S608 our own words
-        yield from self._database.execute(query)
-
-    def derivations(self) -> Iterator[Row]:
-        """(child id, role, parent id), in this order."""
-        yield from self._database.execute(
-            "SELECT below.id, role, above.id FROM derivation "
-            "JOIN entity AS below ON below.seq = child JOIN entity AS above ON above.seq = parent "
-            "ORDER BY 1, 2, 3"
-        )
-
-    def decisions(self) -> Iterator[Row]:
-        """(entity id, number, verdict, agent, reason, successor), by entity and number."""
-        yield from self._database.execute(
-            "SELECT id, number, verdict, agent, reason, successor FROM decision "
-            "JOIN entity ON seq = entity ORDER BY 1, 2"
-        )
-
-    def add_counted(self, keys: Iterable[str]) -> None:
-        """Remembers model calls that the manifest counts."""
-        self._database.executemany("INSERT INTO counted VALUES (?)", ((key,) for key in keys))
-
-    def calls(self) -> Iterator[tuple[str, bool, bool]]:
-        """The keys of model calls, rising; whether an entity came of each, whether it counts."""
-        rows = self._database.execute(
-            "SELECT key, max(held), max(counted) FROM ("
-            "SELECT model_call AS key, 1 AS held, 0 AS counted FROM entity "
-            "WHERE model_call IS NOT NULL UNION ALL SELECT call, 0, 1 FROM counted"
-            ") GROUP BY key ORDER BY key"
-        )
-        return ((key, bool(held), bool(counted)) for key, held, counted in rows)
 
 
 # The tables of `lineage/`: W3C PROV restricted to a release, for DuckDB and `loupe lineage`.
@@ -467,184 +363,3 @@ def _pages(rows: Iterable[Sequence[Any]], size: int) -> Iterator[list[Sequence[A
             page = []
     if page:
         yield page
-
-
-# Writes `lineage/`: everything that a release was derived from, back to the sources.
-#
-# The graph is followed by the store's numbers, a generation after the other and a page at a time;
-# what is found lies in a database of its own until it is written in order of id. Nothing hangs on
-# the order in which things were stored: an activity states what was done and by which agents, so
-# that all runs of one plan are one activity.
-
-
-class WrittenLineage(NamedTuple):
-    """The files of a lineage, and how much they hold."""
-
-    files: tuple[ReleasedFile, ...]
-    statistics: LineageStatistics
-
-
-def write_lineage(
-    connection: Connection,
-    entity_ids: Iterable[str],
-    folder: Path,
-    scratch_file: Path | None,
-    counted_calls: Iterable[str] = (),
-) -> WrittenLineage:
-    """Writes the lineage of these entities, as `connection` sees it, into a release's `folder`.
-
-    `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` must
-    be new; without one, a temporary file is used.
-    """
-    scratch = LineageScratch(scratch_file)
-    try:
-        lineage = _Lineage(connection, scratch)
-        lineage.collect(entity_ids)
-        scratch.add_counted(counted_calls)
-        return lineage.write(folder)
-    finally:
-        scratch.close()
-
-
-class _Lineage:
-    """What is found of one release's lineage."""
-
-    def __init__(self, connection: Connection, scratch: LineageScratch) -> None:
-        self._connection = connection
-        self._scratch = scratch
-        self._activity_ids: dict[int, str] = {}
-        self._activities: dict[str, Row] = {}
-        self._agents: set[str] = set()
-        self._counts: dict[str, int] = {}
-
-    def collect(self, entity_ids: Iterable[str]) -> None:
-        """Finds the entities and all that they were derived from."""
-        for ids in pages(entity_ids):
-            query = select(Entity.seq).where(Entity.id.in_(ids))
-            self._scratch.want(self._connection.execute(query).scalars())
-        while page := self._scratch.take():
-            parents = self._add(page)
-            self._scratch.want(parents)
-
-    def _add(self, numbers: list[int]) -> set[int]:
-        """Remembers a page of entities; gives the numbers of what they were derived from."""
-        found = self._entities(numbers)
-        names: dict[str, int] = {row[1]: row[0] for row in found}
-        links = select(Derivation.child_seq, Derivation.role, Derivation.parent_seq)
-        rows = self._connection.execute(links.where(Derivation.child_seq.in_(numbers)))
-        derivations: list[Row] = [tuple(row) for row in rows]
-        self._scratch.add(found, derivations, list(self._decisions(names)))
-        return {parent for _, _, parent in derivations}
-
-    def _entities(self, numbers: list[int]) -> list[Row]:
-        query = select(
-            Entity.seq,
-            Entity.id,
-            Entity.dataset,
-            Entity.kind,
-            Entity.state,
-            Entity.payload,
-            Entity.activity_id,
-            Entity.model_call_key,
-        )
-        rows = self._connection.execute(query.where(Entity.seq.in_(numbers))).all()
-        self._name_activities({number for *_, number, _ in rows})
-        found: list[Row] = []
-        for seq, id_, dataset, kind, state, stored, number, call in rows:
-            payload, withheld = published_payload(kind, state, stored)
-            details = (dataset, kind, state, payload, " ".join(withheld))
-            found.append((seq, id_, *details, self._activity_ids[number], call))
-        return found
-
-    def _name_activities(self, numbers: set[int]) -> None:
-        """Gives activities the ids that they have in a release: the same for all runs of a plan."""
-        new = numbers - self._activity_ids.keys()
-        for number, activity in activities_by_number(self._connection, new).items():
-            row = _activity_row(activity)
-            self._activity_ids[int(number)] = row[0]
-            self._activities[row[0]] = row
-            self._agents.update(activity.agent_ids)
-
-    def _decisions(self, names: dict[str, int]) -> Iterator[Row]:
-        """The decisions on entities, each entity's numbered from 0 in the order of the store."""
-        query = (
-            select(
-                Decision.entity_id,
-                Decision.verdict,
-                Decision.agent_id,
-                Agent.kind,
-                Decision.reason,
-                Decision.successor_id,
-                Decision.annotation_key,
-            )
-            .join(Agent, Agent.id == Decision.agent_id)
-            .where(Decision.entity_id.in_(names))
-            .order_by(Decision.id)
-        )
-        numbers: defaultdict[str, int] = defaultdict(int)
-        for id_, verdict, agent, kind, why, successor, annotation in self._connection.execute(
-            query
-        ):
-            reason = published_reason(verdict, kind, why, answered=annotation is not None)
-            self._agents.add(agent)
-            yield (names[id_], numbers[id_], verdict, agent, reason, successor)
-            numbers[id_] += 1
-
-    def write(self, folder: Path) -> WrittenLineage:
-        """Writes the tables; agents last, when all are known."""
-        files = (
-            self._write(folder, ENTITIES, map(_entity_row, self._scratch.entities())),
-            self._write(folder, DERIVATIONS, self._scratch.derivations()),
-            self._write(folder, DECISIONS, self._scratch.decisions()),
-            self._write(folder, CALLS, self._calls()),
-            self._write(folder, ACTIVITIES, (row for _, row in sorted(self._activities.items()))),
-            self._write(folder, AGENTS, self._agent_rows()),
-        )
-        return WrittenLineage(files, LineageStatistics(**self._counts))
-
-    def _write(self, folder: Path, table: LineageTable, rows: Iterable[Row]) -> ReleasedFile:
-        count = 0
-
-        def counted() -> Iterator[Row]:
-            nonlocal count
-            for row in rows:
-                count += 1
-                yield row
-
-        file = write_table(folder, table, counted())
-        self._counts[table.name] = count
-        return file
-
-    def _calls(self) -> Iterator[Row]:
-        for page in pages(self._scratch.calls()):
-            calls = calls_by_key(self._connection, [key for key, _, _ in page])
-            for key, is_held, is_counted in page:
-                call, use = calls[key], _use_of(is_held=is_held, is_counted=is_counted)
-                self._agents.add(call.agent_id)
-                parameters = canonical_json(published_values(call.parameters))
-                details = (call.tokens_in, call.tokens_out, call.cost, call.currency, use.value)
-                yield (key, call.agent_id, call.prompt_digest, parameters, call.status, *details)
-
-    def _agent_rows(self) -> Iterator[Row]:
-        for id_, agent in sorted(agents_by_id(self._connection, self._agents).items()):
-            name, revision = published_model(agent.name, agent.revision)
-            details = (("name", name, agent.name), ("revision", revision, agent.revision))
-            withheld = [field for field, published, stored in details if published != stored]
-            yield (id_, agent.kind, name, revision, withheld)
-
-
-def _use_of(*, is_held: bool, is_counted: bool) -> CallUse:
-    if not is_counted:
-        return CallUse.OTHER
-    return CallUse.RELEASED if is_held else CallUse.LEFT_OUT
-
-
-def _entity_row(row: Row) -> Row:
-    *before, withheld, activity, model_call = row
-    return (*before, withheld.split(), activity, model_call)
-
-
-def _activity_row(activity: ActivityNode) -> Row:
-    configuration = published_configuration(activity.configuration)
-    named = (activity.stage, activity.version, configuration)
-    return (digest_of("activity", *named, *activity.agent_ids), *named, list(activity.agent_ids))

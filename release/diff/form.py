@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from release.diff_records import RowPlace
+from release.diff.records import RowPlace
 
 Texts = list[dict[str, Any]]
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from release.card_terms import stated_licences
+from release.card.terms import stated_licences
 from release.parquet_rows import schema_of
 from release.published import published_beside
 from release.reviewed import is_of_persons

@@ -1,4 +1,4 @@
-"""Ids of a lineage as numbers, and rows of its sorted tables."""
+"""Tables of a lineage: read by pieces or by key, and their ids as numbers."""
 
 import binascii
 from bisect import bisect_left, bisect_right
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from release.lineage import LineageTable
-from release.parquet_bounds import opened_parquet
+from release.parquet_bounds import bounded_batches, opened_parquet
 from schemas.errors import IntegrityError
 
 # Ids as numbers: a million of them fit into 16 MB, and are looked up without a loop.
@@ -30,6 +30,20 @@ def numbers_in(values: pa.Array) -> NDArray[np.int64]:
     Not by `to_numpy`, which imports pandas: that takes 40 MB and half a second.
     """
     return np.from_dlpack(values.cast(pa.int64())).astype(np.int64, copy=False)
+
+
+def text_array(texts: Sequence[str]) -> pa.StringArray:
+    """An array of texts; unlike `pa.array`, it does not import pandas either."""
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(
+        len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))
+    )
+
+
+def text_scalar(text: str) -> pa.StringScalar:
+    """A text for kernels; they turn a bare `str` into a scalar with the help of pandas."""
+    return text_array([text])[0]
 
 
 def array_of(numbers: NDArray[np.int64]) -> pa.Array:
@@ -72,7 +86,7 @@ def words_of(ids: pa.Array) -> Words:
 def framed_column(texts: pa.Array) -> pa.Array:
     """Each text behind its length, as `schemas.base.framed` has them."""
     lengths = pc.binary_length(texts).cast(pa.string())
-    return pc.binary_join_element_wise(lengths, texts, ":")
+    return pc.binary_join_element_wise(lengths, texts, text_scalar(":"))
 
 
 class SortedIds:
@@ -115,6 +129,73 @@ class SortedIds:
                     break
                 later += 1
         return np.where(found, places, -1)
+
+
+# Reads tables a piece at a time.
+
+PIECE_ROWS = 1 << 14
+READING_FAULTS = (
+    *(pa.ArrowException, ValueError, OSError, KeyError, IndexError, TypeError),
+    *(OverflowError, MemoryError, RuntimeError),
+)
+"""What pyarrow raises, in one place or another, of a file that somebody damaged."""
+
+
+class UnreadableTableError(ValueError):
+    """A table of a lineage cannot be read; `path` is its file in the release."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+
+
+def pieces(
+    folder: Path, table: LineageTable, columns: Sequence[str], encoded: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of a table, a piece at a time and none empty; `encoded` ones as dictionaries.
+
+    All that they hold is what their types say (text is UTF-8, a dictionary has its indices), and
+    only columns that may be null are.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        UnreadableTableError: it is no such table, or damaged.
+    """
+    path = folder / table.path
+    try:
+        with opened_parquet(path) as file:
+            if not file.schema_arrow.equals(table.schema):
+                names = file.schema_arrow.names
+                raise ValueError(f"its columns must be {table.schema.names}; got {names}")
+        with opened_parquet(path, read_dictionary=list(encoded)) as file:
+            for piece in bounded_batches(file, path, PIECE_ROWS, columns=list(columns)):
+                if piece.num_rows:
+                    _check(table, piece)
+                    yield piece
+                give_back()
+    except FileNotFoundError:
+        raise
+    except READING_FAULTS as error:
+        why = str(error) or type(error).__name__
+        raise UnreadableTableError(table.path, why) from error
+
+
+def give_back() -> None:
+    """Gives what Arrow let go of back to the system, which else it keeps: four times the most."""
+    pa.default_memory_pool().release_unused()
+
+
+def _check(table: LineageTable, piece: pa.RecordBatch) -> None:
+    piece.validate(full=True)
+    for name in piece.schema.names:
+        column = piece[name]
+        is_empty = column.null_count > 0
+        if isinstance(column, pa.DictionaryArray):
+            is_empty |= column.dictionary.null_count > 0 and name not in table.nullable
+        if pa.types.is_list(column.type):
+            is_empty |= column.flatten().null_count > 0
+        if is_empty and name not in table.nullable:
+            raise ValueError(f"there is a row without {name}")
 
 
 # Finds rows of a sorted Parquet file by their first column, reading few of its row groups.

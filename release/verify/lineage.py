@@ -20,12 +20,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from db.calls import ANSWERED
-from db.decisions import STATE_AFTER
-from db.entities import AgentKind, AgentRef
-from db.lineage import WITHHELD_WHOLE
-from db.release_rows import CallRow
-from db.roles import ROLES
 from release.findings import Findings
 from release.lineage import (
     ACTIVITIES,
@@ -42,21 +36,21 @@ from release.lineage import (
     LineageTable,
     published_payload,
 )
-from release.lineage_ids import (
+from release.lineage.ids import (
+    PIECE_ROWS,
+    READING_FAULTS,
     SortedIds,
+    UnreadableTableError,
     Words,
     array_of,
     framed_column,
+    give_back,
     numbers_in,
+    pieces,
+    text_array,
+    text_scalar,
     words_of,
     words_of_texts,
-)
-from release.lineage_reading import (
-    PIECE_ROWS,
-    READING_FAULTS,
-    UnreadableTableError,
-    give_back,
-    pieces,
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses
@@ -69,6 +63,7 @@ from release.payload_fingerprints import (
     numbers_of,
 )
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
+from schemas.provenance import ANSWERED, ROLES, STATE_AFTER, WITHHELD_WHOLE, AgentKind, CallRow
 from schemas.records import PromptText, Source
 from schemas.release import Manifest, ModelUse, ReleasedVideo
 from schemas.video import LINKED_LATER, Video
@@ -157,6 +152,14 @@ def verify_lineage(
     checks.check_used()
 
 
+class _Agent(NamedTuple):
+    """A person, a model at a revision, or a piece of software at a version."""
+
+    kind: AgentKind
+    name: str
+    revision: str
+
+
 class _Entities(NamedTuple):
     """The entities by their place: ids, and the numbers of their kinds and states.
 
@@ -215,7 +218,7 @@ class _Parents:
     def __init__(self, folder: Path) -> None:
         self._pieces = pieces(folder, DERIVATIONS, DERIVATIONS.schema.names)
         self._children = np.empty((0, 2), np.uint64)
-        self._links = pa.array([], pa.string())
+        self._links = text_array([])
 
     def of(self, ids: Words) -> pa.StringArray | None:
         """The framed parents of each of these ids, which rise from call to call.
@@ -226,7 +229,9 @@ class _Parents:
             piece = next(self._pieces, None)
             if piece is None:
                 break
-            links = framed_column(pc.binary_join_element_wise(piece["role"], piece["parent"], "="))
+            links = framed_column(
+                pc.binary_join_element_wise(piece["role"], piece["parent"], text_scalar("="))
+            )
             self._children = np.concatenate([self._children, words_of(piece["child"])])
             self._links = pa.concat_arrays([self._links, links])
         count = int(np.count_nonzero(~_is_after(self._children, ids[-1])))
@@ -237,7 +242,7 @@ class _Parents:
             return None
         ends = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=len(ids)))])
         of_each = pa.ListArray.from_arrays(array_of(ends).cast(pa.int32()), links)
-        return pc.binary_join(of_each, "")
+        return pc.binary_join(of_each, text_scalar(""))
 
 
 def _is_after(ids: Words, last: Words) -> Marks:
@@ -260,7 +265,7 @@ class _LineageChecks:
             licences.setdefault(source.name, set()).add(source.licence)
         self._fingerprints = PayloadFingerprints(licences)
         self._kinds, self._states, self._roles = _Words(), _Words(), _Words()
-        self._agents: list[AgentRef] = []
+        self._agents: list[_Agent] = []
         self._known = {table.name: SortedIds([]) for table in (AGENTS, ACTIVITIES)}
         self._calls = _Calls(SortedIds([]), np.empty(0, bool), np.empty(0, np.int64))
         self._used = {table.name: np.empty(0, bool) for table in TABLES}
@@ -305,9 +310,10 @@ class _LineageChecks:
             ids.append(words_of(piece["id"]))
             self._check_vocabulary(AGENTS, "kind", piece["kind"].dictionary)
             for id_, *details, withheld in zip(*_lists(piece, AGENTS), strict=True):
-                agent = AgentRef(*details)
+                agent = _Agent(*details)
                 self._agents.append(agent)
-                if (agent.id == id_) is bool(withheld) or not {"name", "revision"} >= set(withheld):
+                is_whole = digest_of("agent", *agent) == id_
+                if is_whole is bool(withheld) or not {"name", "revision"} >= set(withheld):
                     self._add_other_id(AGENTS, id_)
         return self._remember(AGENTS, ids)
 
@@ -377,10 +383,10 @@ class _LineageChecks:
     def _read_entities(self) -> int:
         ids, kinds, states, content, facts, partial = [], [], [], [], [], []
         self._read_crops()
-        tracklet = pa.array(["tracklet"])
+        tracklet = text_array(["tracklet"])
         parents, known, doubtful = _Parents(self._folder), {self._manifest.dataset}, set[str]()
         stated = (self._manifest.sources, self._manifest.prompts, self._manifest.videos)
-        named = pa.array([one.entity_id for many in stated for one in many], pa.string())
+        named = text_array([one.entity_id for many in stated for one in many])
         author_of_agent = numbers_of(f"{one.name}@{one.revision}" for one in self._agents)
         for piece in self._pieces(ENTITIES, ("dataset", "kind", "state", "activity")):
             for column in ("kind", "state"):
@@ -441,7 +447,11 @@ class _LineageChecks:
             return  # named with the derivations
         own = (piece[name].cast(pa.string()) for name in ("dataset", "kind", "payload"))
         content = pc.binary_join_element_wise(
-            *map(framed_column, own), parts, "", null_handling="replace", null_replacement=""
+            *map(framed_column, own),
+            parts,
+            text_scalar(""),
+            null_handling="replace",
+            null_replacement="",
         )
         whole = np.flatnonzero(~is_partial)
         digests = [
@@ -466,7 +476,7 @@ class _LineageChecks:
     def _check_withheld(self, piece: pa.RecordBatch, is_partial: Marks) -> set[str]:
         """What is left out of entities must be named as what it is; gives their datasets."""
         datasets = set()
-        for row in piece.filter(pa.array(is_partial.tolist())).to_pylist():
+        for row in piece.filter(array_of(is_partial.astype(np.int64)).cast(pa.bool_())).to_pylist():
             datasets.add(row["dataset"])
             if not _is_withheld(row["kind"], row["payload"], row["withheld"]):
                 what = f"{row['id']} says that {row['withheld']!r:.100} is left out of it"
@@ -555,7 +565,7 @@ class _LineageChecks:
             self._check_successors(piece, places)
             verdicts = piece["verdict"]
             reached = [STATE_AFTER.get(one, one) for one in verdicts.dictionary.to_pylist()]
-            states = pa.DictionaryArray.from_arrays(verdicts.indices, pa.array(reached))
+            states = pa.DictionaryArray.from_arrays(verdicts.indices, text_array(reached))
             folded[places] = self._states.numbers(states)  # in their order: the last one counts
             reopens = _is_word(verdicts, "reopen")
             is_withdrawn[places[_is_word(verdicts, "withdraw")]] = True

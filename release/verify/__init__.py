@@ -14,13 +14,13 @@ from release.parquet_rows import shards_among
 from release.scratch import Scratch
 from release.signing import public_key_called, verify_signature
 from release.threads import DEFAULT_THREADS
-from release.verify_containment import verify_containment
-from release.verify_documents import verify_documents
-from release.verify_files import verify_files
-from release.verify_lineage import verify_lineage
-from release.verify_manifest import VerifiedManifest, refuse_short, verify_manifest
-from release.verify_notices import verify_mark, verify_withdrawals
-from release.verify_rows import RowChecks
+from release.verify.containment import verify_containment
+from release.verify.documents import verify_documents
+from release.verify.files import verify_files
+from release.verify.lineage import verify_lineage
+from release.verify.manifest import VerifiedManifest, refuse_short, verify_manifest
+from release.verify.notices import verify_mark, verify_withdrawals
+from release.verify.rows import RowChecks
 from schemas.errors import UsageError
 from schemas.release import Manifest, Problem
 from schemas.withdrawal import WithdrawalNotice

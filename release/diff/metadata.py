@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from release.card import CARD
-from release.diff_reading import OpenedRelease
-from release.diff_records import FieldChange
+from release.diff.reading import OpenedRelease
+from release.diff.records import FieldChange
 from release.figure import FIGURE
 from release.leaks import LEAKS
 from release.lineage import TABLES, same_rows

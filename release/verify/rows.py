@@ -18,14 +18,14 @@ from release.row_form import published_row
 from release.scratch import ListedImage, Scratch
 from release.threads import ordered_map, read_ahead
 from release.tiers import CANDIDATES
-from release.verify_contamination import ContaminationChecks
-from release.verify_contrasts import ContrastChecks
-from release.verify_images import NO_IMAGE, ImageCheck, ImageChecks
-from release.verify_leaks import LeakChecks
-from release.verify_order import OrderChecks
-from release.verify_statistics import StatisticsChecks
-from release.verify_tasks import TaskChecks
-from release.verify_terms import TermsChecks
+from release.verify.contamination import ContaminationChecks
+from release.verify.contrasts import ContrastChecks
+from release.verify.images import NO_IMAGE, ImageCheck, ImageChecks
+from release.verify.leaks import LeakChecks
+from release.verify.order import OrderChecks
+from release.verify.statistics import StatisticsChecks
+from release.verify.tasks import TaskChecks
+from release.verify.terms import TermsChecks
 from schemas.records import Split
 from schemas.release import Manifest, SplitStatistics
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from release.diff_form import TOLD_FIELDS
-from release.diff_pairs import FoundRow, Pair, RowPairs
-from release.diff_records import FieldChange, RowDifference, RowKind, TextChange
-from release.diff_texts import says_the_same, text_changes
-from release.diff_withdrawn import NOTHING_WITHDRAWN, Withdrawn
+from release.diff.form import TOLD_FIELDS
+from release.diff.pairs import FoundRow, Pair, RowPairs
+from release.diff.records import FieldChange, RowDifference, RowKind, TextChange
+from release.diff.texts import says_the_same, text_changes
+from release.diff.withdrawn import NOTHING_WITHDRAWN, Withdrawn
 
 
 def row_differences(

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from release.card_front import languages
-from release.card_terms import stated_licences
+from release.card.front import languages
+from release.card.terms import stated_licences
 from release.citation import bibtex, citation, keywords
-from release.croissant_facts import responsible_facts
-from release.croissant_fields import rows_of
+from release.croissant.facts import responsible_facts
+from release.croissant.fields import rows_of
 from release.row_form import RowForm
 from release.sources import cited_sources
 from schemas.licences import licence_of, spdx_page

@@ -22,7 +22,7 @@ _TEXTS = ("anchor", "anchor_entity_id")
 class ContrastChecks:
     """Counts rows of Parquet and names those that cannot be so, against what the manifest states.
 
-    That anchors stand where they should is for `release.verify_order`.
+    That anchors stand where they should is for `release.verify.order`.
     """
 
     def __init__(

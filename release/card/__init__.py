@@ -6,17 +6,17 @@ from itertools import dropwhile
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from release.card_contrasts import (
+from release.card.contrasts import (
     choice_table,
     left_out_lines,
     repeat_lines,
     size_table,
     type_table,
 )
-from release.card_front import front_matter
-from release.card_leaks import kept_apart, leak_in_words
-from release.card_tasks import empty_tasks, task_table, version_table
-from release.card_terms import apart_sentences, terms_table, texts_sentence, whole_sentence
+from release.card.front import front_matter
+from release.card.leaks import kept_apart, leak_in_words
+from release.card.tasks import empty_tasks, task_table, version_table
+from release.card.terms import apart_sentences, terms_table, texts_sentence, whole_sentence
 from release.citation import bibtex, citation
 from release.data_statement import data_statement
 from release.embedder_use import embedder_table

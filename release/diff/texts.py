@@ -6,8 +6,8 @@ from typing import Any
 
 from rapidfuzz.distance import Indel
 
-from release.diff_form import SAID_VALUES, Texts
-from release.diff_records import PlacedText, TextChange, TextKind
+from release.diff.form import SAID_VALUES, Texts
+from release.diff.records import PlacedText, TextChange, TextKind
 from schemas.base import canonical_json
 
 SAME_SENTENCE = 0.5

@@ -7,8 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from release.diff_form import ANCHOR, ComparableRow
-from release.diff_records import RowPlace
+from release.diff.form import ANCHOR, ComparableRow
+from release.diff.records import RowPlace
 from release.ordering import natural_key
 from schemas.base import canonical_json
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
-from release.diff_metadata import metadata_changes
-from release.diff_pairs import RowPairs
-from release.diff_reading import OpenedRelease, open_release
-from release.diff_records import (
+from release.diff.metadata import metadata_changes
+from release.diff.pairs import RowPairs
+from release.diff.reading import OpenedRelease, open_release
+from release.diff.records import (
     ComparedRelease,
     Difference,
     RowCounts,
@@ -16,8 +16,8 @@ from release.diff_records import (
     RowKind,
     TextKind,
 )
-from release.diff_rows import row_differences
-from release.diff_withdrawn import known_withdrawn, stated_withdrawals
+from release.diff.rows import row_differences
+from release.diff.withdrawn import known_withdrawn, stated_withdrawals
 from schemas.withdrawal import WithdrawalNotice
 
 EXAMPLES = 5

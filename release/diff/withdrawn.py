@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from release.diff_reading import OpenedRelease
-from release.diff_records import PlacedText, RowDifference, RowPlace, TextChange
+from release.diff.reading import OpenedRelease
+from release.diff.records import PlacedText, RowDifference, RowPlace, TextChange
 from release.notices_files import WITHDRAWALS, read_mark, read_notices
 from schemas.withdrawal import WithdrawalNotice
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pydantic import ValidationError
 
-from release.diff_form import ComparableRow, comparable_row
+from release.diff.form import ComparableRow, comparable_row
 from release.manifest import MANIFEST, named, read_files, read_manifest
 from release.notices_files import erasure_of
 from release.parquet_bounds import opened_parquet
