@@ -166,6 +166,8 @@ def _contrast(
 def _anchor_by_name(name: str) -> str:
     """The anchor of `391895_contrast_0.jpg` is `391895.jpg`."""
     path = PurePosixPath(name)
+    if not path.name:  # "/" has nothing to replace
+        return name
     return str(path.with_name(f"{path.stem.split('_')[0] or path.stem}{path.suffix}"))
 
 

@@ -27,12 +27,13 @@ def test_four_profiles_ship() -> None:
     assert profile_names() == ["builtin", "current", "paper", "small"]
 
 
-@pytest.mark.parametrize("name", ["builtin", "current", "paper", "small"])
-def test_a_shipped_profile_has_two_models_of_different_styles(name: str) -> None:
-    profile = load_profile(name, NOTHING)
-    assert profile.name == name
-    assert profile.description
-    assert len({str(model.ref) for model in profile.rewrite.models}) == 2
+def test_a_shipped_profile_has_two_models_of_different_styles(subtests: pytest.Subtests) -> None:
+    for name in ("builtin", "current", "paper", "small"):
+        with subtests.test(name=name):
+            profile = load_profile(name, NOTHING)
+            assert profile.name == name
+            assert profile.description
+            assert len({str(model.ref) for model in profile.rewrite.models}) == 2
 
 
 def test_the_built_in_models_run_offline_and_cost_nothing() -> None:
@@ -83,9 +84,8 @@ def test_the_environment_overrides_whole_lists() -> None:
     assert [model.name for model in profile.rewrite.models] == ["one"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
+def test_a_wrong_key_names_itself(subtests: pytest.Subtests, own: Path) -> None:
+    cases: list[tuple[str, str, str]] = [
         ('description = "ours"', 'descripton = "ours"', "description is missing"),
         ('description = "ours"', 'description = "ours"\ncolour = 1', "unknown key 'colour'"),
         ("[rewrite]", "[rewrite]\ntemprature = 1", r"unknown key 'rewrite\.temprature'"),
@@ -93,13 +93,13 @@ def test_the_environment_overrides_whole_lists() -> None:
         ('name = "m"', 'nam = "m"', r"rewrite\.models\.0\.openai\.name is missing"),
         ("models = [", "models = [] #", r"rewrite\.models: .* at least 1 item"),
         ("[rewrite]", "[rewrite", "is not valid TOML"),
-    ],
-)
-def test_a_wrong_key_names_itself(own: Path, old: str, new: str, sentence: str) -> None:
-    own.write_text(OWN.replace(old, new), encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=sentence) as raised:
-        load_profile(str(own), NOTHING)
-    assert "own" in str(raised.value)
+    ]
+    for old, new, sentence in cases:
+        with subtests.test(old=old, new=new, sentence=sentence):
+            own.write_text(OWN.replace(old, new), encoding="utf-8")
+            with pytest.raises(ConfigurationError, match=sentence) as raised:
+                load_profile(str(own), NOTHING)
+            assert "own" in str(raised.value)
 
 
 def test_two_models_that_cannot_be_told_apart_are_refused(own: Path) -> None:
@@ -137,8 +137,9 @@ def test_a_secret_written_into_a_profile_is_refused_without_being_shown(own: Pat
     assert "hunter2" not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["builtin", "current", "paper", "small"])
-def test_a_shipped_profile_says_what_releases_are_scored_with(name: str) -> None:
-    embedders = load_profile(name, NOTHING).evaluation.embedders
-    assert len({str(one.ref) for one in embedders}) == len(embedders) > 0
-    assert ({one.provider for one in embedders} == {"builtin"}) is (name == "builtin")
+def test_a_shipped_profile_says_what_releases_are_scored_with(subtests: pytest.Subtests) -> None:
+    for name in ("builtin", "current", "paper", "small"):
+        with subtests.test(name=name):
+            embedders = load_profile(name, NOTHING).evaluation.embedders
+            assert len({str(one.ref) for one in embedders}) == len(embedders) > 0
+            assert ({one.provider for one in embedders} == {"builtin"}) is (name == "builtin")

@@ -20,9 +20,8 @@ def kinds(text: str) -> list[PhraseKind]:
     return [one.kind for one in phrases(text)]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_other_images_are_spoken_of(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "Unlike in the first image, a red bike.",
         "A bike, as in the other picture.",
         "A greener lawn than in the previous image.",
@@ -30,10 +29,10 @@ def kinds(text: str) -> list[PhraseKind]:
         "The bikes of both photos are red.",
         "All of the images show a bike.",
         "A darker version of the original photo.",
-    ],
-)
-def test_other_images_are_spoken_of(text: str) -> None:
-    assert PhraseKind.OTHER_IMAGE in kinds(text)
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert PhraseKind.OTHER_IMAGE in kinds(text)
 
 
 @pytest.mark.parametrize(
@@ -44,24 +43,22 @@ def test_what_is_not_shown_is_compared_with(text: str) -> None:
     assert PhraseKind.COMPARISON in kinds(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_not_there_is_named(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "There is no car on the street.",
         "A man without a hat.",
         "A dog that isn't running.",
         "A street with neither cars nor people.",
         "An empty bench, nobody sits on it.",
         "A bike lacking a saddle.",
-    ],
-)
-def test_what_is_not_there_is_named(text: str) -> None:
-    assert PhraseKind.ABSENCE in kinds(text)
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert PhraseKind.ABSENCE in kinds(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_false_alarms_are_not_raised(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "A no parking sign on a wall.",
         'A sign that says "no dogs without a leash".',
         "A poster with «the first image» on it.",
@@ -75,10 +72,10 @@ def test_what_is_not_there_is_named(text: str) -> None:
         "A bed under two pictures and three photos.",
         "The picture a man took hangs among other pictures.",
         "His first photo of a boat, the second boat of two.",
-    ],
-)
-def test_false_alarms_are_not_raised(text: str) -> None:
-    assert phrases(text) == []
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert phrases(text) == []
 
 
 @pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")

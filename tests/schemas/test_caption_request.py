@@ -56,20 +56,18 @@ def test_what_is_written_is_read_back(brief: CaptionBrief) -> None:
     assert CaptionBrief.parse(brief.text()) == brief
 
 
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
+def test_other_lines_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("Task: color\nSky: blue", "line 2: cannot read 'Sky: blue'"),
         ("Task: color\nTask: count", "line 2: cannot read 'Task: count'"),
         ("Captions: 5", "task"),
         ("Task: colour\nCaptions: 5", "task"),
         ("Task: color\nDirection: more detail", "must stand together"),
         ("", "line 1"),
-    ],
-)
-def test_other_lines_are_refused(text: str, part: str) -> None:
-    with pytest.raises(FormatError, match=part):
-        CaptionBrief.parse(text)
+    ]
+    for text, part in cases:
+        with subtests.test(text=text, part=part), pytest.raises(FormatError, match=part):
+            CaptionBrief.parse(text)
 
 
 def test_a_caption_to_replace_needs_a_direction() -> None:

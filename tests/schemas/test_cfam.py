@@ -27,9 +27,8 @@ def test_the_defaults_are_those_of_the_paper() -> None:
     assert (paper.schedule.learning_rate, paper.schedule.new_learning_rate) == (1e-5, 5e-5)
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
+def test_settings_that_cannot_be_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"losses": OFF}, "every loss is switched off"),
         ({"decoder": {"width": 100}}, "width must be a multiple of heads"),
         ({"matcher": {"heads": 7}}, "decoder.width must be a multiple of matcher.heads"),
@@ -39,11 +38,10 @@ def test_the_defaults_are_those_of_the_paper() -> None:
         ({"losses": {"sdm": 1}}, "Extra inputs"),
         ({"device": "gpu"}, "should match pattern"),
         ({"device": "cuda:"}, "should match pattern"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ValidationError, match=reason):
-        CfamTraining.model_validate(settings)
+    ]
+    for settings, reason in cases:
+        with subtests.test(reason=reason), pytest.raises(ValidationError, match=reason):
+            CfamTraining.model_validate(settings)
 
 
 def test_which_losses_need_the_decoder() -> None:

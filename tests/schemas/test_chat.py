@@ -14,18 +14,17 @@ def test_equal_calls_have_one_key() -> None:
     assert REQUEST.key(MODEL, parameters) == REQUEST.model_copy().key(MODEL, swapped)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_what_can_change_an_answer_changes_the_key(subtests: pytest.Subtests) -> None:
+    cases: list[dict[str, object]] = [
         {"prompt": "Say: b"},
         {"prompt_digest": "e"},
         {"subject": "b"},
         {"answer_schema": {"type": "object"}},
         {"images": (ChatImage(media_type="image/png", data=b"1"),)},
-    ],
-)
-def test_what_can_change_an_answer_changes_the_key(change: dict[str, object]) -> None:
-    assert REQUEST.model_copy(update=change).key(MODEL, {}) != REQUEST.key(MODEL, {})
+    ]
+    for case, change in enumerate(cases):
+        with subtests.test(case=case):
+            assert REQUEST.model_copy(update=change).key(MODEL, {}) != REQUEST.key(MODEL, {})
 
 
 def test_model_revision_and_parameters_change_the_key() -> None:

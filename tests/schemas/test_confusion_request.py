@@ -28,15 +28,16 @@ def test_its_lines() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_what_is_not_of_the_form_is_an_error(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("Task: color", "caption: Field required"),
         ("Task: colour\nCaption to confuse with: a", "task: Input should be"),
         ("Task: color\nTask: count\nCaption to confuse with: a", "line 2: cannot read"),
         ("Task: color\nCaption: a", "line 2: cannot read 'Caption: a'"),
-    ],
-)
-def test_what_is_not_of_the_form_is_an_error(text: str, message: str) -> None:
-    with pytest.raises(FormatError, match=message):
-        ConfusionBrief.parse(text)
+    ]
+    for text, message in cases:
+        with (
+            subtests.test(text=text, message=message),
+            pytest.raises(FormatError, match=message),
+        ):
+            ConfusionBrief.parse(text)

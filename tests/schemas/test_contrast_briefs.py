@@ -41,18 +41,16 @@ def test_a_refinement_brief_is_read_as_it_was_written(
     assert (read.images, read.second_language) == (brief.images, language)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
+def test_what_is_no_strategy_brief_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("Strategies: 4", "strategy brief: caption: Field required"),
         ("Caption: A car.\nCaption: A bus.", "strategy brief, line 2: cannot read"),
         ("Caption: A car.\nColour: red", "line 2: cannot read 'Colour: red'"),
         ("Strategies: many\nCaption: A car.", "strategy brief: count"),
-    ],
-)
-def test_what_is_no_strategy_brief_is_refused(text: str, told: str) -> None:
-    with pytest.raises(FormatError, match=told):
-        StrategyBrief.parse(text)
+    ]
+    for text, told in cases:
+        with subtests.test(text=text, told=told), pytest.raises(FormatError, match=told):
+            StrategyBrief.parse(text)
 
 
 def test_a_refinement_brief_tells_of_every_image() -> None:

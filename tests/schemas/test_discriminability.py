@@ -46,9 +46,8 @@ def test_a_wider_eta_never_fails_what_a_narrower_passes(
         assert AcceptedInterval.of(k, wide).verdict(dis) is PASS
 
 
-@pytest.mark.parametrize(
-    ("passing", "failing", "degenerate"),
-    [
+def test_under_one_and_over_99_percent_is_degenerate(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, int, bool]] = [
         (0, 19, False),
         (0, 20, True),
         (20, 0, True),
@@ -58,36 +57,35 @@ def test_a_wider_eta_never_fails_what_a_narrower_passes(
         (99, 1, False),
         (100, 1, True),
         (0, 0, False),
-    ],
-)
-def test_under_one_and_over_99_percent_is_degenerate(
-    passing: int, failing: int, degenerate: bool
-) -> None:
-    verdicts = [PASS] * passing + [UNDER] * failing
-    assert is_degenerate(verdicts) is degenerate
-    assert share_passing(verdicts) == pytest.approx(passing / max(1, passing + failing))
+    ]
+    for passing, failing, degenerate in cases:
+        with subtests.test(passing=passing, failing=failing, degenerate=degenerate):
+            verdicts = [PASS] * passing + [UNDER] * failing
+            assert is_degenerate(verdicts) is degenerate
+            assert share_passing(verdicts) == pytest.approx(passing / max(1, passing + failing))
 
 
-@pytest.mark.parametrize(
-    ("dis", "advice"),
-    [
+def test_a_degenerate_criterion_stops_with_its_histogram(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, str]] = [
         (2.302, "a lower one, or none"),
         (0.001, "a higher one, or none"),
         (1.15, "take a larger k (in a profile [captioning.discriminability])"),
         (1.5, "take a smaller eta (in a profile [captioning.discriminability]): with 0.3 half"),
-    ],
-)
-def test_a_degenerate_criterion_stops_with_its_histogram(dis: float, advice: str) -> None:
-    with pytest.raises(DegenerateCriterionError) as stopped:
-        check_not_degenerate([dis] * 500, SETTINGS, 1.0)
-    said = str(stopped.value)
-    passing = 500 if dis in (1.15, 1.5) else 0
-    assert said.startswith(f"the criterion does not tell captions apart: {passing} of 500 pass")
-    assert "k 10, eta 0.8 and temperature 1; " in said
-    assert advice in said
-    assert f"dis(t) from {dis:g} to {dis:g}; passes from 0.230259 to 2.07233" in said
-    assert len(said.splitlines()) == 14
-    assert stopped.value.exit_code == 1
+    ]
+    for dis, advice in cases:
+        with subtests.test(dis=dis, advice=advice):
+            with pytest.raises(DegenerateCriterionError) as stopped:
+                check_not_degenerate([dis] * 500, SETTINGS, 1.0)
+            said = str(stopped.value)
+            passing = 500 if dis in (1.15, 1.5) else 0
+            assert said.startswith(
+                f"the criterion does not tell captions apart: {passing} of 500 pass"
+            )
+            assert "k 10, eta 0.8 and temperature 1; " in said
+            assert advice in said
+            assert f"dis(t) from {dis:g} to {dis:g}; passes from 0.230259 to 2.07233" in said
+            assert len(said.splitlines()) == 14
+            assert stopped.value.exit_code == 1
 
 
 def test_a_criterion_that_tells_captions_apart_goes_on() -> None:

@@ -14,19 +14,18 @@ def test_an_evaluation_survives_json() -> None:
     assert again.id == result.id
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_what_scores_depend_on_is_in_the_id(subtests: pytest.Subtests) -> None:
+    cases: list[dict[str, object]] = [
         {"split": "val"},
         {"protocol": "other"},
         {"code_revision": "1" * 40},
         {"release": evaluation().release.model_copy(update={"id": "b" * 64})},
         {"model": evaluation().model.model_copy(update={"parameters": {"dtype": "float16"}})},
         {"model": evaluation().model.model_copy(update={"checkpoint_sha256": "c" * 64})},
-    ],
-)
-def test_what_scores_depend_on_is_in_the_id(changes: dict[str, object]) -> None:
-    assert evaluation().model_copy(update=changes).id != evaluation().id
+    ]
+    for case, changes in enumerate(cases):
+        with subtests.test(case=case):
+            assert evaluation().model_copy(update=changes).id != evaluation().id
 
 
 def test_time_and_machine_are_not_in_the_id() -> None:

@@ -30,9 +30,8 @@ def error_of(text: str) -> ValidationError:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("values", "fault"),
-    [
+def test_place_what_and_got(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[object, str]] = [
         ({}, "name is missing"),
         ({"name": "a", "nmae": "b"}, "unknown key 'nmae'; did you mean 'name'?"),
         ({"name": ""}, "a name is wanted"),
@@ -42,10 +41,10 @@ def error_of(text: str) -> ValidationError:
             "inner.1.count: Input should be greater than or equal to 0, got -1",
         ),
         ({"inner": "x"}, "name is missing"),
-    ],
-)
-def test_place_what_and_got(values: object, fault: str) -> None:
-    assert fault_of(error_of(json.dumps(values)), Outer) == fault
+    ]
+    for values, fault in cases:
+        with subtests.test(fault=fault):
+            assert fault_of(error_of(json.dumps(values)), Outer) == fault
 
 
 def test_what_is_no_json_and_what_is_long() -> None:

@@ -30,9 +30,8 @@ def test_a_profile_tells_services_apart_by_provider() -> None:
     assert folder.daily_budget is None
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_what_a_profile_may_not_say(subtests: pytest.Subtests) -> None:
+    cases: list[dict[str, Any]] = [
         {"provider": "bing"},
         {"provider": "folder"},
         {"provider": "google", "rights": ["cc_nonderived"]},
@@ -42,16 +41,14 @@ def test_a_profile_tells_services_apart_by_provider() -> None:
         {"provider": "google", "api_key_variable": "AIza-a key"},
         {"provider": "openverse", "licences": ["by-nc-nd"]},
         {"provider": "openverse", "daily_budget": -1},
-    ],
-)
-def test_what_a_profile_may_not_say(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        SPEC.validate_python(wrong)
+    ]
+    for case, wrong in enumerate(cases):
+        with subtests.test(case=case), pytest.raises(ValidationError):
+            SPEC.validate_python(wrong)
 
 
-@pytest.mark.parametrize(
-    ("rights", "left_out", "licences"),
-    [
+def test_the_filter_leaves_out_what_the_licence_does_not_name(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[Any, ...], str, set[str]]] = [
         (
             ("cc_publicdomain", "cc_attribute", "cc_sharealike", "cc_noncommercial"),
             "(cc_nonderived)",
@@ -65,15 +62,13 @@ def test_what_a_profile_may_not_say(wrong: dict[str, Any]) -> None:
             {"CC-BY", "CC-BY-SA"},
         ),
         (("cc_noncommercial",), "(cc_sharealike|cc_nonderived)", {"CC-BY-NC"}),
-    ],
-)
-def test_the_filter_leaves_out_what_the_licence_does_not_name(
-    rights: tuple[Any, ...], left_out: str, licences: set[str]
-) -> None:
-    spec = GoogleSearch(provider="google", rights=rights)
-    assert spec.rights_filter == f"({'|'.join(rights)}).-{left_out}"
-    assert {*spec.licence.removeprefix("one of ").split(", ")} == licences
-    assert permits_use(spec.licence)
+    ]
+    for rights, left_out, licences in cases:
+        with subtests.test(left_out=left_out):
+            spec = GoogleSearch(provider="google", rights=rights)
+            assert spec.rights_filter == f"({'|'.join(rights)}).-{left_out}"
+            assert {*spec.licence.removeprefix("one of ").split(", ")} == licences
+            assert permits_use(spec.licence)
 
 
 def test_budgets_waits_and_secrets_are_no_part_of_the_key() -> None:

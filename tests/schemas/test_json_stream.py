@@ -115,11 +115,12 @@ def test_a_record_without_an_end_does_not_fill_the_memory() -> None:
     assert endless.given < 50_000
 
 
-@pytest.mark.parametrize("tail", ["2", "[1]", "]", "x"])
-def test_more_after_the_end_is_a_fault(tail: str) -> None:
-    elements, fault = read_up_to_break(cursor(f"[1] {tail}".encode()))
-    assert [element.value for element in elements] == [1]
-    assert fault is not None
+def test_more_after_the_end_is_a_fault(subtests: pytest.Subtests) -> None:
+    for tail in ("2", "[1]", "]", "x"):
+        with subtests.test(tail=tail):
+            elements, fault = read_up_to_break(cursor(f"[1] {tail}".encode()))
+            assert [element.value for element in elements] == [1]
+            assert fault is not None
 
 
 def test_an_array_that_is_named_twice_goes_on_counting() -> None:

@@ -1,5 +1,7 @@
 """What licences ask for, and Creative Commons' adapter's license chart, square by square."""
 
+import itertools
+
 import pytest
 
 from schemas.licences import FREE, Conditions, conditions_of, may_become
@@ -18,15 +20,14 @@ CHART = {
 """The chart, left column to its squares that are not grey; ND as adapter's licence left out."""
 
 
-@pytest.mark.parametrize("original", CHART)
-@pytest.mark.parametrize("made", ADAPTERS)
-def test_the_chart_is_kept(original: str, made: str) -> None:
-    assert may_become(original, made) == (made in CHART[original].split())
+def test_the_chart_is_kept(subtests: pytest.Subtests) -> None:
+    for original, made in itertools.product(CHART, ADAPTERS):
+        with subtests.test(original=original, made=made):
+            assert may_become(original, made) == (made in CHART[original].split())
 
 
-@pytest.mark.parametrize(
-    ("original", "made", "allowed"),
-    [
+def test_versions_and_other_licences(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, bool]] = [
         ("CC-BY-SA-2.0", "CC-BY-SA-4.0", True),
         ("CC-BY-SA-2.0-DE", "CC-BY-SA-3.0", True),
         ("CC-BY-SA-4.0", "CC-BY-SA-3.0", False),
@@ -42,15 +43,14 @@ def test_the_chart_is_kept(original: str, made: str) -> None:
         ("MIT", "CC0-1.0", False),
         ("nobody knows", "nobody knows", False),
         ("CC-BY-4.0", "nobody knows", False),
-    ],
-)
-def test_versions_and_other_licences(original: str, made: str, allowed: bool) -> None:
-    assert may_become(original, made) == allowed
+    ]
+    for original, made, allowed in cases:
+        with subtests.test(original=original, made=made, allowed=allowed):
+            assert may_become(original, made) == allowed
 
 
-@pytest.mark.parametrize(
-    ("licence", "asked"),
-    [
+def test_conditions(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, Conditions | None]] = [
         ("CC0-1.0", FREE),
         ("CC-BY-3.0-IGO", Conditions(attribution=True)),
         ("CC-BY-NC", Conditions(attribution=True, non_commercial=True)),
@@ -60,17 +60,17 @@ def test_versions_and_other_licences(original: str, made: str, allowed: bool) ->
         ("CC-BY-NC-ND-2.0-JP", None),
         ("AGPL-3.0-only", None),
         ("research only", None),
-    ],
-)
-def test_conditions(licence: str, asked: Conditions | None) -> None:
-    assert conditions_of(licence) == asked
+    ]
+    for licence, asked in cases:
+        with subtests.test(licence=licence, asked=asked):
+            assert conditions_of(licence) == asked
 
 
-@pytest.mark.parametrize("original", ADAPTERS)
-@pytest.mark.parametrize("made", ADAPTERS)
-def test_what_may_be_made_drops_no_condition(original: str, made: str) -> None:
-    if may_become(original, made):
-        asked, given = conditions_of(original), conditions_of(made)
-        assert asked is not None
-        assert given is not None
-        assert asked | given == given
+def test_what_may_be_made_drops_no_condition(subtests: pytest.Subtests) -> None:
+    for original, made in itertools.product(ADAPTERS, ADAPTERS):
+        with subtests.test(original=original, made=made):
+            if may_become(original, made):
+                asked, given = conditions_of(original), conditions_of(made)
+                assert asked is not None
+                assert given is not None
+                assert asked | given == given

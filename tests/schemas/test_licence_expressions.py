@@ -9,9 +9,8 @@ from schemas.licences import Conditions, is_compatible, licence_of, permits_rele
 BY = Conditions(attribution=True)
 
 
-@pytest.mark.parametrize(
-    ("stated", "expression", "asked"),
-    [
+def test_what_is_understood(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, Conditions | None]] = [
         ("CC BY 4.0", "CC-BY-4.0", BY),
         ("https://creativecommons.org/licenses/by-sa/3.0/", "CC-BY-SA-3.0", Conditions(True, True)),
         ("mit or cc-by-4.0", "MIT OR CC-BY-4.0", BY),
@@ -29,19 +28,18 @@ BY = Conditions(attribution=True)
         ("CC BY-ND 4.0", "CC-BY-ND-4.0", None),
         ("CC-BY-4.0 AND CC-BY-ND-4.0", "CC-BY-4.0 AND CC-BY-ND-4.0", None),
         ("AGPL-3.0-only", "AGPL-3.0-only", None),
-    ],
-)
-def test_what_is_understood(stated: str, expression: str, asked: Conditions | None) -> None:
-    known = licence_of(stated)
-    assert known is not None
-    assert known.expression == expression
-    assert known.conditions == asked
-    assert permits_release(stated) == (asked is not None)
+    ]
+    for stated, expression, asked in cases:
+        with subtests.test(stated=stated, expression=expression, asked=asked):
+            known = licence_of(stated)
+            assert known is not None
+            assert known.expression == expression
+            assert known.conditions == asked
+            assert permits_release(stated) == (asked is not None)
 
 
-@pytest.mark.parametrize(
-    "stated",
-    [
+def test_words_of_their_own_are_not_understood(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "Research use only, from the authors on request",
         "Unknown: the format names none",
         "unknown",
@@ -53,11 +51,11 @@ def test_what_is_understood(stated: str, expression: str, asked: Conditions | No
         "CC-BY-4.0 AND",
         "",
         "()",
-    ],
-)
-def test_words_of_their_own_are_not_understood(stated: str) -> None:
-    assert licence_of(stated) is None
-    assert not permits_release(stated)
+    ]
+    for stated in cases:
+        with subtests.test(stated=stated):
+            assert licence_of(stated) is None
+            assert not permits_release(stated)
 
 
 PIECES = [
@@ -81,9 +79,8 @@ def test_any_text_is_understood_or_not(stated: str) -> None:
     assert known is None or (known.conditions is None) == (not known.permitted)
 
 
-@pytest.mark.parametrize(
-    ("original", "made", "allowed"),
-    [
+def test_what_an_edited_image_may_be_under(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, bool]] = [
         ("terms of use", "terms of use", True),
         ("terms of use", "CC-BY-4.0", False),
         ("CC0-1.0", "terms of use", True),
@@ -93,21 +90,20 @@ def test_any_text_is_understood_or_not(stated: str) -> None:
         ("CC-BY-SA-4.0 AND CC-BY-NC-SA-4.0", "CC-BY-NC-SA-4.0", False),
         ("CC-BY-4.0", "CC-BY-SA-4.0 OR CC0-1.0", False),
         ("CC BY-SA 4.0", "CC-BY-SA-4.0", True),
-    ],
-)
-def test_what_an_edited_image_may_be_under(original: str, made: str, allowed: bool) -> None:
-    assert is_compatible(original, made) == allowed
+    ]
+    for original, made, allowed in cases:
+        with subtests.test(original=original, made=made, allowed=allowed):
+            assert is_compatible(original, made) == allowed
 
 
-@pytest.mark.parametrize(
-    ("stated", "page"),
-    [
+def test_only_licences_of_the_list_have_a_page_there(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str | None]] = [
         ("CC BY 4.0", "https://spdx.org/licenses/CC-BY-4.0"),
         ("CC0-1.0", "https://spdx.org/licenses/CC0-1.0"),
         ("MIT OR CC-BY-4.0", None),
         ("LicenseRef-mine", None),
         ("each image has its own", None),
-    ],
-)
-def test_only_licences_of_the_list_have_a_page_there(stated: str, page: str | None) -> None:
-    assert spdx_page(stated) == page
+    ]
+    for stated, page in cases:
+        with subtests.test(stated=stated, page=page):
+            assert spdx_page(stated) == page

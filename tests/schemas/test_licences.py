@@ -27,9 +27,8 @@ CODES = ["by", "by-sa", "by-nc", "by-nd", "by-nc-sa", "by-nc-nd"]
 VERSIONS = ["1.0", "2.0", "2.5", "3.0", "4.0"]
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
+def test_names_and_addresses_are_understood(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("cc-by-sa 4.0", "CC-BY-SA-4.0"),
         ("CC BY 2.0", "CC-BY-2.0"),
         ("by-nc", "CC-BY-NC"),
@@ -54,17 +53,16 @@ VERSIONS = ["1.0", "2.0", "2.5", "3.0", "4.0"]
             "United States Government Work (http://www.usa.gov/copyright.shtml)",
             US_GOVERNMENT_WORK,
         ),
-    ],
-)
-def test_names_and_addresses_are_understood(text: str, name: str) -> None:
-    assert licence_name(text) == name
-    assert licence_name(f"  {text.upper()} ") == name or "HTTP" in text.upper()
-    assert licence_name(name) == name
+    ]
+    for text, name in cases:
+        with subtests.test(text=text, name=name):
+            assert licence_name(text) == name
+            assert licence_name(f"  {text.upper()} ") == name or "HTTP" in text.upper()
+            assert licence_name(name) == name
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_not_understood_is_unknown_and_not_permitted(subtests: pytest.Subtests) -> None:
+    cases: list[str | None] = [
         None,
         "",
         "all rights reserved",
@@ -81,19 +79,20 @@ def test_names_and_addresses_are_understood(text: str, name: str) -> None:
         "https://creativecommons.org.example.org/licenses/by/4.0/",
         "No known copyright restrictions (http://flickr.com/commons/usage/)",
         "All rights reserved (https://creativecommons.org/licenses/by/4.0/)",
-    ],
-)
-def test_what_is_not_understood_is_unknown_and_not_permitted(text: str | None) -> None:
-    assert licence_name(text) is None
-    assert not permits_use(text)
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert licence_name(text) is None
+            assert not permits_use(text)
 
 
-@pytest.mark.parametrize(("name", "code", "number"), COCO)
-def test_cocos_licences_are_flickrs(name: str, code: str, number: int) -> None:
-    address = f"http://creativecommons.org/licenses/{code}/2.0/"
-    understood = licence_name(f"{name} ({address})")
-    assert understood == licence_name(name, address) == flickr_licence(number)
-    assert permits_use(understood) == ("nd" not in code)
+def test_cocos_licences_are_flickrs(subtests: pytest.Subtests) -> None:
+    for name, code, number in COCO:
+        with subtests.test(name=name, code=code, number=number):
+            address = f"http://creativecommons.org/licenses/{code}/2.0/"
+            understood = licence_name(f"{name} ({address})")
+            assert understood == licence_name(name, address) == flickr_licence(number)
+            assert permits_use(understood) == ("nd" not in code)
 
 
 def test_flickr_reserves_rights_and_knows_of_none() -> None:
@@ -101,9 +100,8 @@ def test_flickr_reserves_rights_and_knows_of_none() -> None:
     assert all(flickr_licence(number) for number in (8, 9, 10, *range(11, 17)))
 
 
-@pytest.mark.parametrize(
-    ("text", "url", "name"),
-    [
+def test_text_and_address_must_not_contradict(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str | None, str | None, str | None]] = [
         ("by", f"{CC}/licenses/by/2.0/", "CC-BY-2.0"),
         ("CC BY 2.0", f"{CC}/licenses/by/2.0/fr/", "CC-BY-2.0-FR"),
         ("public domain", f"{CC}/publicdomain/zero/1.0/", "CC0-1.0"),
@@ -116,12 +114,10 @@ def test_flickr_reserves_rights_and_knows_of_none() -> None:
         ("by", f"{CC}/licenses/sampling/1.0/", None),
         ("all rights reserved", f"{CC}/licenses/by/2.0/", None),
         (None, None, None),
-    ],
-)
-def test_text_and_address_must_not_contradict(
-    text: str | None, url: str | None, name: str | None
-) -> None:
-    assert licence_name(text, url) == name
+    ]
+    for text, url, name in cases:
+        with subtests.test(text=text, url=url, name=name):
+            assert licence_name(text, url) == name
 
 
 @given(st.sampled_from(CODES), st.sampled_from(VERSIONS), st.sampled_from(["", "de", "uk", "igo"]))

@@ -13,20 +13,17 @@ counted = st.integers(1, 500).flatmap(
 )
 
 
-@pytest.mark.parametrize(
-    ("count", "total", "interval"),
-    [  # Newcombe (1998), table I, method 3
+def test_the_interval_is_as_published(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, int, tuple[float, float]]] = [  # Newcombe (1998), table I, method 3
         (81, 263, (0.2553, 0.3662)),
         (15, 148, (0.0624, 0.1605)),
         (0, 20, (0.0, 0.1611)),
         (1, 29, (0.0061, 0.1718)),
-    ],
-)
-def test_the_interval_is_as_published(
-    count: int, total: int, interval: tuple[float, float]
-) -> None:
-    lower, upper = wilson_interval(count, total)
-    assert (round(lower, 4), round(upper, 4)) == interval
+    ]
+    for count, total, interval in cases:
+        with subtests.test(count=count, total=total):
+            lower, upper = wilson_interval(count, total)
+            assert (round(lower, 4), round(upper, 4)) == interval
 
 
 @pytest.mark.slow

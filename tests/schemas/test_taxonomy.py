@@ -16,9 +16,8 @@ def test_nine_types_in_four_aspects() -> None:
     assert all(kind.definition for kind in DifferenceType)
 
 
-@pytest.mark.parametrize(
-    ("spelling", "kind"),
-    [
+def test_other_spellings_are_understood(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, DifferenceType]] = [
         ("Entity Type", DifferenceType.ENTITY_TYPE),
         ("entity  relationship", DifferenceType.ENTITY_RELATION),
         ("Event Category", DifferenceType.EVENT_TYPE),
@@ -28,10 +27,10 @@ def test_nine_types_in_four_aspects() -> None:
         ("Event/Action Element", DifferenceType.EVENT_ATTRIBUTE),
         ("entity_attribute", DifferenceType.ENTITY_ATTRIBUTE),
         ("Scene-Type.", DifferenceType.SCENE_TYPE),
-    ],
-)
-def test_other_spellings_are_understood(spelling: str, kind: DifferenceType) -> None:
-    assert DifferenceType(spelling) is kind
+    ]
+    for spelling, kind in cases:
+        with subtests.test(spelling=spelling, kind=kind):
+            assert DifferenceType(spelling) is kind
 
 
 @pytest.mark.parametrize("spelling", ["", "Entity", "Colour"])
@@ -56,19 +55,18 @@ def test_the_file_tells_the_types_in_their_order() -> None:
         assert (kind.examples, kind.aliases) == (entry.examples, entry.aliases)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
+def test_a_taxonomy_that_is_not_whole_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, str]] = [
         ('name = "Scene Type"', 'name = "Entity Type"', "share 'entitytype'"),
         ('["Scene Category"]', '["Event Category"]', "share 'eventcategory'"),
         ('name = "Scene Type"', 'name = "Place"', "'Place' is no type"),
         ('[[types]]\nname = "Scene Type"', '[[others]]\nname = "x"', "does not tell of"),
-    ],
-)
-def test_a_taxonomy_that_is_not_whole_is_refused(old: str, new: str, told: str) -> None:
-    assert old in FILE
-    with pytest.raises(ValueError, match=told):
-        read_taxonomy(FILE.replace(old, new))
+    ]
+    for old, new, told in cases:
+        with subtests.test(old=old, new=new, told=told):
+            assert old in FILE
+            with pytest.raises(ValueError, match=told):
+                read_taxonomy(FILE.replace(old, new))
 
 
 @given(st.sampled_from(list(DifferenceType)), st.sampled_from(("", " ", "_", "-")))

@@ -72,12 +72,15 @@ def test_anchors_lie_under_the_names_of_their_originals(tmp_path: Path) -> None:
     assert len(set(paths)) == len(paths)
 
 
-@pytest.mark.parametrize("kind", DifferenceType)
-def test_both_spellings_are_understood(tmp_path: Path, kind: DifferenceType) -> None:
-    for spelling in (spelled(kind), kind.value, kind.value.upper()):
-        found = rows(read(tmp_path / "t", ANCHOR, {**CONTRAST, "contrastive_aspect": spelling}))
-        assert found[1].contrast is not None
-        assert found[1].contrast.difference is kind
+def test_both_spellings_are_understood(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for kind in DifferenceType:
+        with subtests.test(kind=kind):
+            for spelling in (spelled(kind), kind.value, kind.value.upper()):
+                found = rows(
+                    read(tmp_path / "t", ANCHOR, {**CONTRAST, "contrastive_aspect": spelling})
+                )
+                assert found[1].contrast is not None
+                assert found[1].contrast.difference is kind
 
 
 def test_what_releases_add_is_read(tmp_path: Path) -> None:
@@ -104,9 +107,8 @@ def test_what_releases_add_is_read(tmp_path: Path) -> None:
     assert (told.detail, told.plan, told.way) == ("a red bus", "a blue bus", "edit")
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
+def test_a_bad_line_costs_itself(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"captions": FIVE[:4]}, "wrong_caption_count"),
         ({"captions": [*FIVE[:4], " "]}, "empty_caption"),
         ({"captions": "A caption"}, "wrong_type"),
@@ -118,14 +120,14 @@ def test_what_releases_add_is_read(tmp_path: Path) -> None:
         ({"ori_image": 4}, "wrong_type"),
         ({"image": "4_contrast_0.jpg"}, "anchor_missing"),
         ({"source_url": "javascript:alert(1)", "licence": "CC0"}, "not_an_address"),
-    ],
-)
-def test_a_bad_line_costs_itself(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
-    other = {**CONTRAST, "image": "391895_contrast_1.jpg"}
-    found = read(tmp_path / "t", ANCHOR, {**CONTRAST, **change}, other)
-    (row,) = bad(found)
-    assert (row.reason, row.index) == (reason, 1)
-    assert len(found) == 3
+    ]
+    for change, reason in cases:
+        with subtests.test(reason=reason):
+            other = {**CONTRAST, "image": "391895_contrast_1.jpg"}
+            found = read(tmp_path / "t", ANCHOR, {**CONTRAST, **change}, other)
+            (row,) = bad(found)
+            assert (row.reason, row.index) == (reason, 1)
+            assert len(found) == 3
 
 
 def test_a_contrast_without_a_type_is_not_taken_for_an_anchor(tmp_path: Path) -> None:
@@ -149,12 +151,19 @@ def test_a_broken_line_costs_itself(tmp_path: Path) -> None:
     assert [row.reason for row in bad(found)] == ["malformed_json"]
 
 
-@pytest.mark.parametrize("text", ["\n\n", "[1]\n", '{"file_name": "a.jpg"}\n', "no JSON"])
-def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "t"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(FormatError, match="is not a ccd file"):
-        read_source(importer_for("ccd"), path)
+def test_another_file_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for text in ("\n\n", "[1]\n", '{"file_name": "a.jpg"}\n', "no JSON"):
+        with subtests.test(text=text):
+            path = tmp_path / "t"
+            path.write_text(text, encoding="utf-8")
+            with pytest.raises(FormatError, match="is not a ccd file"):
+                read_source(importer_for("ccd"), path)
+
+
+def test_an_image_named_by_a_slash_alone_is_read_as_any_other(tmp_path: Path) -> None:
+    for name in ("\\", "/"):
+        _, row = read(tmp_path / "t", ANCHOR, {**ANCHOR, "image": name})
+        assert row.index == 1
 
 
 @given(

@@ -97,9 +97,8 @@ def test_a_cut_file_keeps_what_met(tmp_path: Path) -> None:
     assert [r.captions for r in rows if isinstance(r, SourceRow)] == [("A dog.",), ("A cat.",)]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_another_format_stops_with_one_sentence(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({}, "it has no records under 'images'"),
         ({"images": IMAGES}, "it has no records under 'annotations'"),
         ({"images": IMAGES, "annotations": {}}, "it has no records under 'annotations'"),
@@ -107,27 +106,26 @@ def test_a_cut_file_keeps_what_met(tmp_path: Path) -> None:
             {"images": IMAGES, "annotations": [{"image_id": 9, "bbox": [0, 0, 1, 1]}]},
             "its first record under 'annotations' has none of the fields caption",
         ),
-    ],
-)
-def test_another_format_stops_with_one_sentence(
-    tmp_path: Path, content: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(FormatError, match=f"is not a coco-captions file: {message}$"):
-        read(tmp_path, content)
+    ]
+    for content, message in cases:
+        with (
+            subtests.test(message=message),
+            pytest.raises(FormatError, match=f"is not a coco-captions file: {message}$"),
+        ):
+            read(tmp_path, content)
 
 
-@pytest.mark.parametrize(
-    ("name", "split"),
-    [
+def test_the_split_is_in_the_name(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("captions_train2014.json", "train"),
         ("captions_val2017.json", "val"),
         ("Captions-Test.json", "test"),
         ("captions.json", "test"),
         ("trainer_interval.json", "test"),
-    ],
-)
-def test_the_split_is_in_the_name(name: str, split: str) -> None:
-    assert split_in_name(name) == split
+    ]
+    for name, split in cases:
+        with subtests.test(name=name, split=split):
+            assert split_in_name(name) == split
 
 
 def test_the_split_may_be_asked_for(tmp_path: Path) -> None:

@@ -52,29 +52,32 @@ def read(folder: Path, value: dict[str, Any]) -> list[Row]:
     return list(read_source(importer_for("coco-instances"), path))
 
 
-@pytest.mark.parametrize("last", ["images", "annotations", "categories", "licenses"])
-def test_images_meet_what_is_in_them_whichever_comes_last(tmp_path: Path, last: str) -> None:
-    whole = content()
-    whole[last] = whole.pop(last)
-    first, second, third = read(tmp_path, whole)
-    assert first == SourceRow(
-        index=0,
-        identity="9",
-        split="val",
-        file_path="000009.jpg",
-        captions=(),
-        positions=(),
-        facts=("There is a car.", "There are two dogs."),
-        categories=("car", "dog"),
-        attribution=Attribution(
-            licence="Attribution License (http://cc.example.org/by/2.0/)",
-            source_url="http://flickr.example.org/9.jpg",
-        ),
-    )
-    assert isinstance(second, SourceRow)
-    assert (second.facts, second.categories) == (("There are many people.",), ("person",))
-    assert isinstance(third, SourceRow)
-    assert (third.facts, third.categories, third.attribution) == ((), (), None)
+def test_images_meet_what_is_in_them_whichever_comes_last(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    for last in ("images", "annotations", "categories", "licenses"):
+        with subtests.test(last=last):
+            whole = content()
+            whole[last] = whole.pop(last)
+            first, second, third = read(tmp_path, whole)
+            assert first == SourceRow(
+                index=0,
+                identity="9",
+                split="val",
+                file_path="000009.jpg",
+                captions=(),
+                positions=(),
+                facts=("There is a car.", "There are two dogs."),
+                categories=("car", "dog"),
+                attribution=Attribution(
+                    licence="Attribution License (http://cc.example.org/by/2.0/)",
+                    source_url="http://flickr.example.org/9.jpg",
+                ),
+            )
+            assert isinstance(second, SourceRow)
+            assert (second.facts, second.categories) == (("There are many people.",), ("person",))
+            assert isinstance(third, SourceRow)
+            assert (third.facts, third.categories, third.attribution) == ((), (), None)
 
 
 def test_a_file_without_licences_is_one(tmp_path: Path) -> None:
@@ -148,9 +151,8 @@ def test_a_field_may_be_anything(
         row.model_dump_json().encode("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "sentence"),
-    [
+def test_counts_are_said_in_english(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, int | None, str]] = [
         ("dog", 1, "There is a dog."),
         ("umbrella", 1, "There is an umbrella."),
         ("person", 2, "There are two people."),
@@ -163,7 +165,7 @@ def test_a_field_may_be_anything(
         ("skis", None, "There are many pairs of skis."),
         ("broccoli", 4, "There is broccoli."),
         ("tv", 1, "There is a TV."),
-    ],
-)
-def test_counts_are_said_in_english(name: str, count: int | None, sentence: str) -> None:
-    assert there_are(name, count) == sentence
+    ]
+    for name, count, sentence in cases:
+        with subtests.test(name=name, count=count, sentence=sentence):
+            assert there_are(name, count) == sentence

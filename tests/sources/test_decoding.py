@@ -1,4 +1,5 @@
 import io
+import itertools
 import struct
 from functools import cache
 from typing import Any
@@ -32,30 +33,33 @@ def upright(data: bytes) -> tuple[bytes, tuple[int, int]]:
     return encoded_upright(picture, orientation_of(picture))
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_every_orientation_ends_upright(format: str, orientation: int) -> None:  # noqa: A002
-    options: dict[str, Any] = {"lossless": True} if format == "WEBP" else {}
-    data = encoded(format, exif=exif_block(orientation), **options)
-    kept, size = upright(data)
-    with Image.open(io.BytesIO(data)) as original, Image.open(io.BytesIO(kept)) as turned:
-        expected = ImageOps.exif_transpose(original)
-        assert size == turned.size == expected.size
-        assert not turned.getexif()
-        assert turned.format == format
-        for at in ((4, 4), (size[0] - 5, 4), (4, size[1] - 5), (size[0] - 5, size[1] - 5)):
-            assert close(turned.convert("RGB").getpixel(at), expected.convert("RGB").getpixel(at))
+def test_every_orientation_ends_upright(subtests: pytest.Subtests) -> None:
+    for image_format, orientation in itertools.product(("JPEG", "PNG", "WEBP"), range(1, 9)):
+        with subtests.test(image_format=image_format, orientation=orientation):
+            options: dict[str, Any] = {"lossless": True} if image_format == "WEBP" else {}
+            data = encoded(image_format, exif=exif_block(orientation), **options)
+            kept, size = upright(data)
+            with Image.open(io.BytesIO(data)) as original, Image.open(io.BytesIO(kept)) as turned:
+                expected = ImageOps.exif_transpose(original)
+                assert size == turned.size == expected.size
+                assert not turned.getexif()
+                assert turned.format == image_format
+                for at in ((4, 4), (size[0] - 5, 4), (4, size[1] - 5), (size[0] - 5, size[1] - 5)):
+                    assert close(
+                        turned.convert("RGB").getpixel(at), expected.convert("RGB").getpixel(at)
+                    )
 
 
 def close(one: Any, other: Any) -> bool:
     return all(abs(a - b) <= 12 for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
-def test_a_png_of_any_mode_keeps_it(mode: str) -> None:
-    data = encode(quarters().convert("L" if mode == "I;16" else mode).convert(mode), "PNG")
-    kept, _ = encoded_upright(decoded(data, MAX_PIXELS), 6)
-    assert decoded(kept, MAX_PIXELS).mode == mode
+def test_a_png_of_any_mode_keeps_it(subtests: pytest.Subtests) -> None:
+    for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"):
+        with subtests.test(mode=mode):
+            data = encode(quarters().convert("L" if mode == "I;16" else mode).convert(mode), "PNG")
+            kept, _ = encoded_upright(decoded(data, MAX_PIXELS), 6)
+            assert decoded(kept, MAX_PIXELS).mode == mode
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])

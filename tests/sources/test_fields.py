@@ -109,9 +109,8 @@ def test_no_identity_is_left_in_two_splits(splits: list[tuple[int, str]]) -> Non
     }
 
 
-@pytest.mark.parametrize(
-    ("path", "normal"),
-    [
+def test_paths_have_one_form(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("a/b.jpg", "a/b.jpg"),
         ("a\\b.jpg", "a/b.jpg"),
         ("./a//b.jpg", "a/b.jpg"),
@@ -120,10 +119,10 @@ def test_no_identity_is_left_in_two_splits(splits: list[tuple[int, str]]) -> Non
         ("\\etc\\passwd", "/etc/passwd"),
         ("a b/c d.jpg", "a b/c d.jpg"),
         ("a/.hidden.jpg", "a/.hidden.jpg"),
-    ],
-)
-def test_paths_have_one_form(path: str, normal: str) -> None:
-    with file_of("cuhk-pedes", [GOOD["cuhk-pedes"] | {"file_path": path}]) as file:
-        (row,) = importer_for("cuhk-pedes").rows(file)
-    assert isinstance(row, SourceRow)
-    assert row.file_path == normal
+    ]
+    for path, normal in cases:
+        with subtests.test(path=path, normal=normal):
+            with file_of("cuhk-pedes", [GOOD["cuhk-pedes"] | {"file_path": path}]) as file:
+                (row,) = importer_for("cuhk-pedes").rows(file)
+            assert isinstance(row, SourceRow)
+            assert row.file_path == normal

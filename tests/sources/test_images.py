@@ -27,35 +27,41 @@ def problem(root: Path, file_path: str, limits: ImageLimits | None = None) -> Im
     return image
 
 
-@pytest.mark.parametrize(
-    ("format", "media_type"),
-    [("JPEG", "image/jpeg"), ("PNG", "image/png"), ("WEBP", "image/webp"), ("BMP", "image/bmp")],
-)
-def test_a_sound_image_keeps_its_bytes(tmp_path: Path, format: str, media_type: str) -> None:  # noqa: A002
-    data = encoded(format)
-    (tmp_path / "wrong_name.txt").write_bytes(data)
-    image = sound(tmp_path, "wrong_name.txt")
-    assert image.data == data
-    assert image.sha256 == image.source_sha256 == sha256_of(data)
-    assert (image.width_px, image.height_px, image.media_type) == (24, 48, media_type)
+def test_a_sound_image_keeps_its_bytes(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[str, str]] = [
+        ("JPEG", "image/jpeg"),
+        ("PNG", "image/png"),
+        ("WEBP", "image/webp"),
+        ("BMP", "image/bmp"),
+    ]
+    for image_format, media_type in cases:
+        with subtests.test(image_format=image_format, media_type=media_type):
+            data = encoded(image_format)
+            (tmp_path / "wrong_name.txt").write_bytes(data)
+            image = sound(tmp_path, "wrong_name.txt")
+            assert image.data == data
+            assert image.sha256 == image.source_sha256 == sha256_of(data)
+            assert (image.width_px, image.height_px, image.media_type) == (24, 48, media_type)
 
 
-@pytest.mark.parametrize("what", CARRIERS)
-def test_a_place_is_removed_whatever_carries_it(tmp_path: Path, what: str) -> None:
-    (tmp_path / "a.jpg").write_bytes(CARRIERS[what])
-    image = sound(tmp_path, "a.jpg")
-    assert not tells(image.data)
-    assert image.sha256 == sha256_of(image.data) != image.source_sha256
-    assert image.source_sha256 == sha256_of(CARRIERS[what])
-    before, after = decoded(CARRIERS[what], 10**6), decoded(image.data, 10**6)
-    assert after.tobytes() == before.tobytes()
-    assert (after.format, after.mode) == (before.format, before.mode)
+def test_a_place_is_removed_whatever_carries_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for what in CARRIERS:
+        with subtests.test(what=what):
+            (tmp_path / "a.jpg").write_bytes(CARRIERS[what])
+            image = sound(tmp_path, "a.jpg")
+            assert not tells(image.data)
+            assert image.sha256 == sha256_of(image.data) != image.source_sha256
+            assert image.source_sha256 == sha256_of(CARRIERS[what])
+            before, after = decoded(CARRIERS[what], 10**6), decoded(image.data, 10**6)
+            assert after.tobytes() == before.tobytes()
+            assert (after.format, after.mode) == (before.format, before.mode)
 
 
-@pytest.mark.parametrize("format", ["GIF", "TIFF", "PPM", "ICO"])
-def test_other_formats_are_not_read(tmp_path: Path, format: str) -> None:  # noqa: A002
-    (tmp_path / "a.jpg").write_bytes(encoded(format))
-    assert problem(tmp_path, "a.jpg").reason == "not_an_image"
+def test_other_formats_are_not_read(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for image_format in ("GIF", "TIFF", "PPM", "ICO"):
+        with subtests.test(image_format=image_format):
+            (tmp_path / "a.jpg").write_bytes(encoded(image_format))
+            assert problem(tmp_path, "a.jpg").reason == "not_an_image"
 
 
 def test_an_empty_file_is_not_an_image(tmp_path: Path) -> None:
@@ -87,9 +93,8 @@ def test_a_header_is_believed_before_anything_is_decoded(
     assert problem(tmp_path, "bomb.png").reason == "too_many_pixels"
 
 
-@pytest.mark.parametrize(
-    ("file_path", "reason"),
-    [
+def test_no_path_leads_out_of_the_root(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[str, str]] = [
         ("../outside.jpg", "path_outside_root"),
         ("a/../../outside.jpg", "path_outside_root"),
         ("a/../a.jpg", "path_outside_root"),
@@ -108,9 +113,7 @@ def test_a_header_is_believed_before_anything_is_decoded(
         (f"{chr(0xDCFF)}.jpg", "unreadable_image"),
         ("", "not_a_file"),
         (".", "not_a_file"),
-    ],
-)
-def test_no_path_leads_out_of_the_root(tmp_path: Path, file_path: str, reason: str) -> None:
+    ]
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     for path in (root / "a.jpg", tmp_path / "outside.jpg"):
@@ -119,9 +122,11 @@ def test_no_path_leads_out_of_the_root(tmp_path: Path, file_path: str, reason: s
     (root / "folder_out").symlink_to(tmp_path)
     (root / "link_to_nothing.jpg").symlink_to(root / "none.jpg")
     (root / "loop").symlink_to(root / "loop")
-    found = problem(root, file_path)
-    assert found.reason == reason
-    found.model_dump_json().encode("utf-8")
+    for file_path, reason in cases:
+        with subtests.test(file_path=file_path, reason=reason):
+            found = problem(root, file_path)
+            assert found.reason == reason
+            found.model_dump_json().encode("utf-8")
 
 
 def test_links_that_stay_below_the_root_are_followed(tmp_path: Path) -> None:

@@ -63,16 +63,17 @@ def test_a_line_over_the_limit_is_passed_over(tmp_path: Path) -> None:
     assert [r.index for r in rows if isinstance(r, SourceRow)] == [0, 2]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[str, str]] = [
         ("", "is empty, wanted an annotation file"),
         ("\n \n", "is not a json-lines file: it has no records"),
         ("[\n" + LINE + "\n]", "line 1, its first, is not a JSON object"),
         ("\n{\n", "line 2, its first, is not a JSON object"),
         ('{"id": 1}', "is not a JSON object with one of the fields captions, file_name"),
-    ],
-)
-def test_another_format_stops_at_once(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(FormatError, match=message):
-        read(tmp_path, text)
+    ]
+    for text, message in cases:
+        with (
+            subtests.test(text=text, message=message),
+            pytest.raises(FormatError, match=message),
+        ):
+            read(tmp_path, text)

@@ -54,33 +54,35 @@ def test_a_licence_is_enough(tmp_path: Path) -> None:
     assert (row.facts, row.attribution) == ((), Attribution(licence="CC0-1.0"))
 
 
-@pytest.mark.parametrize("licence", [None, "", "  ", "Unknown", "n/a", "-"])
-def test_an_image_without_a_licence_is_told_in_a_sentence(tmp_path: Path, licence: Any) -> None:
-    (bad, good) = read(tmp_path / "a.jsonl", lines(ADA | {"licence": licence}, ADA))
-    assert isinstance(bad, BadRow)
-    assert (bad.scope, bad.field, bad.reason) == ("record", "licence", "missing_licence")
-    assert bad.detail == (
-        f'image "people/ada.jpg" has no licence: got {json.dumps(licence)}, wanted the terms that '
-        f"it may be used under"
-    )
-    assert isinstance(good, SourceRow)
+def test_an_image_without_a_licence_is_told_in_a_sentence(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    for case, licence in enumerate((None, "", "  ", "Unknown", "n/a", "-")):
+        with subtests.test(case=case):
+            (bad, good) = read(tmp_path / "a.jsonl", lines(ADA | {"licence": licence}, ADA))
+            assert isinstance(bad, BadRow)
+            assert (bad.scope, bad.field, bad.reason) == ("record", "licence", "missing_licence")
+            assert bad.detail == (
+                f'image "people/ada.jpg" has no licence: got {json.dumps(licence)}, wanted the '
+                f"terms that it may be used under"
+            )
+            assert isinstance(good, SourceRow)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
+def test_a_bad_field_costs_its_record(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"licence": 4}, "wrong_type"),
         ({"name": ["Ada"]}, "wrong_type"),
         ({"source_url": "javascript:alert(1)"}, "not_an_address"),
         ({"file_name": ""}, "empty_field"),
         ({"creator": "A\x00"}, "control_characters"),
-    ],
-)
-def test_a_bad_field_costs_its_record(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
-    bad, good = read(tmp_path / "a.jsonl", lines(ADA | change, ADA))
-    assert isinstance(bad, BadRow)
-    assert bad.reason == reason
-    assert isinstance(good, SourceRow)
+    ]
+    for change, reason in cases:
+        with subtests.test(reason=reason):
+            bad, good = read(tmp_path / "a.jsonl", lines(ADA | change, ADA))
+            assert isinstance(bad, BadRow)
+            assert bad.reason == reason
+            assert isinstance(good, SourceRow)
 
 
 def test_an_image_that_stands_twice_is_told(tmp_path: Path) -> None:
@@ -97,10 +99,13 @@ def test_a_table_that_breaks_keeps_what_was_before(tmp_path: Path) -> None:
     assert (bad.scope, bad.reason, bad.index) == ("file", "malformed_csv", 1)
 
 
-@pytest.mark.parametrize("text", ["", "1.jpg\n2.jpg\n", "[1]\n", '{"file_name": "1.jpg"}\n', "{\n"])
-def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(FormatError, match=r"is not a licensed-images file|is empty"):
-        read(tmp_path / "a", text)
+def test_another_file_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for text in ("", "1.jpg\n2.jpg\n", "[1]\n", '{"file_name": "1.jpg"}\n', "{\n"):
+        with (
+            subtests.test(text=text),
+            pytest.raises(FormatError, match=r"is not a licensed-images file|is empty"),
+        ):
+            read(tmp_path / "a", text)
 
 
 @given(

@@ -13,13 +13,14 @@ def test_any_bytes_are_an_orientation(rest: bytes, header: bytes, order: bytes) 
     assert 1 <= read_orientation(header + order + rest) <= 8
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_the_orientation_that_pillow_writes_is_read(orientation: int) -> None:
-    exif = Image.Exif()
-    exif[0x010F] = "A camera"
-    exif[0x0112] = orientation
-    exif.get_ifd(0x8825)[1] = "N"
-    assert read_orientation(exif.tobytes()) == orientation
+def test_the_orientation_that_pillow_writes_is_read(subtests: pytest.Subtests) -> None:
+    for orientation in range(1, 9):
+        with subtests.test(orientation=orientation):
+            exif = Image.Exif()
+            exif[0x010F] = "A camera"
+            exif[0x0112] = orientation
+            exif.get_ifd(0x8825)[1] = "N"
+            assert read_orientation(exif.tobytes()) == orientation
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -33,8 +34,8 @@ def test_both_byte_orders_are_read_and_an_impossible_orientation_is_upright(orde
     assert read_orientation(block(9)) == UPRIGHT
 
 
-@pytest.mark.parametrize(
-    "block", [b"", b"Exif\0\0", b"II*\0", b"XX*\0\0\0\0\0", b"II*\0\xff\xff\xff\xff"]
-)
-def test_damage_is_upright(block: bytes) -> None:
-    assert read_orientation(block) == UPRIGHT
+def test_damage_is_upright(subtests: pytest.Subtests) -> None:
+    cases: list[bytes] = [b"", b"Exif\0\0", b"II*\0", b"XX*\0\0\0\0\0", b"II*\0\xff\xff\xff\xff"]
+    for case, block in enumerate(cases):
+        with subtests.test(case=case):
+            assert read_orientation(block) == UPRIGHT

@@ -19,36 +19,40 @@ def written(folder: Path, *lines: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_commas_and_spaces_are_both_read(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[str] = [
         "3,7,10.5,-20,30,60,0.25",
         "3, 7, 10.5, -20, 30, 60, 0.25, 1, 0.8",
         "3 7 10.5 -20 30 60 0.25",
         "  3.0\t7\t10.5\t-20\t30\t60\t2.5e-1\t",
         "3,7,10.5,-20,30,60,0.25,",
-    ],
-)
-def test_commas_and_spaces_are_both_read(tmp_path: Path, line: str) -> None:
-    boxes, bad = read_boxes(written(tmp_path, line, ""))
-    assert bad == []
-    assert (boxes.frames.tolist(), boxes.numbers.tolist()) == ([3], [7])
-    assert boxes.boxes_tlwh.tolist() == [[10.5, -20, 30, 60]]
-    assert boxes.scores.tolist() == [0.25]
+    ]
+    for line in cases:
+        with subtests.test(line=line):
+            boxes, bad = read_boxes(written(tmp_path, line, ""))
+            assert bad == []
+            assert (boxes.frames.tolist(), boxes.numbers.tolist()) == ([3], [7])
+            assert boxes.boxes_tlwh.tolist() == [[10.5, -20, 30, 60]]
+            assert boxes.scores.tolist() == [0.25]
 
 
-@pytest.mark.parametrize(
-    ("conf", "score"), [("", 1.0), (",-1", 1.0), (",0", 0.0), (",1", 1.0), (",0.5", 0.5)]
-)
-def test_a_conf_that_is_not_known_is_one(tmp_path: Path, conf: str, score: float) -> None:
-    boxes, bad = read_boxes(written(tmp_path, f"1,-1,10,20,30,60{conf}"))
-    assert bad == []
-    assert boxes.scores.tolist() == [score]
+def test_a_conf_that_is_not_known_is_one(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[str, float]] = [
+        ("", 1.0),
+        (",-1", 1.0),
+        (",0", 0.0),
+        (",1", 1.0),
+        (",0.5", 0.5),
+    ]
+    for conf, score in cases:
+        with subtests.test(conf=conf, score=score):
+            boxes, bad = read_boxes(written(tmp_path, f"1,-1,10,20,30,60{conf}"))
+            assert bad == []
+            assert boxes.scores.tolist() == [score]
 
 
-@pytest.mark.parametrize(
-    ("line", "detail"),
-    [
+def test_a_bad_line_costs_itself_and_says_why(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[str, str]] = [
         ("1,-1,10,20,30", "wanted at least 6 columns"),
         ("one,-1,10,20,30,60", 'frame must be a number, got "one"'),
         ("0,-1,10,20,30,60", "frame must be a number from 1, got 0"),
@@ -66,18 +70,18 @@ def test_a_conf_that_is_not_known_is_one(tmp_path: Path, conf: str, score: float
         ("1,-1,,,30,60", "wanted at least 6 columns"),
         ("1,-1,\udcff\udcfe,20,30,60", "left must be a number"),
         (GOOD, "it says the same as line 1"),
-    ],
-)
-def test_a_bad_line_costs_itself_and_says_why(tmp_path: Path, line: str, detail: str) -> None:
-    path = tmp_path / "det.txt"
-    text = f"{GOOD}\n{line}\n2,-1,10,20,30,60"
-    path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    boxes, bad = read_boxes(path)
-    assert boxes.frames.tolist() == [1, 2]
-    assert [one.number for one in bad] == [2]
-    assert bad[0].detail.startswith("det.txt, line 2: ")
-    assert detail in bad[0].detail
-    bad[0].detail.encode("utf-8")
+    ]
+    for line, detail in cases:
+        with subtests.test(line=line, detail=detail):
+            path = tmp_path / "det.txt"
+            text = f"{GOOD}\n{line}\n2,-1,10,20,30,60"
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+            boxes, bad = read_boxes(path)
+            assert boxes.frames.tolist() == [1, 2]
+            assert [one.number for one in bad] == [2]
+            assert bad[0].detail.startswith("det.txt, line 2: ")
+            assert detail in bad[0].detail
+            bad[0].detail.encode("utf-8")
 
 
 def test_a_very_long_line_is_told_shortly(tmp_path: Path) -> None:

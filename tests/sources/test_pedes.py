@@ -32,11 +32,12 @@ def test_a_record_becomes_a_row(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("format", ["cuhk-pedes", "icfg-pedes", "ufine6926", "ufine3c"])
-def test_all_of_the_family_read_the_common_form(tmp_path: Path, format: str) -> None:  # noqa: A002
-    extra = {"processed_tokens": [["a", "man"]], "source": "UFine6926"}
-    (row,) = read(written(tmp_path, [GOOD | extra]), format)
-    assert isinstance(row, SourceRow)
+def test_all_of_the_family_read_the_common_form(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for image_format in ("cuhk-pedes", "icfg-pedes", "ufine6926", "ufine3c"):
+        with subtests.test(image_format=image_format):
+            extra = {"processed_tokens": [["a", "man"]], "source": "UFine6926"}
+            (row,) = read(written(tmp_path, [GOOD | extra]), image_format)
+            assert isinstance(row, SourceRow)
 
 
 def test_rstpreid_calls_the_path_img_path(tmp_path: Path) -> None:
@@ -72,9 +73,8 @@ def test_the_limits_are_the_callers(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[str, str]] = [
         ("", "is empty, wanted an annotation file"),
         ("hello", "is not a cuhk-pedes file, at byte 0: expecting '[', got 'h'"),
         ("  {}", "is not a cuhk-pedes file, at byte 2: expecting '[', got '{'"),
@@ -82,14 +82,14 @@ def test_the_limits_are_the_callers(tmp_path: Path) -> None:
         ("[1]", "its first record has none of the fields captions, file_path, id"),
         ('[{"a": 1}]', "its first record has none of the fields captions, file_path, id"),
         ('[{"id": 1, ', "is not a cuhk-pedes file, at byte 11: the file ends too early"),
-    ],
-)
-def test_another_format_stops_at_once(tmp_path: Path, content: str, message: str) -> None:
-    with pytest.raises(FormatError) as caught:
-        read(written(tmp_path, content))
-    assert str(caught.value) == f"{tmp_path / 'annotations.json'} {message}" or message in str(
-        caught.value
-    )
+    ]
+    for content, message in cases:
+        with subtests.test(content=content, message=message):
+            with pytest.raises(FormatError) as caught:
+                read(written(tmp_path, content))
+            assert str(
+                caught.value
+            ) == f"{tmp_path / 'annotations.json'} {message}" or message in str(caught.value)
 
 
 def test_a_missing_file_and_a_directory_stop_at_once(tmp_path: Path) -> None:

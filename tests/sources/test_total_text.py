@@ -62,9 +62,8 @@ def test_a_folder_of_one_split_lies_beside_the_images(tmp_path: Path) -> None:
     assert (row.file_path, row.split) == ("img1.jpg", "val")
 
 
-@pytest.mark.parametrize(
-    ("record", "text", "area_px"),
-    [
+def test_arrays_are_read_however_numpy_prints_them(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, float]] = [
         ("x: [[0 4 4 0]], y: [[0 0 3 3]], ornt: [u'h'], transcriptions: [u'A']", "A", 12),
         ("x: [[0,4,4,0]], y: [[0, 0, 3, 3]], ornt: ['h'], transcriptions: ['A']", "A", 12),
         ("x: [[ 0  4\n  4  0]], y: [[0 0\n 3 3]], ornt: [u'h'], transcriptions: [u'A']", "A", 12),
@@ -76,10 +75,10 @@ def test_a_folder_of_one_split_lies_beside_the_images(tmp_path: Path) -> None:
         ('x: [[0 1 0]], y: [[0 0 1]], ornt: [], transcriptions: [u"Joe\'s"]', "Joe's", 0.5),
         ("x: [[0 1 0]], y: [[0 0 1]], ornt: [u'c'], transcriptions: [u'caf\\xe9']", "café", 0.5),
         ("x: [[0 1 0]], y: [[0 0 1]], ornt: [u'c'], transcriptions: [u'[x: 5]']", "[x: 5]", 0.5),
-    ],
-)
-def test_arrays_are_read_however_numpy_prints_them(record: str, text: str, area_px: float) -> None:
-    assert word(record) == Word(text, area_px)
+    ]
+    for record, text, area_px in cases:
+        with subtests.test(record=record, text=text, area_px=area_px):
+            assert word(record) == Word(text, area_px)
 
 
 def test_a_broken_word_costs_itself(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Drawn people: colours where the garments are, the right side, the right place."""
 
+import itertools
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -40,16 +42,18 @@ def _median_colour(picture: Image.Image, box: tuple[int, int, int, int]) -> np.n
     return np.median(np.asarray(picture.crop(box), np.float64).reshape(-1, 3), axis=0)
 
 
-@pytest.mark.parametrize("colour", CLOTH)
-@pytest.mark.parametrize("yaw_degrees", [0, 180])
-def test_the_chest_has_the_colour_of_the_garment(colour: str, yaw_degrees: float) -> None:
-    upper = Garment(kind="sweater", colour=colour, sleeve="long")
-    person = _plainly_dressed(1, upper=upper)
-    person = person.model_copy(
-        update={"hair": person.hair.model_copy(update={"length": "short", "style": "straight"})}
-    )
-    seen = _median_colour(_draw(person, yaw_degrees), (70, 105, 90, 135))
-    assert np.abs(seen - CLOTH[colour]).max() < 22
+def test_the_chest_has_the_colour_of_the_garment(subtests: pytest.Subtests) -> None:
+    for colour, yaw_degrees in itertools.product(CLOTH, (0, 180)):
+        with subtests.test(colour=colour, yaw_degrees=yaw_degrees):
+            upper = Garment(kind="sweater", colour=colour, sleeve="long")
+            person = _plainly_dressed(1, upper=upper)
+            person = person.model_copy(
+                update={
+                    "hair": person.hair.model_copy(update={"length": "short", "style": "straight"})
+                }
+            )
+            seen = _median_colour(_draw(person, yaw_degrees), (70, 105, 90, 135))
+            assert np.abs(seen - CLOTH[colour]).max() < 22
 
 
 @pytest.mark.parametrize("colour", ["black", "blue", "khaki"])
@@ -71,15 +75,18 @@ def test_a_pattern_shows_its_second_colour(pattern: Pattern) -> None:
     assert blue > 0.3
 
 
-@pytest.mark.parametrize("side", Side)
-@pytest.mark.parametrize(("yaw_degrees", "mirrored"), [(0, False), (180, True)])
-def test_a_bag_is_on_the_persons_own_side(side: Side, yaw_degrees: float, mirrored: bool) -> None:
-    person = _plainly_dressed(4, carried=Carried(kind="handbag", colour="yellow", side=side))
-    pixels = np.asarray(_draw(person, yaw_degrees), float)
-    bag = np.abs(pixels - CLOTH["yellow"]).max(axis=2) < 50
-    assert bag.sum() > 100
-    on_the_right_of_the_image = np.nonzero(bag)[1].mean() > 80
-    assert on_the_right_of_the_image == ((side is Side.LEFT) != mirrored)
+def test_a_bag_is_on_the_persons_own_side(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, bool]] = [(0, False), (180, True)]
+    for side, (yaw_degrees, mirrored) in itertools.product(Side, cases):
+        with subtests.test(side=side, yaw_degrees=yaw_degrees, mirrored=mirrored):
+            person = _plainly_dressed(
+                4, carried=Carried(kind="handbag", colour="yellow", side=side)
+            )
+            pixels = np.asarray(_draw(person, yaw_degrees), float)
+            bag = np.abs(pixels - CLOTH["yellow"]).max(axis=2) < 50
+            assert bag.sum() > 100
+            on_the_right_of_the_image = np.nonzero(bag)[1].mean() > 80
+            assert on_the_right_of_the_image == ((side is Side.LEFT) != mirrored)
 
 
 def test_a_backpack_covers_the_back_and_shows_only_its_straps_in_front() -> None:

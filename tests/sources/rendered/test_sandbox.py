@@ -24,9 +24,8 @@ def test_a_program_that_ends_well_may_complain() -> None:
     assert run_program("python", text).outcome is Outcome.DONE
 
 
-@pytest.mark.parametrize(
-    ("text", "outcome"),
-    [
+def test_refusals(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, Outcome]] = [
         ("import time\ntime.sleep(60)", Outcome.OUT_OF_TIME),
         ("import os, time\nos.close(1)\nos.close(2)\ntime.sleep(60)", Outcome.OUT_OF_TIME),
         ("data = [0] * 10**9", Outcome.OUT_OF_MEMORY),
@@ -40,18 +39,18 @@ def test_a_program_that_ends_well_may_complain() -> None:
         ("\0", Outcome.NO_PROGRAM),
         ("\ud800", Outcome.NO_PROGRAM),
         ("#" * 100_000, Outcome.NO_PROGRAM),
-    ],
-)
-def test_refusals(text: str, outcome: Outcome) -> None:
-    start = time.monotonic()
-    result = run_program("python", text, _SHORT)
-    assert result.outcome is outcome, result
-    assert time.monotonic() - start < 20  # far less, but the machine may be busy
-    refusal = result.refusal()
-    assert refusal is not None
-    assert refusal.reason == outcome.value
-    assert refusal.detail.startswith("the ")
-    assert len(result.output.encode()) <= _SHORT.output_bytes
+    ]
+    for text, outcome in cases:
+        with subtests.test(text=text, outcome=outcome):
+            start = time.monotonic()
+            result = run_program("python", text, _SHORT)
+            assert result.outcome is outcome, result
+            assert time.monotonic() - start < 20  # far less, but the machine may be busy
+            refusal = result.refusal()
+            assert refusal is not None
+            assert refusal.reason == outcome.value
+            assert refusal.detail.startswith("the ")
+            assert len(result.output.encode()) <= _SHORT.output_bytes
 
 
 _ENDLESS = {
@@ -63,10 +62,11 @@ _ENDLESS = {
 }
 
 
-@pytest.mark.parametrize("language", available_languages())
-def test_endless_programs_run_out_of_processor_time(language: str) -> None:
-    result = run_program(language, _ENDLESS[language], Limits(seconds=60, cpu_seconds=1))
-    assert result.outcome is Outcome.OUT_OF_TIME
+def test_endless_programs_run_out_of_processor_time(subtests: pytest.Subtests) -> None:
+    for language in available_languages():
+        with subtests.test(language=language):
+            result = run_program(language, _ENDLESS[language], Limits(seconds=60, cpu_seconds=1))
+            assert result.outcome is Outcome.OUT_OF_TIME
 
 
 def test_a_language_without_an_interpreter_is_refused() -> None:

@@ -41,20 +41,23 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_clip(tmp_path_factory.mktemp("clip") / "a.mp4")
 
 
-@pytest.mark.parametrize(
-    ("name", "codec"),
-    [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "libx264"), ("a.ts", "libx264"),
-     ("a.webm", "libvpx-vp9"), ("a.mov", "libx265"), ("a.flv", "flv")],
-)  # fmt: skip
-def test_all_frames_come_in_order_with_their_times(tmp_path: Path, name: str, codec: str) -> None:
-    path = write_clip(tmp_path / name, codec=codec)
-    frames, problem = read(path)
-    assert problem is None
-    assert [number_in(frame.pixels) for frame in frames] == list(range(15))
-    assert [frame.number for frame in frames] == list(range(15))
-    times = [frame.time_seconds for frame in frames]
-    np.testing.assert_allclose(times, np.arange(15) / 10, atol=0.002)
-    assert all(is_upright(frame.pixels) for frame in frames)
+def test_all_frames_come_in_order_with_their_times(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    cases = [
+        ("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "libx264"), ("a.ts", "libx264"),
+        ("a.webm", "libvpx-vp9"), ("a.mov", "libx265"), ("a.flv", "flv"),
+    ]  # fmt: skip
+    for name, codec in cases:
+        with subtests.test(name=name, codec=codec):
+            path = write_clip(tmp_path / name, codec=codec)
+            frames, problem = read(path)
+            assert problem is None
+            assert [number_in(frame.pixels) for frame in frames] == list(range(15))
+            assert [frame.number for frame in frames] == list(range(15))
+            times = [frame.time_seconds for frame in frames]
+            np.testing.assert_allclose(times, np.arange(15) / 10, atol=0.002)
+            assert all(is_upright(frame.pixels) for frame in frames)
 
 
 def test_facts_are_those_of_the_container(clip: Path) -> None:
@@ -223,20 +226,19 @@ def test_sound_alone_is_no_video(tmp_path: Path) -> None:
     assert str(error).endswith("has no moving pictures: audio only")
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
+def test_what_is_no_video_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[bytes, str]] = [
         (b"", "empty_file"),
         (b"no video at all " * 100, "not_a_video"),
         (b"\x00\x00\x00\x18ftypisom" + bytes(500), "not_a_video"),
         (b"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\n/etc/passwd\n", "not_a_video"),
         (b"ffconcat version 1.0\nfile '/etc/passwd'\n", "not_a_video"),
-    ],
-)
-def test_what_is_no_video_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
-    path = tmp_path / "a.mp4"
-    path.write_bytes(content)
-    assert refusal(path).reason == reason
+    ]
+    for content, reason in cases:
+        with subtests.test(reason=reason):
+            path = tmp_path / "a.mp4"
+            path.write_bytes(content)
+            assert refusal(path).reason == reason
 
 
 def test_a_playlist_does_not_lead_elsewhere(tmp_path: Path) -> None:

@@ -10,16 +10,20 @@ V4 = st.ip_addresses(v=4)
 ANY_32_BITS = st.integers(0, 2**32 - 1)
 
 
-@pytest.mark.parametrize(
-    "text", ["8.8.8.8", "93.184.216.34", "2606:4700::6810:84e5", "2a00:1450:4001:82a::200e"]
-)
-def test_public_addresses_are_public(text: str) -> None:
-    assert public_addresses(ip_address(text))
+def test_public_addresses_are_public(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
+        "8.8.8.8",
+        "93.184.216.34",
+        "2606:4700::6810:84e5",
+        "2a00:1450:4001:82a::200e",
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert public_addresses(ip_address(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_all_others_are_not(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "0.0.0.0",  # noqa: S104
         "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "100.100.100.200",
         "127.0.0.1", "127.255.255.254", "168.63.129.16", "169.254.169.254", "172.16.0.1",
@@ -34,10 +38,10 @@ def test_public_addresses_are_public(text: str) -> None:
         "2001:0:7f00:1::", "2001:0:4136:e378:8000:63bf:80ff:fffe",  # Teredo
         "2606:4700::5efe:a00:1", "2606:4700::200:5efe:7f00:1",  # ISATAP
         "2606:4700::1%eth0",
-    ],
-)  # fmt: skip
-def test_all_others_are_not(text: str) -> None:
-    assert not public_addresses(ip_address(text))
+    ]  # fmt: skip
+    for text in cases:
+        with subtests.test(text=text):
+            assert not public_addresses(ip_address(text))
 
 
 @given(V4)

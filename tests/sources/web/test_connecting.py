@@ -64,20 +64,19 @@ def test_a_later_lookup_is_checked_like_the_first(adversary: Adversary) -> None:
     assert "127.0.0.2" in found.detail
 
 
-@pytest.mark.parametrize(
-    "addresses",
-    [
+def test_one_forbidden_address_forbids_a_name(subtests: pytest.Subtests) -> None:
+    cases: list[list[str]] = [
         ["10.0.0.1"], ["169.254.169.254"], ["93.184.216.34", "10.0.0.1"], ["::1"], ["0.0.0.0"],  # noqa: S104
 
         ["fe80::1%lo"], ["::ffff:127.0.0.1"], ["64:ff9b::7f00:1"], ["100.64.0.1"],
-    ],
-)  # fmt: skip
-def test_one_forbidden_address_forbids_a_name(addresses: list[str]) -> None:
-    settings = quick(80, robots=False)
-    names = Names({"a.example": [addresses]})
-    with ImageDownloader(settings, allow=public_addresses, lookup=names) as downloader:
-        ((_, result),) = downloader.download(["http://a.example/a.jpg"])
-    assert getattr(result, "reason", None) == "private_address"
+    ]  # fmt: skip
+    for case, addresses in enumerate(cases):
+        with subtests.test(case=case):
+            settings = quick(80, robots=False)
+            names = Names({"a.example": [addresses]})
+            with ImageDownloader(settings, allow=public_addresses, lookup=names) as downloader:
+                ((_, result),) = downloader.download(["http://a.example/a.jpg"])
+            assert getattr(result, "reason", None) == "private_address"
 
 
 def test_sockets_are_guarded_behind_all_other_checks() -> None:

@@ -1,5 +1,6 @@
 import gzip
 import io
+import itertools
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,13 @@ def tarred() -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "BMP"])
-def test_a_sound_picture_keeps_its_bytes(format: str) -> None:  # noqa: A002
-    body = encoded(format, size=(120, 90))
-    content = read(body)
-    assert content.data is body
-    assert content == (body, f"image/{format.lower()}", (120, 90), (120, 90))
+def test_a_sound_picture_keeps_its_bytes(subtests: pytest.Subtests) -> None:
+    for image_format in ("JPEG", "PNG", "WEBP", "BMP"):
+        with subtests.test(image_format=image_format):
+            body = encoded(image_format, size=(120, 90))
+            content = read(body)
+            assert content.data is body
+            assert content == (body, f"image/{image_format.lower()}", (120, 90), (120, 90))
 
 
 REFUSED = {
@@ -93,13 +95,16 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-@pytest.mark.parametrize("resize_longest_px", [None, 20])
-def test_all_else_is_refused(what: str, resize_longest_px: int | None) -> None:
-    body, reason = REFUSED[what]
-    found = refusal(body, resize_longest_px=resize_longest_px)
-    assert found.reason in {reason, *(["no_pixels"] if what == "a header of no pixels" else [])}
-    assert "s3cr3t" not in found.what
+def test_all_else_is_refused(subtests: pytest.Subtests) -> None:
+    for what, resize_longest_px in itertools.product(REFUSED, (None, 20)):
+        with subtests.test(what=what, resize_longest_px=resize_longest_px):
+            body, reason = REFUSED[what]
+            found = refusal(body, resize_longest_px=resize_longest_px)
+            assert found.reason in {
+                reason,
+                *(["no_pixels"] if what == "a header of no pixels" else []),
+            }
+            assert "s3cr3t" not in found.what
 
 
 @pytest.mark.parametrize("format", ["JPEG", "WEBP", "PNG"])
@@ -111,28 +116,30 @@ def test_a_bomb_is_told_by_its_header(format: str) -> None:  # noqa: A002
     assert read(body, max_pixels=4000 * 4000).size == (4000, 4000)
 
 
-@pytest.mark.parametrize("resize_longest_px", [None, 60])
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_every_orientation_ends_upright_and_without_a_place(
-    format: str,  # noqa: A002
-    orientation: int,
-    resize_longest_px: int | None,
-) -> None:
-    options: dict[str, Any] = {"lossless": True} if format == "WEBP" else {}
-    exif = exif_block(orientation, place=True)
-    body = encoded(format, size=(120, 80), exif=exif, **options)
-    content = read(body, resize_longest_px=resize_longest_px)
-    with Image.open(io.BytesIO(body)) as original, Image.open(io.BytesIO(content.data)) as kept:
-        expected = ImageOps.exif_transpose(original)
-        assert content.source_size == expected.size
-        if resize_longest_px is not None:
-            small = (60, 40) if expected.width > expected.height else (40, 60)
-            expected = expected.resize(small, Image.Resampling.LANCZOS)
-        assert content.size == kept.size == expected.size
-        assert not kept.getexif()
-        assert b"GPS" not in content.data
-        assert _distance(kept, expected) < 3
+def test_every_orientation_ends_upright_and_without_a_place(subtests: pytest.Subtests) -> None:
+    for resize_longest_px, image_format, orientation in itertools.product(
+        (None, 60), ("JPEG", "PNG", "WEBP"), range(1, 9)
+    ):
+        with subtests.test(
+            resize_longest_px=resize_longest_px, image_format=image_format, orientation=orientation
+        ):
+            options: dict[str, Any] = {"lossless": True} if image_format == "WEBP" else {}
+            exif = exif_block(orientation, place=True)
+            body = encoded(image_format, size=(120, 80), exif=exif, **options)
+            content = read(body, resize_longest_px=resize_longest_px)
+            with (
+                Image.open(io.BytesIO(body)) as original,
+                Image.open(io.BytesIO(content.data)) as kept,
+            ):
+                expected = ImageOps.exif_transpose(original)
+                assert content.source_size == expected.size
+                if resize_longest_px is not None:
+                    small = (60, 40) if expected.width > expected.height else (40, 60)
+                    expected = expected.resize(small, Image.Resampling.LANCZOS)
+                assert content.size == kept.size == expected.size
+                assert not kept.getexif()
+                assert b"GPS" not in content.data
+                assert _distance(kept, expected) < 3
 
 
 def _distance(one: Image.Image, other: Image.Image) -> float:
@@ -141,20 +148,19 @@ def _distance(one: Image.Image, other: Image.Image) -> float:
     return float(np.abs(first - second).mean())
 
 
-@pytest.mark.parametrize("decode_all", [True, False])
-@pytest.mark.parametrize("resize_longest_px", [None, 60])
-@pytest.mark.parametrize("what", CARRIERS)
-def test_a_place_is_removed_whatever_carries_it(
-    what: str, resize_longest_px: int | None, decode_all: bool
-) -> None:
-    body = CARRIERS[what]
-    content = read(body, resize_longest_px=resize_longest_px, decode_all=decode_all)
-    assert not tells(content.data)
-    assert bare_image(content.data) is content.data
-    assert content.source_size == (120, 90)
-    if resize_longest_px is None:
-        before, after = decoded(body, 10**6), decoded(content.data, 10**6)
-        assert (after.mode, after.tobytes()) == (before.mode, before.tobytes())
+def test_a_place_is_removed_whatever_carries_it(subtests: pytest.Subtests) -> None:
+    for decode_all, resize_longest_px, what in itertools.product(
+        (True, False), (None, 60), CARRIERS
+    ):
+        with subtests.test(decode_all=decode_all, resize_longest_px=resize_longest_px, what=what):
+            body = CARRIERS[what]
+            content = read(body, resize_longest_px=resize_longest_px, decode_all=decode_all)
+            assert not tells(content.data)
+            assert bare_image(content.data) is content.data
+            assert content.source_size == (120, 90)
+            if resize_longest_px is None:
+                before, after = decoded(body, 10**6), decoded(content.data, 10**6)
+                assert (after.mode, after.tobytes()) == (before.mode, before.tobytes())
 
 
 def test_an_orientation_behind_the_pixels_counts() -> None:
@@ -170,9 +176,8 @@ def test_a_picture_with_metadata_is_not_encoded_anew() -> None:
     assert read(encoded(size=(120, 90), exif=exif(), comment="here")).data == JPEG
 
 
-@pytest.mark.parametrize(
-    ("size", "longest", "wanted"),
-    [
+def test_pictures_are_scaled_down_and_never_up(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[int, int], int, tuple[int, int]]] = [
         ((120, 90), 120, (120, 90)),
         ((120, 90), 500, (120, 90)),
         ((120, 90), 60, (60, 45)),
@@ -181,38 +186,31 @@ def test_a_picture_with_metadata_is_not_encoded_anew() -> None:
         ((1000, 8), 60, (60, 1)),
         ((513, 385), 64, (64, 48)),
         ((1024, 1024), 64, (64, 64)),
-    ],
-)
-@pytest.mark.parametrize("format", ["JPEG", "PNG"])
-def test_pictures_are_scaled_down_and_never_up(
-    format: str,  # noqa: A002
-    size: tuple[int, int],
-    longest: int,
-    wanted: tuple[int, int],
-) -> None:
-    body = encoded(format, size=size)
-    content = read(body, resize_longest_px=longest, max_pixels=2_000_000)
-    assert (content.size, content.source_size) == (wanted, size)
-    with Image.open(io.BytesIO(content.data)) as picture:
-        assert picture.size == wanted
-    assert (content.data is body) == (wanted == size)
+    ]
+    for (size, longest, wanted), image_format in itertools.product(cases, ("JPEG", "PNG")):
+        with subtests.test(longest=longest, image_format=image_format):
+            body = encoded(image_format, size=size)
+            content = read(body, resize_longest_px=longest, max_pixels=2_000_000)
+            assert (content.size, content.source_size) == (wanted, size)
+            with Image.open(io.BytesIO(content.data)) as picture:
+                assert picture.size == wanted
+            assert (content.data is body) == (wanted == size)
 
 
-@pytest.mark.parametrize(
-    ("mode", "format"),
-    [
+def test_all_kinds_of_colours_are_scaled_down(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("L", "JPEG"), ("CMYK", "JPEG"), ("1", "PNG"), ("L", "PNG"), ("LA", "PNG"), ("P", "PNG"),
         ("RGBA", "PNG"), ("I;16", "PNG"), ("RGBA", "WEBP"), ("P", "BMP"), ("1", "BMP"),
-    ],
-)  # fmt: skip
-def test_all_kinds_of_colours_are_scaled_down(mode: str, format: str) -> None:  # noqa: A002
-    picture = quarters((120, 90)).convert("L" if mode == "I;16" else mode).convert(mode)
-    content = read(encode(picture, format), resize_longest_px=60)
-    with Image.open(io.BytesIO(content.data)) as small:
-        assert small.size == (60, 45)
-        if mode not in ("1", "I;16"):
-            expected = picture.convert("RGBA").resize((60, 45), Image.Resampling.LANCZOS)
-            assert _distance(small.convert("RGBA"), expected) < 6
+    ]  # fmt: skip
+    for mode, image_format in cases:
+        with subtests.test(mode=mode, image_format=image_format):
+            picture = quarters((120, 90)).convert("L" if mode == "I;16" else mode).convert(mode)
+            content = read(encode(picture, image_format), resize_longest_px=60)
+            with Image.open(io.BytesIO(content.data)) as small:
+                assert small.size == (60, 45)
+                if mode not in ("1", "I;16"):
+                    expected = picture.convert("RGBA").resize((60, 45), Image.Resampling.LANCZOS)
+                    assert _distance(small.convert("RGBA"), expected) < 6
 
 
 def test_a_transparent_colour_stays_transparent() -> None:

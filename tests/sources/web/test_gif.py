@@ -1,4 +1,5 @@
 import io
+import itertools
 
 import pytest
 from hypothesis import given
@@ -16,12 +17,12 @@ def gif(frames: int, colours: int = 4, **options: object) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("colours", [2, 16, 256])
-@pytest.mark.parametrize("frames", [1, 2, 5])
-def test_pictures_are_counted(frames: int, colours: int) -> None:
-    data = gif(frames, colours, loop=0, duration=20, comment=b"," * 600)
-    with Image.open(io.BytesIO(data)) as picture:
-        assert moves(data) == (frames > 1) == bool(picture.is_animated)  # type: ignore[attr-defined]
+def test_pictures_are_counted(subtests: pytest.Subtests) -> None:
+    for colours, frames in itertools.product((2, 16, 256), (1, 2, 5)):
+        with subtests.test(colours=colours, frames=frames):
+            data = gif(frames, colours, loop=0, duration=20, comment=b"," * 600)
+            with Image.open(io.BytesIO(data)) as picture:
+                assert moves(data) == (frames > 1) == bool(picture.is_animated)  # type: ignore[attr-defined]
 
 
 def test_a_gif_that_breaks_off_in_its_first_picture_does_not_move() -> None:

@@ -152,24 +152,29 @@ def forbids(*headers: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_tags_that_forbid(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "noai", "NoImageAI", "noindex, nofollow", "nofollow,noimageindex", "none", "*: noai",
         "loupe-datasets: noindex", "unavailable_after: 25 Jun 2030 15:00:00 PST, noai",
-    ],
-)  # fmt: skip
-def test_tags_that_forbid(header: str) -> None:
-    assert forbids(header)
-    assert forbids("nofollow", header)
+    ]  # fmt: skip
+    for header in cases:
+        with subtests.test(header=header):
+            assert forbids(header)
+            assert forbids("nofollow", header)
 
 
-@pytest.mark.parametrize(
-    "header",
-    ["", "nofollow", "all", "googlebot: noindex", "noaircraft", "max-image-preview: large"],
-)
-def test_tags_that_do_not(header: str) -> None:
-    assert not forbids(header)
+def test_tags_that_do_not(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
+        "",
+        "nofollow",
+        "all",
+        "googlebot: noindex",
+        "noaircraft",
+        "max-image-preview: large",
+    ]
+    for header in cases:
+        with subtests.test(header=header):
+            assert not forbids(header)
 
 
 def test_tags_are_read_with_the_image(host: Adversary) -> None:

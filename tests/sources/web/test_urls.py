@@ -15,57 +15,53 @@ def reason(text: str) -> str:
     return caught.value.reason
 
 
-@pytest.mark.parametrize(
-    ("text", "asked"),
-    [
+def test_plain_addresses_pass(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("http://example.com/a.jpg", "http://example.com/a.jpg"),
         ("HTTPS://Example.COM/a.jpg?size=2#part", "https://example.com/a.jpg?size=2"),
         ("https://münchen.example/ä.jpg", "https://xn--mnchen-3ya.example/%C3%A4.jpg"),
         ("http://93.184.216.34/a.jpg", "http://93.184.216.34/a.jpg"),
         ("http://a_b.example.com./a.jpg", "http://a_b.example.com./a.jpg"),
-    ],
-)
-def test_plain_addresses_pass(text: str, asked: str) -> None:
-    assert str(checked(text, PORTS, public_addresses)) == asked
+    ]
+    for text, asked in cases:
+        with subtests.test(text=text, asked=asked):
+            assert str(checked(text, PORTS, public_addresses)) == asked
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_only_http_and_https(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "file:///etc/passwd", "ftp://example.com/a.jpg", "gopher://example.com/", "javascript:1",
         "data:image/png;base64,AAAA", "//example.com/a.jpg", "/a.jpg", "a.jpg", "",
         "jar:http://example.com!/a", "unix:///run/docker.sock",
-    ],
-)  # fmt: skip
-def test_only_http_and_https(text: str) -> None:
-    assert reason(text) == "scheme_not_allowed"
+    ]  # fmt: skip
+    for text in cases:
+        with subtests.test(text=text):
+            assert reason(text) == "scheme_not_allowed"
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
+def test_no_form_of_a_private_address(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "127.0.0.1", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1",
         "017700000001", "0", "127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
         "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fe80::1%25eth0]", "169.254.169.254",
         "2852039166", "0xA9FEA9FE", "10.0.0.1", "1２7.0.0.1", "①②⑦.⓪.⓪.①", "127。0。0。1",
-    ],
-)  # fmt: skip
-def test_no_form_of_a_private_address(host: str) -> None:
-    assert reason(f"http://{host}/a.jpg") == "private_address"
+    ]  # fmt: skip
+    for host in cases:
+        with subtests.test(host=host):
+            assert reason(f"http://{host}/a.jpg") == "private_address"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_oddly_written_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "http://134744072/", "http://8.8.2056/", "http://a.example.0x1f/", "http://8.8.8.8./",
         "http://", "http:///a.jpg", "http://?a", "http://[::1", "http://ex ample.com/",
         "http://example.com:99999/", "http://example.com:x/", "http://exa\r\nmple.com/",
         "http://a..b/", "http://*.example.com/", f"http://{'a.' * 200}com/", "http://\ud800/",
         f"http://example.com/{'a' * 8000}", "http://1.2.3.4.5/", "http://999.1.1.1/",
-    ],
-)  # fmt: skip
-def test_what_is_oddly_written_is_refused(text: str) -> None:
-    assert reason(text) == "invalid_url"
+    ]  # fmt: skip
+    for text in cases:
+        with subtests.test(text=text):
+            assert reason(text) == "invalid_url"
 
 
 @pytest.mark.parametrize(
@@ -75,9 +71,10 @@ def test_no_passwords(text: str) -> None:
     assert reason(text) == "credentials_in_url"
 
 
-@pytest.mark.parametrize("port", [0, 22, 25, 6379, 8080, 65535])
-def test_no_odd_ports(port: int) -> None:
-    assert reason(f"http://example.com:{port}/") == "port_not_allowed"
+def test_no_odd_ports(subtests: pytest.Subtests) -> None:
+    for port in (0, 22, 25, 6379, 8080, 65535):
+        with subtests.test(port=port):
+            assert reason(f"http://example.com:{port}/") == "port_not_allowed"
 
 
 def test_what_is_shown_holds_no_secret() -> None:

@@ -133,18 +133,24 @@ def test_nothing_hides_anything(seed: int, task: RetrievalTask) -> None:
         )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_thing_is_mostly_of_its_colour(kind: str) -> None:
-    for colour in KINDS[kind].colours:
-        scene = Scene(
-            task=RetrievalTask.COLOR, place=Place.STREET, groups=(Group(kind=kind, colour=colour),)
-        )
-        picture, (box,) = render_still(scene, 1)
-        inside = np.asarray(picture, np.int64)[
-            int(box.top) : int(box.top + box.height), int(box.left) : int(box.left + box.width)
-        ].reshape(-1, 3)
-        nearest = np.abs(inside[:, None] - np.array([COLOURS[colour]])).max(axis=2).min(axis=1)
-        assert (nearest < 12).mean() > 0.08
+def test_a_thing_is_mostly_of_its_colour(subtests: pytest.Subtests) -> None:
+    for kind in KINDS:
+        with subtests.test(kind=kind):
+            for colour in KINDS[kind].colours:
+                scene = Scene(
+                    task=RetrievalTask.COLOR,
+                    place=Place.STREET,
+                    groups=(Group(kind=kind, colour=colour),),
+                )
+                picture, (box,) = render_still(scene, 1)
+                inside = np.asarray(picture, np.int64)[
+                    int(box.top) : int(box.top + box.height),
+                    int(box.left) : int(box.left + box.width),
+                ].reshape(-1, 3)
+                nearest = (
+                    np.abs(inside[:, None] - np.array([COLOURS[colour]])).max(axis=2).min(axis=1)
+                )
+                assert (nearest < 12).mean() > 0.08
 
 
 def test_relations_are_as_drawn() -> None:
@@ -166,16 +172,17 @@ def test_relations_are_as_drawn() -> None:
                 assert (box.top - cat.top - cat.height < 10) == (relation is Relation.ON)
 
 
-@pytest.mark.parametrize("style", Style)
-def test_styles_look_different_and_keep_the_ink(style: Style) -> None:
-    figure = Figure(action=Action.WAVING, shirt="red", trousers="blue")
-    scene = Scene(task=RetrievalTask.FIGURE, place=Place.PARK, style=style, figure=figure)
-    pixels = np.asarray(render_still(scene, 2).picture, np.float64)
-    flat = np.asarray(
-        render_still(scene.model_copy(update={"style": Style.FLAT}), 2).picture, np.float64
-    )
-    assert (np.abs(pixels - flat).mean() > 5) == (style is not Style.FLAT)
-    assert (pixels.max(axis=2) < 60).sum() > 150
+def test_styles_look_different_and_keep_the_ink(subtests: pytest.Subtests) -> None:
+    for style in Style:
+        with subtests.test(style=style):
+            figure = Figure(action=Action.WAVING, shirt="red", trousers="blue")
+            scene = Scene(task=RetrievalTask.FIGURE, place=Place.PARK, style=style, figure=figure)
+            pixels = np.asarray(render_still(scene, 2).picture, np.float64)
+            flat = np.asarray(
+                render_still(scene.model_copy(update={"style": Style.FLAT}), 2).picture, np.float64
+            )
+            assert (np.abs(pixels - flat).mean() > 5) == (style is not Style.FLAT)
+            assert (pixels.max(axis=2) < 60).sum() > 150
 
 
 def test_truth_says_where_things_are(home: Path, truths: tuple[StillTruth, ...]) -> None:

@@ -1,5 +1,7 @@
 """Faults are listed as they were planted and painted."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,22 +54,21 @@ def test_two_who_cross_are_listed_with_whether_their_clothes_are_alike() -> None
     assert (crossings[0].first_frame, crossings[0].last_frame) == (9, 11)
 
 
-@pytest.mark.parametrize(
-    ("theme", "troubles"),
-    [
+def test_every_theme_has_its_troubles(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Theme, set[Trouble]]] = [
         (Theme.CROSSINGS, {Trouble.FROZEN}),
         (Theme.OBSTACLES, set[Trouble]()),
         (Theme.HAND_HELD, {Trouble.DEFOCUS, Trouble.MOTION_BLUR}),
         (Theme.EVENING, {Trouble.LIGHTS_OUT}),
-    ],
-)
-def test_every_theme_has_its_troubles(theme: Theme, troubles: set[Trouble]) -> None:
-    script = write_script(_SETTING, theme, 1, Chance(theme))
-    assert {stretch.trouble for stretch in script.stretches} == troubles
-    listed = [fault for fault in list_faults(script, []) if not fault.visits]
-    assert [(f.first_frame, f.last_frame) for f in listed] == [
-        (stretch.first_frame, stretch.last_frame) for stretch in script.stretches
     ]
+    for theme, troubles in cases:
+        with subtests.test(theme=theme):
+            script = write_script(_SETTING, theme, 1, Chance(theme))
+            assert {stretch.trouble for stretch in script.stretches} == troubles
+            listed = [fault for fault in list_faults(script, []) if not fault.visits]
+            assert [(f.first_frame, f.last_frame) for f in listed] == [
+                (stretch.first_frame, stretch.last_frame) for stretch in script.stretches
+            ]
 
 
 def test_who_wears_the_same_is_still_somebody_else() -> None:
@@ -79,14 +80,14 @@ def test_who_wears_the_same_is_still_somebody_else() -> None:
     assert not dressed_alike(model, draw_walker(chance))
 
 
-@pytest.mark.parametrize("people", [0, 1, 2, 3, 6, 30])
-@pytest.mark.parametrize("theme", Theme)
-def test_a_script_has_as_many_people_as_asked_for(theme: Theme, people: int) -> None:
-    setting = Setting(_SETTING.camera, 10, 10, people)
-    script = write_script(setting, theme, 5, Chance(theme, people))
-    assert sorted(script.people) == list(range(5, 5 + people))
-    assert {visit.identity for visit in script.visits} == set(script.people)
-    assert len({visit.number for visit in script.visits}) == len(script.visits)
+def test_a_script_has_as_many_people_as_asked_for(subtests: pytest.Subtests) -> None:
+    for people, theme in itertools.product((0, 1, 2, 3, 6, 30), Theme):
+        with subtests.test(people=people, theme=theme):
+            setting = Setting(_SETTING.camera, 10, 10, people)
+            script = write_script(setting, theme, 5, Chance(theme, people))
+            assert sorted(script.people) == list(range(5, 5 + people))
+            assert {visit.identity for visit in script.visits} == set(script.people)
+            assert len({visit.number for visit in script.visits}) == len(script.visits)
 
 
 _SIDE = st.integers(0, 50)

@@ -18,13 +18,17 @@ def test_a_visitor_is_nowhere_before_coming_and_after_going() -> None:
     assert visit.place_at(2) == Place(2, 8)
 
 
-@pytest.mark.parametrize(
-    ("end", "view"),
-    [((4, 8), View.RIGHT), ((-4, 8), View.LEFT), ((0, 4), View.FRONT), ((0, 12), View.BACK)],
-)
-def test_people_look_where_they_go(end: tuple[float, float], view: View) -> None:
-    visit = _visit((0, 0, 8), (3, *end))
-    assert visit.pose_at(1.5, phases=8).view is view
+def test_people_look_where_they_go(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[float, float], View]] = [
+        ((4, 8), View.RIGHT),
+        ((-4, 8), View.LEFT),
+        ((0, 4), View.FRONT),
+        ((0, 12), View.BACK),
+    ]
+    for end, view in cases:
+        with subtests.test(view=view):
+            visit = _visit((0, 0, 8), (3, *end))
+            assert visit.pose_at(1.5, phases=8).view is view
 
 
 def test_a_stride_takes_the_legs_round_once() -> None:
