@@ -46,7 +46,7 @@ class SourceSpec(Record):
 
     `identities` and `images_per_identity` override the build's; licence and citation override what
     is known of the format. `permitted_by` says why terms in words of their own, which are no
-    licence that a program can read, permit what is built to be released; it stands in the release.
+    licence that a program can read, permit what is built to be released; it is part of the release.
     """
 
     name: Name
@@ -68,12 +68,12 @@ def _listed(value: object) -> object:
 
 
 Others = Annotated[tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_listed)]
-"""Datasets that a release is held against: releases, datasets, folders."""
+"""What a release is compared with: releases, datasets, folders."""
 
 StrictVersion = Annotated[bool, Field(strict=True)]
 """Whether nothing is released where the version is too small for what differs from the one before.
 
-Otherwise that is only told (`flows.engine.releasing`).
+Otherwise it is only reported (`flows.engine.releasing`).
 """
 
 

@@ -47,12 +47,12 @@ def content_words(text: str, *, relations: bool = False) -> frozenset[str]:
     return frozenset(_telling_words(text, relations))
 
 
-def not_told_apart(
+def indistinct(
     captions: Sequence[str], differences: Sequence[DifferenceType | None] | None = None
 ) -> list[list[int]]:
     """For each caption the positions of those from which nothing that it says tells it.
 
-    A caption is told from another by a content word that the other lacks or says less often («a
+    A caption differs from another by a content word that the other lacks or says less often («a
     black cup beside a black box» is not «a black cup beside a blue box»). Between images of which
     one differs from the anchor by a relation or by who does what, the order of words and
     prepositions tell, too: «the dog chases the cat» is not «the cat chases the dog».
@@ -67,7 +67,7 @@ def not_told_apart(
             other
             for other in range(len(captions))
             if other != position
-            and not _is_told(
+            and not _is_distinct(
                 captions[position],
                 captions[other],
                 in_order=not ORDERED_TYPES.isdisjoint((kinds[position], kinds[other])),
@@ -104,7 +104,7 @@ def phrases(text: str) -> list[Phrase]:
     return sorted(found, key=lambda one: one.start)
 
 
-def _is_told(caption: str, other: str, *, in_order: bool) -> bool:
+def _is_distinct(caption: str, other: str, *, in_order: bool) -> bool:
     ours, theirs = _telling_words(caption, in_order), _telling_words(other, in_order)
     if not in_order:
         return not Counter(ours) <= Counter(theirs)

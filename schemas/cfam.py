@@ -97,7 +97,7 @@ class CfamLosses(Record):
 class CfamAugmentation(Record):
     """What is done to images and texts in training.
 
-    `flipped_sides` says what becomes of a text that names a side («a bag in her left hand») when
+    `flipped_sides` says how to change a text that names a side («a bag in her left hand») when
     its image is flipped: `swap` exchanges left and right in it, `keep` leaves such an image
     unflipped, `ignore` lets the text become false, as published trainers do.
     """

@@ -80,7 +80,7 @@ class ConfusionCheck(EntityRecord):
         confusing_similar: that of t′ and x′.
         caption_advantage: how much nearer t is to x than to x′, each image's usual similarity to
             captions taken off.
-        confusing_advantage: how much nearer t′ is to x′ than to x, likewise.
+        confusing_advantage: how much nearer t′ is to x′ than to x.
         margin: what both have to exceed.
         edits: words put in, left out or replaced between t and t′.
         words: the words of the longer of them.

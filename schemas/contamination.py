@@ -1,4 +1,4 @@
-"""What a release shares with datasets that it was held against, by name."""
+"""What a release shares with the datasets that it was compared with."""
 
 from typing import Annotated, Literal
 
@@ -17,7 +17,7 @@ MEASURES: tuple[ContaminationMeasure, ...] = (
     "caption",
 )
 SEARCHED_BITS = 10
-"""Perceptual hashes that differ in more bits are not told from hashes of anything else."""
+"""Perceptual hashes that differ in more bits count as different images."""
 _HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0)]
 
@@ -68,7 +68,7 @@ class SharedSplit(Record):
 
 
 class SharedMeasure(Record):
-    """All images (or captions) of ours held against all of theirs, by one measure.
+    """All our images (or captions) compared with all of theirs, by one measure.
 
     Attributes:
         measure: what was compared: the digest of the file, the perceptual hash (distance in bits),
@@ -95,7 +95,7 @@ class SharedMeasure(Record):
 
 
 class Contamination(Record):
-    """A release held against one other dataset, by every measure that both have.
+    """A release compared with one other dataset, by every measure that both have.
 
     Attributes:
         name: what the other is called.

@@ -58,7 +58,7 @@ class EditCheckSettings(Record):
         least_shift: with no more shift towards the wanted caption than this, the wanted detail did
             not change; None where the embedder's word is not to count.
         doubtful_shift: below this, it is doubtful whether it did.
-        doubtful_unplaced_shift: likewise where one thing is to change and nobody knows where in the
+        doubtful_unplaced_shift: the same, where one thing is to change at an unknown place in the
             picture it is: then the embedder alone can tell the right thing from another.
     """
 
@@ -78,14 +78,14 @@ class EditCheckSettings(Record):
 ResultVerdict = Literal[
     "chosen", "less_similar", "near_duplicate", "already_used", "too_similar", "too_different"
 ]
-"""What became of a result: `less_similar` than the chosen one, which it could have been, too.
+"""The outcome of a result: `less_similar` than the chosen one, which it could have been, too.
 
 `near_duplicate` of its anchor; `already_used` as another anchor or as another candidate.
 """
 
 
 class ConsideredResult(Record):
-    """A result of a search, held against its anchor; `rank` counts from 1."""
+    """A result of a search, compared with its anchor; `rank` counts from 1."""
 
     rank: int = Field(ge=1)
     similarity: float = Field(ge=-1, le=1)
@@ -93,9 +93,9 @@ class ConsideredResult(Record):
 
 
 class ResultsConsidered(EntityRecord):
-    """What became of the first results of one search, in their order; see `ChoiceCalibration`.
+    """The outcomes of the first results of one search, in order; see `ChoiceCalibration`.
 
-    `anchor_id` is the image that they were held against, `picture_ids` the downloaded results.
+    `anchor_id` is the image that they were compared with, `picture_ids` the downloaded results.
     """
 
     kind: ClassVar[str] = "results_considered"

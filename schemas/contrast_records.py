@@ -11,7 +11,7 @@ from schemas.proposals import Box, Picture, Strategy
 from schemas.records import Attribution, Rejection, Sha256
 
 Way = Literal["search", "edit"]
-"""How contrastive images are come by: found on the web or in a folder, or edited."""
+"""How contrastive images are obtained: found on the web or in a folder, or edited."""
 
 
 class StrategyDraft(EntityRecord):
@@ -34,7 +34,7 @@ class StrategyDraft(EntityRecord):
 
 
 class ImageRequest(EntityRecord):
-    """The order to come by the contrastive image of a strategy, which is its parent, in one way."""
+    """A request for the contrastive image of a strategy (its parent), by one method."""
 
     kind: ClassVar[str] = "image_order"
     way: Way

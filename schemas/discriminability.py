@@ -52,7 +52,7 @@ def is_degenerate(verdicts: Collection[CaptionVerdict]) -> bool:
 def check_not_degenerate(
     dis: Sequence[float], settings: DiscriminabilitySettings, temperature: float
 ) -> None:
-    """Says so where the criterion does not tell captions apart, before any is written anew.
+    """Stops where the criterion separates no captions, before any is rewritten.
 
     Args:
         dis: of the captions as they were first written.

@@ -37,7 +37,7 @@ class DownloadSettings(Record):
         longest_wait_seconds: a host that asks for a longer pause (`Retry-After`, `Crawl-delay`) is
             not waited for.
         robots: whether `robots.txt` and `X-Robots-Tag` are obeyed.
-        robots_cache_seconds: how long the rules of a host hold before they are asked for anew.
+        robots_cache_seconds: how long the rules of a host hold before they are fetched again.
         user_agent: what the downloader calls itself; begins with the name that robots.txt knows.
     """
 
@@ -64,7 +64,7 @@ class DownloadSettings(Record):
     def contents(self) -> dict[str, int | None]:
         """What determines the bytes of a picture, and which pictures are taken; not how politely.
 
-        Images are downloaded anew where one of these changes.
+        Images are downloaded again where one of these changes.
         """
         return {
             "max_bytes": self.max_bytes,
@@ -85,8 +85,8 @@ class DownloadSettings(Record):
 class DownloadedImage(Record):
     """A single upright picture without metadata, and so without a location.
 
-    `data` are the bytes as they were sent, without what stands in them beside pixels and colours,
-    unless the picture was turned upright or scaled down: then it is encoded anew. `sha256` differs
+    `data` are the bytes as they were sent, with nothing but pixels and colours kept,
+    unless the picture was turned upright or scaled down: then it is encoded again. `sha256` differs
     from `source_sha256`, that of the bytes as sent, where something was left out or changed.
     `source_width_px` and `source_height_px` are those of the upright picture before it was scaled
     down. `url` is where the redirects ended, without its query, which may hold a secret. `robots`

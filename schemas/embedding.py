@@ -145,7 +145,7 @@ class CfamEmbedder(_TorchEmbedder):
 class PrecomputedEmbedder(_EmbedderBase):
     """Vectors that are there already, as `.npy`, a row for each image and text of the release.
 
-    Rows stand in the order of the release: images by row, texts by row and then by caption. No
+    Rows have the order of the release: images by row, texts by row and then by caption. No
     model stands behind it: `retrieval.embeddings` reads the vectors.
     """
 

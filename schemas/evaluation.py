@@ -147,9 +147,9 @@ class DirectionResult(Record):
 class GroupResult(Record):
     """The scores of a part of the queries, against the whole gallery.
 
-    `dimension` says by what queries are told apart ("task", "tier", "source", "granularity" or
+    `dimension` says by what queries are grouped ("task", "tier", "source", "granularity" or
     "wording"), `group` which part this is. Contrastive releases are scored by "difference" and by
-    "aspect" too, where `queries` are the contrastive pairs that were told apart, and by "setting",
+    "aspect" too, where `queries` are the contrastive pairs that were separated, and by "setting",
     which says who asks and what can be found.
     """
 
@@ -176,7 +176,7 @@ class PairSimilarities(Record):
 
 
 class ContrastiveResult(Record):
-    """What else is told of a model on a contrastive release.
+    """Further figures of a model on a contrastive release.
 
     `nearest_images` and `nearest_texts` are mean cosines of a sample with its five nearest other
     samples (CCD, table 1); None where there are no others.

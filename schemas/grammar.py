@@ -14,8 +14,8 @@ class GrammarFinding(Record):
         message: a sentence for people.
         start: where the fault begins, in characters.
         end: where it ends, the end excluded.
-        text: what stands there.
-        suggestions: what could stand there instead, the best first; an empty one takes it out.
+        text: the faulty text.
+        suggestions: replacements, the best first; an empty one removes the text.
     """
 
     rule: str
@@ -28,7 +28,7 @@ class GrammarFinding(Record):
 
 
 class GrammarSettings(Record):
-    """What is not held against a caption.
+    """What is allowed in a caption.
 
     The defaults are what was wrong about right captions: rules of taste, of one side of the
     Atlantic, and of technical prose ("front end" is a compound there). Captions need no capital at

@@ -154,7 +154,7 @@ class Nearest(NamedTuple):
 
     Attributes:
         bits: in how many bits it differs, of shape (n,); 65 where none is near enough.
-        places: which it is, of shape (n,); -1 likewise.
+        places: which it is, of shape (n,); -1 where there is none.
     """
 
     bits: NDArray[np.int64]

@@ -150,7 +150,7 @@ _RIGHTS: tuple[GoogleRight, ...] = (
 class GoogleSearch(_ServiceBase):
     """Google's Custom Search JSON API: closed to new customers, and it ends on 2027-01-01.
 
-    The id of the engine and the API key stand in environment variables, of which the profile gives
+    The id of the engine and the API key are in environment variables, of which the profile gives
     the names. `rights` are those of the paper (CCD, step 2); works that forbid derived ones are
     always left out. The API answers at most ten images a request and a hundred a query.
     """
@@ -221,7 +221,7 @@ class OpenverseSearch(_ServiceBase):
     Nobody has to register: then it answers 20 requests a minute and 200 a day. Who has registered
     an application names the environment variables with its id and secret, or one with a token that
     is there already, and has 100 a minute and 10,000 a day. `longest_wait_seconds` is how long a
-    search waits when it is told to; a longer one ends the run.
+    search waits when asked to; a longer one ends the run.
     """
 
     provider: Literal["openverse"]

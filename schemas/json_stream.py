@@ -130,7 +130,7 @@ class JsonCursor:
             try:
                 value, end = self._json.raw_decode(self._text, self._at)
             except json.JSONDecodeError as fault:
-                # Far from the end of what was read, more text would not mend it.
+                # Far from the end of what was read, more text would not help.
                 unterminated = fault.msg.startswith("Unterminated")
                 at_end = unterminated or len(self._text) - fault.pos <= _LONGEST_TOKEN
                 if not (at_end and self._grow()):

@@ -49,7 +49,7 @@ def find_in_band(
     Args:
         left: words in the order of their bucket: the value of the band.
         left_starts: where each bucket begins in `left`; one more than there are buckets.
-        right: the words that they are held against, in the same way.
+        right: the words that they are compared with, in the same form.
         right_starts: where each bucket begins in `right`.
         masks: the differences of a band that are looked for; bands of a pair within `radius` cannot
             all differ by something else.
@@ -94,7 +94,7 @@ def find_in_band(
 @njit(nogil=True, cache=True)
 def _was_found(difference: np.uint64, masks: Words, band: int, band_bits: int) -> bool:
     """Whether an earlier band differs by so little, too; masks hold all differences that do."""
-    most = count_bits(masks[-1])  # masks come by their number of bits
+    most = count_bits(masks[-1])  # masks ordered by their number of bits
     low = np.uint64((1 << band_bits) - 1)
     for earlier in range(band):
         part = (difference >> np.uint64(earlier * band_bits)) & low
@@ -133,7 +133,7 @@ def nearest_in_band(
         left: words in the order of their bucket: the value of the band.
         left_starts: where each bucket begins in `left`; one more than there are buckets.
         left_order: where the words of `left` came from.
-        right: the words that they are held against, in the same way.
+        right: the words that they are compared with, in the same form.
         right_starts: where each bucket begins in `right`.
         right_order: where the words of `right` came from.
         masks: the differences of a band that are looked for.

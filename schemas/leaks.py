@@ -43,7 +43,7 @@ class NearPair(Record):
 
 
 class Comparison(Record):
-    """All images of one split held against all of another, by one measure.
+    """All images of one split compared with all of another, by one measure.
 
     Attributes:
         splits: the two splits.
@@ -76,7 +76,7 @@ class Comparison(Record):
 
 
 class LeakCertificate(Record):
-    """Every split of a dataset held against every other one, by every measure there is."""
+    """Every split of a dataset compared with every other, by every measure there is."""
 
     schema_version: Literal[1] = 1
     limits: LeakLimits

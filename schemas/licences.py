@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 # Licences of images under one name each, and which of them let an altered image be released.
 #
 # Names are SPDX identifiers where SPDX has one (`CC0-1.0`, `CC-PDM-1.0`, `CC-BY-SA-4.0`,
-# `CC-BY-3.0-DE`); `CC-BY` is one whose version nobody told. What is no licence that we know has no
+# `CC-BY-3.0-DE`); `CC-BY` is one whose version is not stated. An unknown licence has no
 # name: None.
 
 PUBLIC_DOMAIN: Final = "LicenseRef-Public-Domain"
@@ -77,10 +77,10 @@ _OF_FLICKR: Final = {
 
 
 def licence_name(text: str | None, url: str | None = None) -> str | None:
-    """The one name of the licence that `text`, `url` or both tell of; None where it is not known.
+    """The one name of the licence that `text`, `url` or both state; None where it is not known.
 
     `text` is a name (`by-nc`, `CC BY-SA 4.0`, `Attribution License`), an address, or a name with
-    its address, as the sources write them. Where text and address tell of different licences
+    its address, as the sources write them. Where text and address state different licences
     nothing is known; of two names of which one tells more (a version, a country) that one is taken.
     """
     stated, linked = _of_text(text or ""), _of_address(url or "")
@@ -258,7 +258,7 @@ _CREATIVE: Final = re.compile(r"(CC-BY(?:-NC)?(?:-SA)?(-ND)?)(?:-(\d\.\d))?(?:-[
 def conditions_of(licence: str) -> Conditions | None:
     """What one licence, by its SPDX name, asks for; None where it is not known, or forbids changes.
 
-    Of a Creative Commons licence whose version nobody told, the elements are known all the same.
+    Of a Creative Commons licence whose version is not stated, the elements are still known.
     """
     if licence in _OTHERS:
         return _OTHERS[licence]

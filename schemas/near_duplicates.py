@@ -47,7 +47,7 @@ class ImageFingerprint(EntityRecord):
     Attributes:
         sha256: the digest of its bytes.
         width_px: as the bytes say it, an orientation in metadata not applied.
-        height_px: likewise.
+        height_px: its height.
         perceptual_hash: 16 hex digits; None for a picture without anything on it.
         mirrored_hash: that of its mirror image.
         spectrum: 255 whole numbers from -127 to 127, as hex digits of signed bytes: the lowest
@@ -87,7 +87,7 @@ class AlikePair(EntityRecord):
         exact: whether they are the same bytes.
         mirrored: whether the second looks like the mirror image of the first.
         hash_bits: bits that differ between their hashes; None where these were not near.
-        spectrum_distance: cosine distance of their spectra; None likewise.
+        spectrum_distance: cosine distance of their spectra; None where it was not computed.
         embedding_distance: that of their embeddings; None where either has none.
     """
 

@@ -24,11 +24,11 @@ Distances = Callable[[Values, Values], Values]
 
 
 class ComparedImage(NamedTuple):
-    """An image as it is held against others.
+    """An image as it is compared with others.
 
     Attributes:
         name: what the image is called in messages and certificates; several may share one.
-        identity: whom it shows; unique in the dataset (sources name theirs alike).
+        identity: the person shown; unique in the dataset (sources reuse names).
         sha256: the digest of its bytes.
         perceptual_hash: see `perceptual_hash`; None where only digests are compared.
         video_sha256: the digest of the video that it was cut from, if it was.

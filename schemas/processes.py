@@ -74,7 +74,7 @@ def _stat_of(pid: int, proc: Path) -> _Stat | None:
         text = (proc / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
         return _stat_without_proc(pid)
-    fields = text.rpartition(")")[2].split()  # what stands in parentheses is a name, with anything
+    fields = text.rpartition(")")[2].split()  # what is in parentheses is a name, with anything
     return _Stat(fields[0], fields[19])
 
 

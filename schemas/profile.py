@@ -90,7 +90,7 @@ class BuiltinDescriber(_ChatModelBase):
 
 
 class BuiltinCaptioner(_ChatModelBase):
-    """The captioner that sees drawn stills and says what it is told: no download, deterministic.
+    """The captioner that sees drawn stills and repeats given facts: no download, deterministic.
 
     `details` is how many details (things after the first, colours, numbers, a place …) a caption
     has that is written for the first time.
@@ -138,7 +138,7 @@ class OpenAIChat(_SampledModel):
     """A model behind an OpenAI-compatible server, such as vLLM.
 
     `api_key_variable` names the environment variable that holds the key: keys themselves never
-    stand in a profile.
+    are in a profile.
     """
 
     provider: Literal["openai"]
@@ -177,7 +177,7 @@ ChatModelSpec = Annotated[
 ]
 
 
-def _told_apart(models: tuple[ChatModelSpec, ...], texts: str) -> None:
+def _distinct_models(models: tuple[ChatModelSpec, ...], texts: str) -> None:
     refs = [str(model.ref) for model in models]
     if len(set(refs)) < len(refs):
         raise ValueError(
@@ -195,7 +195,7 @@ class RewriteSettings(Record):
 
     @model_validator(mode="after")
     def _tell_models_apart(self) -> Self:
-        _told_apart(self.models, "rewrites")
+        _distinct_models(self.models, "rewrites")
         return self
 
 
@@ -214,7 +214,7 @@ class DescribeSettings(Record):
 
     @model_validator(mode="after")
     def _tell_models_apart(self) -> Self:
-        _told_apart(self.models, "descriptions")
+        _distinct_models(self.models, "descriptions")
         return self
 
 

@@ -109,7 +109,7 @@ class Strategy(EntityRecord):
         difference: the type of the change.
         plan: what it is changed into, in a sentence.
         contrastive_caption: the caption of the image wanted, and the query to search it with.
-        editing_instruction: what an editing model is told.
+        editing_instruction: the prompt of an editing model.
         author: the model (`name@revision`) or the person who edited it.
     """
 

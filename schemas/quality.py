@@ -137,7 +137,7 @@ def summarise(draw: LookedDraw) -> SecondLookStatistics:
 
 # What people are asked to make sure of before a benchmark is used: each complete in itself.
 #
-# A record holds all that its page shows, texts and images by the digest of their bytes; whoever
+# A record holds all that its page shows, texts and images by the digest of their bytes; who
 # asks also links the entities that it is made of, as parents in the store.
 
 OPTIONS = 6

@@ -36,7 +36,7 @@ class Source(EntityRecord):
 
 
 class Attribution(Record):
-    """The terms of one image, where they are its own, and whom to name for it.
+    """The terms of one image, where they are its own, and the author to name.
 
     Of images that were found: `licence_url` is where the terms stand, `licence_basis` whether the
     service states them of this image, or only lets images pass that have one of some licences.
@@ -116,7 +116,7 @@ class ImageFacts(EntityRecord):
 class Caption(EntityRecord):
     """A description of one image as its source gave it; `position` counts from 0 in the image.
 
-    `author` is the pseudonym of who wrote it here, or wrote it anew. Where it is None it is no part
+    `author` is the pseudonym of who wrote it here, or rewrote it. Where it is None it is no part
     of the payload, so that the ids of imported captions do not depend on it. So it is with
     `granularity` and `language` (ISO 639-1), which a contrastive benchmark gives: the coarse
     captions that its fine ones were made of, and translations.
@@ -156,7 +156,7 @@ class Rewrite(EntityRecord):
 class Rejection(Record):
     """Why a stage could not use one input. `reason` is a stable snake_case word, for counting.
 
-    `detail` is the sentence for people; `context` holds what is needed to mend or repeat it (file,
+    `detail` is the sentence for people; `context` holds what is needed to fix or repeat it (file,
     index, field, raw answer …).
     """
 

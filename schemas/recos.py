@@ -47,10 +47,10 @@ class DiscriminabilitySettings(Record):
     """When a caption passes.
 
     Attributes:
-        k: how many images a caption is held against.
+        k: how many images a caption is compared with.
         eta: how much of the range from 0 to log k is accepted around its middle.
         temperature: what similarities are divided by; None for one that is calibrated.
-        rounds: how often a caption may be written anew before people are asked.
+        rounds: how often a caption may be rewritten before people are asked.
     """
 
     k: int = Field(default=10, ge=2)

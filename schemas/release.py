@@ -73,7 +73,7 @@ class ReleaseTerms(Record):
         return all(one.conditions is not None for one in self.licences)
 
 
-# What curators say of a release themselves: title, who they are, whom to write to.
+# What curators say of a release themselves: title, who they are, the contact address.
 
 
 def _fits(pattern: str, wanted: str) -> AfterValidator:
@@ -142,7 +142,7 @@ class ReleaseAbout(Record):
         title: what the dataset is called in full.
         description: what it is, in a paragraph.
         creators: its curators.
-        contact: whom to write to, above all for what is to be withdrawn: a web or mail address.
+        contact: where to write, above all about withdrawals: a web or mail address.
         homepage: its page.
         date_released: the day that it is published on, as it is stated; nothing else tells a day.
         doi: its digital object identifier.
@@ -178,7 +178,7 @@ class ReleaseAbout(Record):
         return self.creators or (Creator(name=f"The curators of {dataset}"),)
 
 
-# Which models chose and validated what stands in a benchmark, by comparing images and texts.
+# Which models chose and validated the items of a benchmark, by comparing images and texts.
 
 EmbedderPurpose = Literal[
     "validated_captions", "similar_images", "confusing_captions", "candidates"
@@ -186,7 +186,7 @@ EmbedderPurpose = Literal[
 
 
 class EmbedderUse(Record):
-    """What an embedder decided of what stands in a release.
+    """What an embedder decided about items of a release.
 
     Who measures that model, or one that was trained like it, must know: it chose the very rows.
 
@@ -194,7 +194,7 @@ class EmbedderUse(Record):
         embedder: the model, `name@revision`.
         purpose: `validated_captions` were measured by how well they tell their image from others,
             `similar_images` were chosen for being like an image that was there,
-            `confusing_captions` were held against both images of a pair, and `candidates` are
+            `confusing_captions` were compared with both images of a pair, and `candidates` are
             neighbours of images with captions.
         count: how many captions or images that is.
         settings: what it was done with: `k`, `eta`, `temperature` and `rounds`, `margin`, or
@@ -256,7 +256,7 @@ class FileEntry(Record):
         return path
 
     def file(self) -> ReleasedFile:
-        """The file that it tells of."""
+        """The file that it describes."""
         return ReleasedFile(self.path, self.sha256, self.size_bytes, self.entity_id)
 
 
@@ -366,7 +366,7 @@ class SplitStatistics(Record):
 
 
 class RewriteStatistics(Record):
-    """What became of the rewrites that were proposed for the released images.
+    """Outcomes of the rewrites that were proposed for the released images.
 
     `released` are accepted ones and people's edits; of these, `reviewed` were decided on by a
     person and `edited` written by one. `rejected` and `pending` ones are not in the release.
@@ -392,7 +392,7 @@ class DescriptionStatistics(Record):
 
     `written` are people's own, `edited` what people made of another text, `drafted` what a model
     wrote and nobody changed; of these, `reviewed` were decided on by a person. `annotators` are the
-    different people who wrote or edited. `drafts` tells of each model whose drafts people were
+    different people who wrote or edited. `drafts` counts for each model whose drafts people were
     shown.
     """
 
@@ -412,7 +412,7 @@ class TrackletStatistics(Record):
 
 
 class TierStatistics(Record):
-    """What of a task first stands in one tier."""
+    """What of a task first appears in one tier."""
 
     tier: Tier
     images: Count
@@ -464,7 +464,7 @@ class NearestStatistics(Record):
 
 
 class LeftOutGroups(Record):
-    """Anchors of a contrastive benchmark that are left out for want of fine captions, by why.
+    """Anchors of a contrastive benchmark left out as they have no fine captions, by reason.
 
     Attributes:
         alone: anchors that no live image differs from, so that there is no group.
@@ -478,7 +478,7 @@ class LeftOutGroups(Record):
 
 
 class RepeatStatistics(Record):
-    """Images and fine captions of a contrastive benchmark that stand in it more than once.
+    """Images and fine captions of a contrastive benchmark that occur in it more than once.
 
     Attributes:
         images: those with the bytes of another image, of the same or another group.
@@ -502,7 +502,7 @@ class ContrastStatistics(Record):
         captions_per_image: how many every image has; None where they have not equally many.
         coarse_captions: captions of anchors that fine ones were made of.
         tokens: of a caption, the mean: words and punctuation marks.
-        coarse_tokens: likewise of a coarse caption; None where there is none.
+        coarse_tokens: the same for a coarse caption; None where there is none.
         translations: how many captions there are in each other language.
         differences: the contrastive images by type, all nine.
         editors: the models (`name@revision`) that edited contrastive images, and how many each.
@@ -510,7 +510,7 @@ class ContrastStatistics(Record):
         without_anchor: contrastive images that are left out because their anchor is.
         left_out: the anchors among the images without fine captions, where there are any.
         nearest: how near other samples are, where it was measured.
-        repeats: what stands in the release more than once; None where the release does not say.
+        repeats: what occurs in the release more than once; None where the release does not say.
     """
 
     anchors: Count
@@ -616,7 +616,7 @@ class PriorWithdrawal(Record):
 
 
 class ContainedRelease(Record):
-    """A release of a lower tier, all images and captions of which stand in this one."""
+    """A release of a lower tier, all images and captions of which are in this one."""
 
     tier: Tier
     version: Version
@@ -637,17 +637,17 @@ class LineageStatistics(Record):
 
 
 class Manifest(Record):
-    """A release in one record. Its files stand beside it in `manifest.json`, under `files`.
+    """A release in one record. Its files are listed in `manifest.json`, under `files`.
 
     `id` is the SHA-256 of the manifest without `id` and `files`, as canonical JSON (sorted keys, no
     spaces, UTF-8). It covers the files by `files_root`: the root of a Merkle tree (RFC 6962) over
     their `files_count` entries, each as canonical JSON, in the order of their paths.
-    `entities_sha256` is the digest of the ids of everything that stands in the release, each
+    `entities_sha256` is the digest of the ids of everything in the release, each
     followed by a line feed: row by row the image, the tracklet that it was selected in, and
     captions; then sources, prompts and videos in the order of this record.
     `trackers` (`name@revision`) found the people in the videos, and `embedders` chose and validated
-    what stands in a benchmark of tasks. `leaks` is the certificate of releases with several splits,
-    and `contamination` what the release shares with others that it was held against; they stand in
+    the content of a benchmark of tasks. `leaks` is the certificate of releases with several splits,
+    and `contamination` what the release shares with others that it was compared with; they are in
     `leaks.json` too. `tier` is that of a benchmark of tasks, and `contains` are the releases of
     lower tiers that were found to be all in this one. `lineage` counts the rows of the tables of
     what all this was derived from, and `withdrawn` what was withdrawn from earlier releases.

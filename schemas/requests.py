@@ -1,4 +1,4 @@
-"""What models are told, as lines `Name: value` that a program can read, too."""
+"""What models are given, as lines `Name: value` that a program can read, too."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from schemas.taxonomy import DifferenceType
 
 
 class Brief(Record):
-    """What a model is told, in values.
+    """What a model is given, as values.
 
     Attributes:
         called: what messages call a brief of this kind.
@@ -36,7 +36,7 @@ class Brief(Record):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The brief in such lines, which may stand in any order.
+        """The brief in such lines, which may come in any order.
 
         Raises:
             FormatError: a line is not of the form, stands twice, or is missing.
@@ -102,7 +102,7 @@ class Direction(StrEnum):
             ValueError: the caption passed.
         """
         if verdict is CaptionVerdict.PASS:
-            raise ValueError("a caption that passed is not written anew")
+            raise ValueError("a caption that passed is not rewritten")
         over = verdict is CaptionVerdict.OVER_DETAILED
         return cls.LESS_DETAIL if over else cls.MORE_DETAIL
 
@@ -303,7 +303,7 @@ class RefinementBrief(Brief):
 
 
 class StyleLimits(Record):
-    """How far a fine caption may be from the style of its coarse one before people are told.
+    """How far a fine caption may be from the style of its coarse one before people are warned.
 
     Attributes:
         shortest_ratio: its words to those of the coarse caption, at least.

@@ -84,10 +84,10 @@ def taxonomy_lines() -> str:
 
 
 def read_taxonomy(text: str) -> dict[DifferenceType, TypeEntry]:
-    """The types that a taxonomy in TOML tells of, in its order.
+    """The types that a taxonomy in TOML defines, in its order.
 
     Raises:
-        ValueError: it does not tell of each type once, or a spelling means two types.
+        ValueError: it does not define each type once, or a spelling means two types.
     """
     entries: dict[DifferenceType, TypeEntry] = {}
     named: dict[str, str] = {}
@@ -99,7 +99,7 @@ def read_taxonomy(text: str) -> dict[DifferenceType, TypeEntry]:
             named[spelling] = kind.value
         entries[kind] = entry
     if missing := [kind.value for kind in DifferenceType if kind not in entries]:
-        raise ValueError(f"the taxonomy does not tell of {missing}")
+        raise ValueError(f"the taxonomy does not define {missing}")
     return entries
 
 

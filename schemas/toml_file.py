@@ -1,4 +1,4 @@
-"""Configuration files of every kind: TOML, read within limits, faults told in one sentence."""
+"""Configuration files of every kind: TOML, read within limits, faults reported in one sentence."""
 
 import tomllib
 from pathlib import Path

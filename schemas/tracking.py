@@ -36,7 +36,7 @@ class BuiltinDetector(_NamedModel):
 class FairMOTDetector(_NamedModel):
     """FairMOT (DLA-34) with a published checkpoint (extra `torch`).
 
-    `checkpoint_sha256` is held against the file, where it is given. Network input sides must be
+    `checkpoint_sha256` is compared with the file, where it is given. Network input sides must be
     multiples of 32.
     """
 
@@ -129,7 +129,7 @@ class FilterSettings(Record):
             of each run the sharpest stays, `near_duplicate`.
         outlier_distance: cosine distance from the medoid, `outlier`.
         switch_distance: cosine distance between two sides of a track, `identity_switch`; it is cut
-            there where each side has a few frames, and every piece is held against the rules by
+            there where each side has a few frames, and every piece is checked by the rules by
             itself (too little in it is `too_few_images`).
         least_images: `too_few_images`.
         merge_similarity: cosine from which two tracklets of a video that never show at one time are

@@ -52,7 +52,7 @@ class Video(EntityRecord):
 
 
 class CropMeasures(Record):
-    """What was measured of a crop; thresholds are held against these numbers, and nothing else.
+    """What was measured of a crop; thresholds are compared with these numbers alone.
 
     Attributes:
         width_px: width of the box inside the frame.
@@ -128,7 +128,7 @@ class Track(EntityRecord):
 class Finding(Record):
     """A rule that spoke against a frame (or, where `frame` is None, against the whole track).
 
-    `value` is what was measured and `threshold` what it was held against. What is `suspected` is
+    `value` is what was measured and `threshold` what it was compared with. What is `suspected` is
     shown to people with a mark; what is `dropped` is not shown.
     """
 
@@ -163,7 +163,7 @@ class FilterReport(EntityRecord):
 class StageSettings(EntityRecord):
     """What a stage was set to. What it made derives from this, too.
 
-    So results of other settings are other entities, and it can be told which are of those in force.
+    So results of other settings are other entities, and those of the settings in force are known.
     """
 
     kind: ClassVar[str] = "settings"

@@ -16,13 +16,13 @@ def version_numbers(version: str) -> tuple[int, int, int]:
     return major, minor, patch
 
 
-# Withdrawals: what is taken back, why, and what holders of old releases are told.
+# Withdrawals: what is withdrawn, why, and the notices to holders of old releases.
 
 Ground = Literal["privacy", "copyright", "law", "consent", "quality", "other"]
 """Why something is withdrawn.
 
 `privacy`: a person asks for erasure; `copyright`: who owns it objects, or its licence was wrong;
-`law`: an order; `consent`: an annotator takes back the work; `quality`: it is wrong; `other`.
+`law`: an order; `consent`: an annotator withdraws the work; `quality`: it is wrong; `other`.
 """
 ERASING: frozenset[Ground] = frozenset({"privacy", "copyright", "law"})
 """The grounds on which the bytes themselves must go, not only the rows."""
@@ -46,17 +46,17 @@ class WithdrawnRow(Record):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the image must go, and not only texts that tell of it."""
+        """Whether the image must go, and not only texts that describe it."""
         return not self.texts
 
 
 class WithdrawalNotice(Record):
-    """What holders of one release are told of one withdrawal.
+    """The notice of one withdrawal to the holders of one release.
 
     Attributes:
         withdrawal: the key of the withdrawal, the same in every store that it was decided in.
         ground: why; the words of who asked stay in the store.
-        release: the id of the release that the rows stand in.
+        release: the id of the release of the rows.
         dataset: its dataset.
         version: its version.
         rows: what must not be used any more, by number.
@@ -84,7 +84,7 @@ class NoticeList(Record):
 
 
 class WithdrawalCount(Record):
-    """What a withdrawal takes back, by dataset and kind of entity."""
+    """What a withdrawal removes, by dataset and kind of entity."""
 
     dataset: str
     kind: str

@@ -37,7 +37,7 @@ def bare_png(data: bytes) -> bytes | None:
     pixel is. Nothing is decoded. `data` itself where nothing else is in it.
 
     Returns:
-        None where its chunks do not lead to its end, or its pixels stand in several places.
+        None where its chunks do not lead to its end, or its pixels are in several places.
     """
     parts, at, pixels_end = [_PNG_BEGIN], len(_PNG_BEGIN), 0
     while len(data) - at >= _PNG_FRAME_BYTES:

@@ -1,6 +1,6 @@
 """Encoded images with nothing in them but pixels and colours.
 
-What may stay is listed, not what has to go: a place is told by EXIF (also by a second block of it),
+What may stay is listed, not what has to go: a place is in EXIF (also by a second block of it),
 XMP (in parts, in UTF-16), IPTC, comments, texts, and by files that hang behind the picture, such as
 the video of a moving photograph. A colour profile stays as it is.
 """
@@ -18,7 +18,7 @@ _PALETTE_BITS: Final = 8
 
 
 def bare_image(data: bytes) -> bytes | None:
-    """An image's bytes without all else, told by their content; its pixels stay what they are.
+    """An image's bytes without all else, recognised by content; its pixels stay the same.
 
     Nothing is decoded, and damage that decoders forgive stays in. `data` itself where there is
     nothing to take out.
@@ -27,7 +27,7 @@ def bare_image(data: bytes) -> bytes | None:
         data: a JPEG, PNG, WebP or BMP that decodes.
 
     Returns:
-        None where it is not built in a way that can be copied: it has to be encoded anew.
+        None where it is not built in a way that can be copied: it has to be encoded again.
     """
     if data.startswith(b"\xff\xd8\xff"):
         return bare_jpeg(data)

@@ -66,7 +66,7 @@ def _colours(marker: int, head: bytes, segment: bytes) -> bytes:
 
     Args:
         marker: which segment it is.
-        head: the marker as it stands in the file.
+        head: the marker as it is in the file.
         segment: its length, two bytes, and what it holds.
     """
     holds = segment[2:]

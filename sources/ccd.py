@@ -48,7 +48,7 @@ class _Record(NamedTuple):
 
     @property
     def is_contrastive(self) -> bool:
-        """Whether it tells of an image that differs from an anchor."""
+        """Whether it describes an image that differs from an anchor."""
         return _ASPECT in self.fields or _ANCHOR in self.fields
 
 
@@ -152,7 +152,9 @@ def _contrast(
     else:
         anchor = _anchor_by_name(name)
     if anchor not in anchors:
-        detail = f"the anchor {shown(anchor)} of {shown(name)} is not in the file, or is of no use"
+        detail = (
+            f"the anchor {shown(anchor)} of {shown(name)} is not in the file, or cannot be used"
+        )
         raise FieldError(_ANCHOR, "anchor_missing", detail)
     return SourceContrast(
         anchor=anchors[anchor],

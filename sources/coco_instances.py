@@ -68,7 +68,7 @@ def _words() -> "inflect.engine":
     return inflect.engine()
 
 
-# COCO instances: images of which it is known what stands in them, and how often; no captions.
+# COCO instances: images with what they show and how often; no captions.
 
 _KNOWN = {
     "images": frozenset({"file_name"}),
@@ -267,7 +267,7 @@ def _url(record: dict[str, Any], *keys: str) -> str | None:
 
 
 def _area(record: dict[str, Any]) -> float:
-    """How many pixels² an instance takes; 0 where that is not told, as it only orders facts."""
+    """How many pixels² an instance takes; 0 where that is not stated, as it only orders facts."""
     value = record.get("area")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0

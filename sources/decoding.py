@@ -64,7 +64,7 @@ def limited(function: Callable[..., T], *args: Any, max_pixels: int) -> T:
 
 
 def decoded(data: bytes, max_pixels: int) -> ImageFile:
-    """The image that `data` holds, its pixels decoded; told by its content, never by a name.
+    """The image that `data` holds, its pixels decoded; recognised by its content, never by a name.
 
     Raises:
         ImageRefusedError: it is none that we read, moves, is damaged, has too many pixels by its
@@ -76,7 +76,7 @@ def decoded(data: bytes, max_pixels: int) -> ImageFile:
 
 
 def opened(data: bytes, max_pixels: int) -> ImageFile:
-    """The image that `data` holds as its header tells of it, with nothing decoded yet.
+    """The image that `data` holds as its header describes it, with nothing decoded yet.
 
     Raises:
         ImageRefusedError: as `decoded`, but for damage behind the header.

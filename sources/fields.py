@@ -181,7 +181,7 @@ def checked_caption(field: Field, options: ReadOptions) -> str:
     """A caption in Unicode NFC, its runs of white space made single spaces.
 
     What a caption says is not judged: one that gives orders to a language model is a text like any
-    other, and whoever puts it into a prompt marks it off as data.
+    other, and who puts it into a prompt marks it off as data.
 
     Raises:
         FieldError: it is not a text, without words, over a limit or holds control characters.

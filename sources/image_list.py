@@ -18,7 +18,7 @@ _LONGEST_PATH_BYTES: Final = 4096
 class ImageListImporter(ImporterTerms):
     """Reads the paths of images, each its own identity; blank lines and `#` lines are passed over.
 
-    Nothing is known of such images, so that whoever imports them should state their licence.
+    Nothing is known of such images, so state their licence on import.
     """
 
     default_split: Split = "test"

@@ -36,7 +36,7 @@ class InspectedImage(Record):
     `data` are the file's own bytes where these hold nothing but pixels and colours. Everything else
     is left out, since it may tell a place, and `source_sha256` differs; the pixels stay the same.
     Only a picture that had to be turned upright, or whose file cannot be copied in parts, is
-    encoded anew.
+    encoded again.
     """
 
     file_path: str
@@ -72,8 +72,8 @@ def inspect_image(
 ) -> InspectedImage | ImageProblem:
     """The image at `file_path` below `image_root`, or why it cannot be used. Safe in threads.
 
-    JPEG, PNG, WebP and BMP are images, told by their content and never by their name; one that
-    moves is not. The pixel cap is held against the header, before anything is decoded.
+    JPEG, PNG, WebP and BMP are images, recognised by their content, never by their name; one that
+    moves is not. The pixel cap is compared with the header, before anything is decoded.
     """
     limits = limits or ImageLimits()
     try:

@@ -23,7 +23,7 @@ from sources.records import shown
 _SEPARATOR = re.compile(r"[\s,]+")
 _COLUMNS = ("frame", "id", "left", "top", "width", "height", "conf")
 _LEAST_COLUMNS = 6
-_MOST_FRAMES = 2**53  # whole numbers beyond are not told apart
+_MOST_FRAMES = 2**53  # whole numbers beyond are not distinct
 _MOST_PX = 1e6
 _NOT_KNOWN = -1.0
 

@@ -1,4 +1,4 @@
-"""A whole source read in two passes: first who stands in which split, then the rows."""
+"""A whole source read in two passes: first who is in which split, then the rows."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ _BATCH_ROWS = 5000
 def read_source(
     importer: Importer, path: Path, options: ReadOptions | None = None
 ) -> Iterator[Row]:
-    """The rows of `path`, those of identities that stand in two splits taken out as bad rows.
+    """The rows of `path`, those of identities in two splits taken out as bad rows.
 
     The first pass runs before this returns, so a file of another format is refused here.
 
@@ -68,8 +68,8 @@ def _torn_row(row: SourceRow, file: str, splits: tuple[str, ...]) -> BadRow:
         field="split",
         reason="identity_in_two_splits",
         detail=(
-            f"identity {row.identity!r} stands in the splits {' and '.join(splits)}, wanted one: "
-            f"a model would be tested on whom it was trained on"
+            f"identity {row.identity!r} is in the splits {' and '.join(splits)}, wanted one: "
+            f"a model would be tested on a person it was trained on"
         ),
         raw=row.model_dump_json(),
     )

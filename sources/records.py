@@ -14,7 +14,7 @@ _SHOWN_CHARACTERS = 80
 
 
 class SourceContrast(Record):
-    """How an image differs from its anchor, which is told by a row without captions."""
+    """How an image differs from its anchor, which is given as a row without captions."""
 
     anchor: "SourceRow"
     difference: DifferenceType
@@ -35,7 +35,7 @@ class SourceRow(Record):
 
     Contrastive benchmarks have more: `coarse_captions`, translations by language (each in the place
     of its caption, None where there is none), and what an image differs in from which anchor;
-    `is_grouped` says that images stand in groups.
+    `is_grouped` says that images are in groups.
     """
 
     index: int = Field(ge=0)
@@ -99,7 +99,7 @@ class ReadOptions(Record):
 
 
 def raw_text(value: Any) -> str:
-    """`value` as JSON text fit to be stored, cut after 2,000 characters with its length told."""
+    """`value` as JSON text fit to be stored, cut after 2,000 characters, with its length."""
     return _cut(_json_text(value), _RAW_CHARACTERS)
 
 

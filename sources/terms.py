@@ -10,7 +10,7 @@ from sources.digests import digest_file
 class ImporterTerms(Record):
     """A format's name and the terms of the collection that is published in it.
 
-    The terms are what the authors state; whoever has others from them says so on import.
+    The terms are what the authors state; who has others from them says so on import.
     """
 
     format: str

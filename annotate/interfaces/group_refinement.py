@@ -29,7 +29,7 @@ from annotate.interfaces.page import (
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.base import EntityRecord
-from schemas.caption_contrast import caption_name, image_letter, not_told_apart
+from schemas.caption_contrast import caption_name, image_letter, indistinct
 from schemas.proposals import CaptionGroup, GroupMember
 from schemas.taxonomy import DifferenceType
 
@@ -187,7 +187,7 @@ def _difference(member: GroupMember) -> str:
 
 def _captions(fine: Sequence[str], differences: Sequence[DifferenceType | None]) -> str:
     """The fine captions of a row with the distinguishing words marked."""
-    same = not_told_apart(fine, differences)
+    same = indistinct(fine, differences)
     cells = "".join(
         f"<p>{marked}{_warning(others)}</p>"
         for marked, others in zip(marked_captions(fine), same, strict=True)

@@ -23,7 +23,7 @@ from schemas.caption_contrast import (
     caption_name,
     content_words,
     image_letter,
-    not_told_apart,
+    indistinct,
     phrases,
 )
 from schemas.proposals import CaptionGroup
@@ -221,7 +221,7 @@ def _contrast_doubts(group: CaptionGroup) -> Iterator[str]:
     differences = [member.difference for member in group.members]
     for row in range(len(group.coarse_captions)):
         captions = [member.captions[row] for member in group.members]
-        for column, others in enumerate(not_told_apart(captions, differences)):
+        for column, others in enumerate(indistinct(captions, differences)):
             if others:
                 name, letters = caption_name(row, column), " and ".join(map(image_letter, others))
                 yield f"Caption {name} says nothing that tells it from {letters}."

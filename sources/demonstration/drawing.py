@@ -124,7 +124,7 @@ def draw_person(
 ) -> Box:
     """Paints the person onto `canvas` (RGB) and returns the box of the painted pixels.
 
-    The figure is as high as `box` and stands in its horizontal middle; what sticks out (swinging
+    The figure is as high as `box` and is in its horizontal middle; what sticks out (swinging
     arms, an open umbrella) is painted too, as far as the canvas reaches. `light` says where the
     light comes from, -1 (left) to 1 (right).
     """

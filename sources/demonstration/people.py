@@ -87,7 +87,7 @@ def distance(first: str, second: str) -> float:
 
 
 def pick_apart(chance: Chance, options: Sequence[str], *others: str, apart: float = 60) -> str:
-    """One of `options` that can be told from every colour in `others`."""
+    """One of `options` that differs visibly from every colour in `others`."""
     clear = [option for option in options if all(distance(option, o) >= apart for o in others)]
     return chance.pick(clear or [option for option in options if option not in others])
 
@@ -229,7 +229,7 @@ _LOWER_COLOURS: dict[str, tuple[str, ...]] = {
 
 
 def draw_person_attributes(chance: Chance) -> Person:
-    """A person whose attributes go together and whose garments can be told from each other."""
+    """A person whose attributes go together and whose garments differ visibly."""
     sex = chance.pick((Sex.FEMALE, Sex.MALE))
     age = chance.weigh({Age.YOUNG: 6, Age.MIDDLE_AGED: 3, Age.ELDERLY: 2})
     upper = _upper(chance, sex)

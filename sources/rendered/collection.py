@@ -37,7 +37,7 @@ class CollectionEntry(Record):
 
 
 class _Line(Record):
-    """An entry as it stands in the file."""
+    """An entry as it is in the file."""
 
     file_path: str
     sha256: Sha256
@@ -67,7 +67,7 @@ def write_rendered_collection(
     """
     drawing = Drawing(task, seed, options)
     folder.mkdir(parents=True, exist_ok=True)
-    lines = _begun(folder)
+    lines = _started(folder)
     _refuse_other(folder, lines, task, seed)
     for line in lines:
         drawing.remember(line.truth.question, line.sha256)
@@ -155,7 +155,7 @@ def _first_error(fault: ValidationError) -> str:
     return f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}"
 
 
-def _begun(folder: Path) -> list[_Line]:
+def _started(folder: Path) -> list[_Line]:
     """The lines up to the first that is torn, or whose image is not there as it was written."""
     name = _PARTIAL_FILE if (folder / _PARTIAL_FILE).exists() else TRUTHS_FILE
     lines: list[_Line] = []

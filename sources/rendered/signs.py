@@ -551,7 +551,7 @@ def _refuse_twice(texts: Sequence[str]) -> None:
     seen: set[str] = set()
     for text in texts:
         if text in seen:
-            raise FormatError(f"the text {text!r} stands in two pairs, wanted one translation")
+            raise FormatError(f"the text {text!r} is in two pairs, wanted one translation")
         seen.add(text)
 
 

@@ -19,27 +19,27 @@ class Clock:
         self._interval = 1 / frame_rate
         self._has_times = has_times
         self._origin: float | None = None
-        self._told = 0
+        self._announced = 0
         self._last = 0.0
         self._duration = self._interval
 
     @property
     def end(self) -> float:
-        """When the last frame that was told of is shown no more."""
+        """When the last announced frame ends."""
         return self._last + self._duration
 
     def tell(self, picture: "VideoFrame") -> float:
         """The time of the next frame; one interval after the last where `picture` knows none."""
         if not self._has_times:
-            self._last = self._told * self._interval
+            self._last = self._announced * self._interval
         else:
             self._last = self._stated(picture)
             self._duration = self._seconds(picture, picture.duration) or self._interval
-        self._told += 1
+        self._announced += 1
         return self._last
 
     def _stated(self, picture: "VideoFrame") -> float:
-        earliest = self._last + self._interval if self._told else 0.0
+        earliest = self._last + self._interval if self._announced else 0.0
         if picture.pts is None:
             return earliest
         stated = self._seconds(picture, picture.pts)

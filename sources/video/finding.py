@@ -130,7 +130,7 @@ def _listed(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo 
         try:
             found = _entry(root, line)
             if found.url in seen:
-                what = f"stands in {path!r} more than once"
+                what = f"is in {path!r} more than once"
                 raise VideoRefusedError(line, "listed_twice", what)  # noqa: TRY301
             seen.add(found.url)
             yield found

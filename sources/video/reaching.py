@@ -1,4 +1,4 @@
-"""Files on other machines: whatever goes wrong on the way to them is told in one sentence."""
+"""Files on other machines: what goes wrong on the way to them, in one sentence."""
 
 import contextlib
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def reaching(filesystem: "AbstractFileSystem", name: str) -> Iterator[None]:
 
 
 class RemoteFile:
-    """A file on another machine, open for reading, that is told of as `reaching` does."""
+    """A file on another machine, open for reading, with faults reported as `reaching` does."""
 
     def __init__(self, file: BinaryIO, filesystem: "AbstractFileSystem", name: str) -> None:
         self._file = file

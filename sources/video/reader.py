@@ -207,7 +207,7 @@ class _Decoder:
         self._file_path = file_path
         self._max_frames = max_frames
         self._decoded = decoded(container, stream)
-        # One for all frames: each frame's own would make its tables anew, twice the whole cost.
+        # One for all frames: each frame's own would make its tables again, twice the whole cost.
         self._converter = VideoReformatter()
         self._first = self._first_frame()
         self.facts = facts_of(container, stream, self._first)

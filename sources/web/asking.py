@@ -57,7 +57,7 @@ class Clock:
 async def ask(
     session: aiohttp.ClientSession, url: URL, max_bytes: int, *, cut: bool = False
 ) -> Answer:
-    """The answer to one GET request; redirects are told, not followed.
+    """The answer to one GET request; redirects are reported, not followed.
 
     Raises:
         DownloadRefusedError: there is no answer, or none with a body that may be kept.

@@ -57,7 +57,7 @@ class Content(NamedTuple):
 
 
 def read_content(body: bytes, settings: DownloadSettings) -> Content:
-    """The picture that `body` is. Told by its bytes, never by what the host calls it.
+    """The picture that `body` is. Recognised by its bytes, never by what the host calls it.
 
     The header is asked before anything is decoded. Safe in threads.
 

@@ -35,7 +35,7 @@ class ImageDownloader:
         settings: limits and politeness.
         allow: which addresses may be connected to.
         lookup: says where names lead to.
-        trusted: whom TLS trusts, where that is not what the system says.
+        trusted: the authorities of TLS, where they are not the system's.
     """
 
     def __init__(
@@ -68,27 +68,27 @@ class ImageDownloader:
         that is still to be taken. Safe in threads; an iterator that is given up ends what it began.
         """
         finished: queue.SimpleQueue[Future[tuple[int, Result]]] = queue.SimpleQueue()
-        under_way: set[Future[tuple[int, Result]]] = set()
+        in_progress: set[Future[tuple[int, Result]]] = set()
         try:
             for place, url in enumerate(urls):
-                begun = self._worker.begin(place, url)
-                under_way.add(begun)
-                begun.add_done_callback(finished.put)
-                while len(under_way) >= self._settings.look_ahead or not finished.empty():
-                    yield _next(finished, under_way)
-            while under_way:
-                yield _next(finished, under_way)
+                started = self._worker.begin(place, url)
+                in_progress.add(started)
+                started.add_done_callback(finished.put)
+                while len(in_progress) >= self._settings.look_ahead or not finished.empty():
+                    yield _next(finished, in_progress)
+            while in_progress:
+                yield _next(finished, in_progress)
         finally:
-            for begun in under_way:
-                begun.cancel()
+            for started in in_progress:
+                started.cancel()
 
 
 def _next(
     finished: "queue.SimpleQueue[Future[tuple[int, Result]]]",
-    under_way: "set[Future[tuple[int, Result]]]",
+    in_progress: "set[Future[tuple[int, Result]]]",
 ) -> tuple[int, Result]:
     done = finished.get()
-    under_way.discard(done)
+    in_progress.discard(done)
     return done.result()
 
 
@@ -138,10 +138,10 @@ class _Worker:
             self._ready.set_result((asyncio.get_running_loop(), ended))
             await ended.wait()
             # before the session ends: what connects after that stays open
-            under_way = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in under_way:
+            in_progress = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in in_progress:
                 task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
+            await asyncio.gather(*in_progress, return_exceptions=True)
 
     async def _one(self, place: int, url: str) -> tuple[int, Result]:
         try:

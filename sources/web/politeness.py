@@ -24,7 +24,7 @@ class _Host:
 class Hosts:
     """Hands out turns at hosts. Used in one event loop.
 
-    Whoever waits for a slow host holds none of the `in_flight` places.
+    Who waits for a slow host holds none of the `in_flight` places.
     """
 
     def __init__(self, settings: DownloadSettings) -> None:

@@ -16,7 +16,7 @@ class DownloadRefusedError(Exception):
         what: the rest of the sentence that begins with the address.
         retry: whether the fault is the world's, and may be gone in a moment.
         retry_after_seconds: how long the host asks to be left alone.
-        facts: what is needed to mend or repeat it.
+        facts: what is needed to fix or repeat it.
     """
 
     def __init__(

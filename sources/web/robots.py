@@ -33,7 +33,7 @@ class Robots:
     Args:
         settings: the name under which rules are looked up, and how long they hold.
         ask: gets a robots.txt, redirects and retries included.
-        slow_down: is told the host and the seconds that it wants between requests.
+        slow_down: receives the host and the seconds that it wants between requests.
     """
 
     def __init__(

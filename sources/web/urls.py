@@ -21,7 +21,7 @@ _HOST_NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 def shown(url: URL | str) -> str:
     """The address for messages: without credentials, query and fragment, and not too long.
 
-    A query may hold a signature or a key; that there is one is told by its question mark.
+    A query may hold a signature or a key; its question mark shows that there is one.
     """
     try:
         url = url if isinstance(url, URL) else URL(url)

@@ -9,7 +9,7 @@ from schemas.caption_contrast import (
     caption_name,
     content_words,
     image_letter,
-    not_told_apart,
+    indistinct,
     phrases,
 )
 from schemas.taxonomy import DifferenceType
@@ -89,12 +89,12 @@ def test_no_published_caption_is_blamed() -> None:
 
 
 def test_a_caption_must_have_a_word_that_another_lacks() -> None:
-    assert not_told_apart(["A bike.", "A red bike.", "the BIKE"]) == [[1, 2], [], [0, 1]]
+    assert indistinct(["A bike.", "A red bike.", "the BIKE"]) == [[1, 2], [], [0, 1]]
 
 
 def test_a_word_may_tell_by_how_often_it_is_said() -> None:
     captions = ["A black cup by a black bicycle.", "A black cup by a blue bicycle."]
-    assert not_told_apart(captions) == [[], []]
+    assert indistinct(captions) == [[], []]
 
 
 def test_function_words_tell_nothing() -> None:
@@ -118,9 +118,9 @@ def test_function_words_tell_nothing() -> None:
 def test_order_and_prepositions_tell_where_they_are_the_difference(
     kind: DifferenceType, captions: list[str]
 ) -> None:
-    assert not_told_apart(captions, [None, kind]) == [[], []]
-    assert not_told_apart(captions, [None, DifferenceType.ENTITY_TYPE]) == [[1], [0]]
-    assert not_told_apart(["A cup.", "A blue cup on a book."], [None, kind]) == [[1], []]
+    assert indistinct(captions, [None, kind]) == [[], []]
+    assert indistinct(captions, [None, DifferenceType.ENTITY_TYPE]) == [[1], [0]]
+    assert indistinct(["A cup.", "A blue cup on a book."], [None, kind]) == [[1], []]
 
 
 def test_images_have_letters() -> None:
@@ -145,6 +145,6 @@ def test_phrases_lie_in_the_text_and_apart(text: str) -> None:
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=4))
-def test_no_caption_is_told_from_itself(captions: list[str]) -> None:
+def test_no_caption_differs_from_itself(captions: list[str]) -> None:
     doubled = [*captions, captions[0]]
-    assert len(captions) in not_told_apart(doubled)[0]
+    assert len(captions) in indistinct(doubled)[0]

@@ -48,8 +48,8 @@ def test_what_is_no_strategy_brief_is_refused(subtests: pytest.Subtests) -> None
         ("Caption: A car.\nColour: red", "line 2: cannot read 'Colour: red'"),
         ("Strategies: many\nCaption: A car.", "strategy brief: count"),
     ]
-    for text, told in cases:
-        with subtests.test(text=text, told=told), pytest.raises(FormatError, match=told):
+    for text, message in cases:
+        with subtests.test(text=text, message=message), pytest.raises(FormatError, match=message):
             StrategyBrief.parse(text)
 
 

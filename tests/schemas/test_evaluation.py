@@ -33,7 +33,7 @@ def test_time_and_machine_are_not_in_the_id() -> None:
     assert slow.id == evaluation().id
 
 
-def test_edited_code_is_told_apart_by_its_scores() -> None:
+def test_edited_code_is_distinguished_by_its_scores() -> None:
     edited, same = evaluation(code_revision="0+changed"), evaluation(code_revision="0+changed")
     better = evaluation(code_revision="0+changed", r1=60.0)
     assert edited.id == same.id != better.id

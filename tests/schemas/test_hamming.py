@@ -21,7 +21,7 @@ hashes = st.lists(clustered | st.integers(0, 2**64 - 1), max_size=14)
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["buckets", "all pairs"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How they are found must not matter: few words are held against each other without buckets."""
+    """How they are found must not matter: few words are compared without buckets."""
     monkeypatch.setattr(hamming, "_is_few", lambda *_: request.param)
 
 

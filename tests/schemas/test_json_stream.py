@@ -70,7 +70,7 @@ def test_a_cut_file_gives_what_is_whole_and_tells_its_length(
 
 
 @given(st.lists(json_values, max_size=3), chunk_sizes)
-def test_a_fault_is_told_at_its_byte_whatever_the_chunks(
+def test_a_fault_is_reported_at_its_byte_whatever_the_chunks(
     values: list[Any], chunk_bytes: int
 ) -> None:
     good = "".join(f"{json.dumps(value, ensure_ascii=False)}, " for value in values)

@@ -32,7 +32,7 @@ def test_versions_and_other_licences(subtests: pytest.Subtests) -> None:
         ("CC-BY-SA-2.0-DE", "CC-BY-SA-3.0", True),
         ("CC-BY-SA-4.0", "CC-BY-SA-3.0", False),
         ("CC-BY-SA-1.0", "CC-BY-SA-4.0", False),  # 1.0 has no clause for later versions
-        ("CC-BY-SA", "CC-BY-SA-4.0", False),  # of which version, nobody told
+        ("CC-BY-SA", "CC-BY-SA-4.0", False),  # its version is not stated
         ("CC-BY-SA-4.0", "LAL-1.3", True),
         ("CC-BY-SA-3.0", "LAL-1.3", False),
         ("LAL-1.3", "CC-BY-SA-4.0", False),

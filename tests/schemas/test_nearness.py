@@ -79,7 +79,7 @@ def encoded(picture: Image.Image, **options: object) -> bytes:
     return buffer.getvalue()
 
 
-def test_what_was_resized_or_encoded_anew_is_near_and_other_pictures_are_not() -> None:
+def test_what_was_resized_or_encoded_again_is_near_and_other_pictures_are_not() -> None:
     if not PHOTOGRAPHS.is_dir():
         unavailable(f"{PHOTOGRAPHS} is not there")
     data = {path.stem: path.read_bytes() for path in sorted(PHOTOGRAPHS.glob("*.jpg"))}

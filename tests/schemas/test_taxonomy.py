@@ -39,7 +39,7 @@ def test_what_is_no_type_is_refused(spelling: str) -> None:
         DifferenceType(spelling)
 
 
-def test_the_types_are_told_with_definition_and_examples() -> None:
+def test_the_types_are_listed_with_definition_and_examples() -> None:
     lines = taxonomy_lines().splitlines()
     assert len(lines) == 9
     for line, kind in zip(lines, DifferenceType, strict=True):
@@ -60,12 +60,12 @@ def test_a_taxonomy_that_is_not_whole_is_refused(subtests: pytest.Subtests) -> N
         ('name = "Scene Type"', 'name = "Entity Type"', "share 'entitytype'"),
         ('["Scene Category"]', '["Event Category"]', "share 'eventcategory'"),
         ('name = "Scene Type"', 'name = "Place"', "'Place' is no type"),
-        ('[[types]]\nname = "Scene Type"', '[[others]]\nname = "x"', "does not tell of"),
+        ('[[types]]\nname = "Scene Type"', '[[others]]\nname = "x"', "does not define"),
     ]
-    for old, new, told in cases:
-        with subtests.test(old=old, new=new, told=told):
+    for old, new, message in cases:
+        with subtests.test(old=old, new=new, message=message):
             assert old in FILE
-            with pytest.raises(ValueError, match=told):
+            with pytest.raises(ValueError, match=message):
                 read_taxonomy(FILE.replace(old, new))
 
 

@@ -19,7 +19,7 @@ _LONGEST_SEGMENT: Final = 65533
 
 
 def tells(data: bytes) -> bool:
-    """Whether the place stands in `data`, as it is, in UTF-16 or compressed (zlib)."""
+    """Whether the place is in `data`, as it is, in UTF-16 or compressed (zlib)."""
     at = data.find(b"\x78")
     while at >= 0:
         try:

@@ -118,13 +118,13 @@ def test_what_is_put_into_a_clean_file_comes_out_again(
     body = data.draw(clean(format))
     if format == "JPEG":
         marker = data.draw(st.sampled_from([0xE1, 0xE2, 0xE4, 0xED, 0xEF, 0xFE]))
-        told = in_front(body, segment(marker, b"x" + note))
+        marked = in_front(body, segment(marker, b"x" + note))
     elif format == "PNG":
         name = data.draw(st.sampled_from([b"tEXt", b"prVt", b"tIME", b"hIST"]))
-        told = before_end(body, chunk(name, note))
+        marked = before_end(body, chunk(name, note))
     else:
-        told = with_riff(body, riff(b"note", note))
-    assert bare_image(told + behind) == body
+        marked = with_riff(body, riff(b"note", note))
+    assert bare_image(marked + behind) == body
 
 
 @pytest.mark.parametrize("format", FORMATS_WITH_METADATA)
@@ -182,7 +182,7 @@ PNG = encoded("PNG", size=(120, 90))
         pytest.param(b"", id="nothing"),
     ],
 )
-def test_what_cannot_be_copied_has_to_be_encoded_anew(data: bytes) -> None:
+def test_what_cannot_be_copied_has_to_be_encoded_again(data: bytes) -> None:
     assert bare_image(data) is None
 
 

@@ -102,9 +102,13 @@ def test_what_releases_add_is_read(tmp_path: Path) -> None:
     assert contrast.attribution == Attribution(
         licence="CC BY 4.0", creator="Ada", source_url="https://example.org/1"
     )
-    told = contrast.contrast
-    assert told is not None
-    assert (told.detail, told.plan, told.way) == ("a red bus", "a blue bus", "edit")
+    difference = contrast.contrast
+    assert difference is not None
+    assert (difference.detail, difference.plan, difference.way) == (
+        "a red bus",
+        "a blue bus",
+        "edit",
+    )
 
 
 def test_a_bad_line_costs_itself(subtests: pytest.Subtests, tmp_path: Path) -> None:

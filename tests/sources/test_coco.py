@@ -47,7 +47,7 @@ def test_images_meet_their_captions_whichever_come_first(tmp_path: Path, first: 
     ]
 
 
-def test_what_does_not_meet_is_told(tmp_path: Path) -> None:
+def test_what_does_not_match_is_named(tmp_path: Path) -> None:
     images = [*IMAGES, {"id": 9, "file_name": "again.jpg"}, {"id": 5, "file_name": "5.jpg"}]
     annotations = [*ANNOTATIONS, {"image_id": 77, "caption": "Nobody's."}]
     rows = read(tmp_path, {"images": images, "annotations": annotations})
@@ -60,7 +60,7 @@ def test_what_does_not_meet_is_told(tmp_path: Path) -> None:
     assert sum(isinstance(r, SourceRow) for r in rows) == len(IMAGES)
 
 
-def test_bad_captions_leave_gaps_and_bad_images_are_told(tmp_path: Path) -> None:
+def test_bad_captions_leave_gaps_and_bad_images_are_reported(tmp_path: Path) -> None:
     annotations = [{"image_id": 4, "caption": ""}, *ANNOTATIONS, {"image_id": "x", "caption": 1}, 7]
     images = [*IMAGES, {"id": 3}, "x"]
     rows = read(tmp_path, {"annotations": ANNOTATIONS[:1] + annotations, "images": images})

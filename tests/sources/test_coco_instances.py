@@ -94,8 +94,8 @@ def test_an_instance_that_is_lost_leaves_no_false_count(tmp_path: Path) -> None:
         "a dog",
     ]
     rows = read(tmp_path, content(annotations=[*INSTANCES, *bad]))
-    told = [(row.scope, row.field, row.reason) for row in rows if isinstance(row, BadRow)]
-    assert sorted(told) == [
+    message = [(row.scope, row.field, row.reason) for row in rows if isinstance(row, BadRow)]
+    assert sorted(message) == [
         ("fact", "", "wrong_type"),
         ("fact", "annotations[4].category_id", "unknown_category"),
         ("fact", "annotations[5].image_id", "unknown_image"),
@@ -110,7 +110,7 @@ def test_an_instance_that_is_lost_leaves_no_false_count(tmp_path: Path) -> None:
     ]
 
 
-def test_an_image_that_stands_twice_is_told(tmp_path: Path) -> None:
+def test_an_image_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     rows = read(tmp_path, content(images=[*IMAGES, IMAGES[0]]))
     (bad,) = [row for row in rows if isinstance(row, BadRow)]
     assert (bad.scope, bad.index, bad.reason) == ("record", 3, "duplicate_image")

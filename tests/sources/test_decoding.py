@@ -94,7 +94,7 @@ def survives(data: bytes) -> bool:
 @settings(max_examples=150)
 @given(format=st.sampled_from(FORMATS), data=st.data())
 def test_what_survives_damage_decodes_again(format: str, data: st.DataObject) -> None:  # noqa: A002
-    """To the size that was told, in the same format, without metadata; the rest is refused."""
+    """To the given size, in the same format, without metadata; the rest is refused."""
     damaged = bytearray(whole(format))
     places = st.integers(0, min(len(damaged) - 1, 400)) | st.integers(0, len(damaged) - 1)
     for at in data.draw(st.lists(places, min_size=1, max_size=4)):

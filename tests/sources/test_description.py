@@ -48,6 +48,6 @@ def test_another_citation_is_another_homepage(tmp_path: Path) -> None:
     assert describe_source(importer_for("cuhk-pedes"), path, citation="Ours").homepage is None
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.json cannot be read: No such file"):
         digest_file(tmp_path / "none.json")

@@ -1,4 +1,4 @@
-"""What an import tells of hostile input, word for word, and that the rest goes on."""
+"""What an import says about hostile input, word for word, and that the rest goes on."""
 
 import json
 import os
@@ -215,7 +215,7 @@ def nothing(folder: Path) -> None:
         ),
     ],
 )
-def test_a_bad_record_is_told_and_the_rest_goes_on(
+def test_a_bad_record_is_reported_and_the_rest_goes_on(
     folder: Path,
     changes: dict[str, Any],
     prepare: Callable[[Path], None],
@@ -293,8 +293,8 @@ def test_an_identity_in_two_splits_is_named(folder: Path) -> None:
     torn = [record(7, file_path="images/3.jpg", split=split) for split in ("train", "test")]
     result = imported(folder, json.dumps([torn[0], record(0), record(1), torn[1], record(2)]))
     message = (
-        "identity '7' stands in the splits test and train, wanted one: "
-        "a model would be tested on whom it was trained on"
+        "identity '7' is in the splits test and train, wanted one: "
+        "a model would be tested on a person it was trained on"
     )
     assert [(bad.index, bad.reason, bad.detail) for bad in result.bad] == [
         (0, "identity_in_two_splits", message),

@@ -54,7 +54,7 @@ def test_a_licence_is_enough(tmp_path: Path) -> None:
     assert (row.facts, row.attribution) == ((), Attribution(licence="CC0-1.0"))
 
 
-def test_an_image_without_a_licence_is_told_in_a_sentence(
+def test_an_image_without_a_licence_is_reported_in_a_sentence(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     for case, licence in enumerate((None, "", "  ", "Unknown", "n/a", "-")):
@@ -85,7 +85,7 @@ def test_a_bad_field_costs_its_record(subtests: pytest.Subtests, tmp_path: Path)
             assert isinstance(good, SourceRow)
 
 
-def test_an_image_that_stands_twice_is_told(tmp_path: Path) -> None:
+def test_an_image_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     _, bad = read(tmp_path / "a.jsonl", lines(ADA, ADA | {"licence": "CC0-1.0"}))
     assert isinstance(bad, BadRow)
     assert (bad.index, bad.reason) == (1, "duplicate_image")

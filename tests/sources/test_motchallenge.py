@@ -84,7 +84,7 @@ def test_a_bad_line_costs_itself_and_says_why(subtests: pytest.Subtests, tmp_pat
             bad[0].detail.encode("utf-8")
 
 
-def test_a_very_long_line_is_told_shortly(tmp_path: Path) -> None:
+def test_a_very_long_line_is_reported_shortly(tmp_path: Path) -> None:
     _, bad = read_boxes(written(tmp_path, GOOD, "x" * 100_000))
     assert len(bad[0].detail) < 400
 
@@ -142,7 +142,7 @@ def test_a_result_is_written_in_the_format_of_the_challenge(tmp_path: Path) -> N
     assert path.read_text() == "3,1,1.500,2.000,10.000,30.250,0.9000,-1,-1,-1\n"
 
 
-def test_where_nothing_can_be_written_the_user_is_told(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_the_error_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         write_results(tmp_path / "file" / "result.txt", [])

@@ -28,7 +28,7 @@ def test_a_bad_row_becomes_a_rejection_that_can_be_found_again() -> None:
     }
 
 
-def test_raw_text_is_cut_and_its_length_told() -> None:
+def test_raw_text_is_cut_and_its_length_kept() -> None:
     text = raw_text({"captions": ["é" * 5000]})
     assert text.startswith('{"captions": ["é')
     assert text.endswith("… (5,018 characters)")

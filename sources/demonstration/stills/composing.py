@@ -85,14 +85,14 @@ class Scene(Record):
     sign: str | None = None
 
     def key(self) -> str:
-        """What can be said of the scene: equal for scenes that the same words tell of."""
+        """What can be said of the scene: equal for scenes that the same words describe."""
         groups = sorted(group.model_dump_json() for group in self.groups)
         if self.relation is not None:
             groups = [group.model_dump_json() for group in self.groups]
         return self.model_dump_json(exclude={"task", "groups"}) + "".join(groups)
 
 
-# Where things stand in a picture, so that none hides another.
+# Where things are in a picture, so that none hides another.
 
 WIDTH_PX, HEIGHT_PX = 320, 240
 _BODY_PX = {Size.SMALL: 38.0, Size.MEDIUM: 56.0, Size.LARGE: 90.0}

@@ -151,7 +151,7 @@ class ObstacleKind(StrEnum):
 
 
 class Obstacle(Record):
-    """Something that stands in the street, `z` metres away from the camera."""
+    """An object in the street, `z` metres away from the camera."""
 
     kind: ObstacleKind
     x: float

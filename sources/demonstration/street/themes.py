@@ -1,4 +1,4 @@
-"""The themes of street videos: who crosses whom, what stands in the way, and what goes wrong."""
+"""The themes of street videos: who crosses, what is in the way, and what goes wrong."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

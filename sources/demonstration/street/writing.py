@@ -37,7 +37,7 @@ LEAST_VISIBILITY = 0.1
 def write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
     """Writes one row a sighting: frame (from 1), visit, whole box, considered, class, visibility.
 
-    Whoever leaves and comes back has another number then.
+    Who leaves and comes back has another number then.
     """
     ordered = sorted(sightings, key=lambda sighting: (sighting.frame, sighting.visit))
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ def _visits(script: Script, sightings: Sequence[TrueSighting]) -> Iterator[TrueV
 
 
 def _people(task: _Task, script: Script, sightings: Sequence[TrueSighting]) -> Iterator[TruePerson]:
-    """The people of whom something is seen, with a description by each of two annotators."""
+    """The people who are seen, with a description by each of two annotators."""
     visits = {visit.number: visit for visit in script.visits}
     views: dict[int, Counter[View]] = {}
     for sighting in sightings:

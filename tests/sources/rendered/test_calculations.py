@@ -1,4 +1,4 @@
-"""Answers of calculations and areas, computed anew from what can be read in the picture."""
+"""Answers of calculations and areas, computed again from what can be read in the picture."""
 
 import ast
 import math

@@ -52,8 +52,8 @@ def test_a_collection_grows_to_the_same_bytes(whole: dict[str, bytes], tmp_path:
 def test_an_interrupted_collection_goes_on(whole: dict[str, bytes], tmp_path: Path) -> None:
     lines = whole[TRUTHS_FILE].splitlines(keepends=True)
     torn = lines[0] + lines[1][: len(lines[1]) // 2]
-    begun = {name: whole[name] for name in ("00000.png", "00001.png")}
-    _laid(tmp_path, {**begun, "truths.partial.jsonl": torn})
+    started = {name: whole[name] for name in ("00000.png", "00001.png")}
+    _laid(tmp_path, {**started, "truths.partial.jsonl": torn})
     write_rendered_collection(tmp_path, _TASK, 3, 4)
     assert _bytes_of(tmp_path) == whole
 

@@ -71,7 +71,7 @@ def test_answers_of_translations_stand_in_the_list() -> None:
     assert directions == {True, False}
 
 
-def test_the_first_fact_of_a_sign_tells_its_english_text() -> None:
+def test_the_first_fact_of_a_sign_is_its_english_text() -> None:
     for image in render_tasks(RetrievalTask.TRANSLATION, 11, 8):
         (first, *_) = image.truth.truth["pairs"]
         assert first["english"] in image.truth.facts[0]
@@ -134,7 +134,7 @@ def test_nothing_that_is_written_is_cut_off() -> None:
         assert min(edges) >= 16, (what.question, look)
 
 
-def test_what_no_typeface_has_is_told() -> None:
+def test_what_no_typeface_has_is_named() -> None:
     shelf = FontShelf()
     assert shelf.undrawable("请上二楼", "chinese") is None
     assert shelf.undrawable("Café, No. 5", "serif", "sans-serif") is None

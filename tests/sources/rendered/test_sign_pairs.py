@@ -31,7 +31,7 @@ def _pair(chinese: str, english: str) -> SignPair:
 
 
 def test_a_text_with_two_translations_is_refused() -> None:
-    with pytest.raises(FormatError, match="'出口' stands in two pairs"):
+    with pytest.raises(FormatError, match="'出口' is in two pairs"):
         checked_pairs([_pair("出口", "Exit"), _pair("出口", "Way out")])
     with pytest.raises(UsageError, match="no pairs"):
         checked_pairs([])

@@ -21,7 +21,7 @@ class NobodyKnowsMeError(Exception):
 
 
 class Moody(MemoryFileSystem):  # type: ignore[misc]
-    """Fails where it is told to."""
+    """Fails where asked to."""
 
     protocol = "moody"
     fails_at = ""
@@ -61,7 +61,7 @@ class _Breaking:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[str]:
-    """The address of a clip on a file system that can be told to fail."""
+    """The address of a clip on a file system that can be made to fail."""
     fsspec.register_implementation("moody", Moody, clobber=True)
     clip = write_clip(tmp_path / "clip.mp4")
     Moody().pipe_file("/far/clip.mp4", clip.read_bytes())

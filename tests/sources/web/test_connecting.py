@@ -40,7 +40,7 @@ def test_a_name_is_looked_up_once_for_a_download(adversary: Adversary) -> None:
 
 
 def test_a_name_that_changes_gains_nothing(adversary: Adversary) -> None:
-    """DNS rebinding: whoever looks up a second time is led to a server inside."""
+    """DNS rebinding: a second look-up leads to a server inside."""
     with serving("127.0.0.2", adversary.port) as inside:
         inside.replies["/a.jpg"] = answer(JPEG)
         adversary.replies["/a.jpg"] = answer(JPEG, Connection="close")

@@ -108,7 +108,7 @@ def test_all_else_is_refused(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.parametrize("format", ["JPEG", "WEBP", "PNG"])
-def test_a_bomb_is_told_by_its_header(format: str) -> None:  # noqa: A002
+def test_a_bomb_is_recognised_by_its_header(format: str) -> None:  # noqa: A002
     """Plain pictures of many pixels are small files; nothing of them is decoded."""
     body = encode(Image.new("RGB", (4000, 4000)), format, lossless=True)
     assert len(body) < 300_000
@@ -172,7 +172,7 @@ def test_an_orientation_behind_the_pixels_counts() -> None:
         assert content.source_size == (90, 120)
 
 
-def test_a_picture_with_metadata_is_not_encoded_anew() -> None:
+def test_a_picture_with_metadata_is_not_encoded_again() -> None:
     assert read(encoded(size=(120, 90), exif=exif(), comment="here")).data == JPEG
 
 

@@ -27,7 +27,7 @@ def test_no_name_and_no_redirect_leads_inside(tmp_path: Path) -> None:
     said = json.loads(ran.stdout)
     assert set(said["entered"].values()) == {0}
     images = {url for url, found in said["found"].items() if found == "image"}
-    # whoever rebinds is asked where its name led to when it was checked
+    # a rebinding server is asked where its name led to when it was checked
     rebinding = {"http://rebinding.test/a.jpg", "http://public.test/to-rebinding"}
     silent, public = URLS[: len(SILENT)], URLS[len(SILENT) :][:3]
     assert images - rebinding == set(public)  # who waits for a name holds up no other

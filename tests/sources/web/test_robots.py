@@ -58,7 +58,7 @@ def test_the_rules_are_asked_for_once(host: Adversary) -> None:
     assert len(host.requests) - len(host.paths()) == 1
 
 
-def test_the_rules_are_asked_for_anew_after_a_time(host: Adversary) -> None:
+def test_the_rules_are_fetched_again_after_a_time(host: Adversary) -> None:
     host.replies["/robots.txt"] = [robots("User-agent: *\nDisallow: /\n"), robots("")]
     with Downloads(host, quick(host.port, robots_cache_seconds=0.05)) as web:
         assert web.refusal(host.url()).reason == "forbidden_by_robots"

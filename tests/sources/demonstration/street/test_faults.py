@@ -43,7 +43,7 @@ def test_cut_and_hidden_people_are_faults_for_as_long_as_they_are() -> None:
     ]
 
 
-def test_two_who_cross_are_listed_with_whether_their_clothes_are_alike() -> None:
+def test_two_who_cross_are_listed_with_whether_they_are_dressed_alike() -> None:
     script = write_script(_SETTING, Theme.CROSSINGS, 1, Chance(1))
     sightings = [_sighting(frame, 1, 10 * frame) for frame in range(20)]
     sightings += [_sighting(frame, 2, 200 - 10 * frame) for frame in range(20)]
