@@ -1,4 +1,4 @@
-"""Contamination: what is found of planted copies, and how fast a release is held against another.
+"""Contamination: what is found of planted copies, and how fast a release is compared with another.
 
     python -m benchmarks.contamination [--images 100000] [--others 1000000] [--originals 300]
 
@@ -170,7 +170,7 @@ def report_comparison(images: int, others: int, console: Console) -> None:
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     leaks = {one.measure: one.leaks for one in found.measures}
     console.print(
-        f"{images:,} images and {2 * images:,} captions held against {others:,} and "
+        f"{images:,} images and {2 * images:,} captions compared with {others:,} and "
         f"{2 * others:,}: {seconds:.1f} s, {more:,.0f} MB more; leaks {leaks}"
     )
 

@@ -1,6 +1,6 @@
 """Near-duplicates: recall and precision on planted variants, speed of hashing and of the search.
 
-    python -m benchmarks.near_duplicates [--originals 3000] [--hashes 1000000] [--alike 2000]
+    python -m benchmarks.near_duplicates [--originals 3000] [--hashes 1000000] [--similar 2000]
         [--peer PYTHON]
 
 Variants of originals (see `benchmarks.planted_duplicates`) are looked for among these. A pair that
@@ -13,7 +13,7 @@ Loupe's fingerprint (which also makes the SHA-256, the hash of the mirror image 
 `imagehash.phash`, and `imagededup` in an environment of its own (made with `uv` where no `--peer`
 is given). The least of three rounds counts.
 
-Pairs and what is kept of them are also measured where all images look alike (whose pairs are the
+Pairs and what is kept of them are also measured where all images look similar (whose pairs are the
 square of their number), and where none do.
 
 The search is over random hashes among which near ones are planted, and over hashes whose bits hang
@@ -56,7 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--originals", type=int, default=3000)
     parser.add_argument("--hashes", type=int, default=1_000_000)
-    parser.add_argument("--alike", type=int, default=2000)
+    parser.add_argument("--similar", type=int, default=2000)
     parser.add_argument("--peer", type=Path, help="a Python that has imagededup")
     arguments = parser.parse_args()
     console = Console(width=110)
@@ -64,7 +64,7 @@ def main() -> None:
     variants = list(planted(images, min(OF_EACH, len(images))))
     report_recall(images, variants, console)
     report_hashing(images[:HASHED], arguments.peer, console)
-    report_clusters(arguments.alike, console)
+    report_clusters(arguments.similar, console)
     report_search(arguments.hashes, console)
 
 
@@ -113,7 +113,7 @@ def found_by_phash(data: Sequence[bytes], radius: int) -> Pairs:
 
 
 def report_hashing(images: Sequence[bytes], peer: Path | None, console: Console) -> None:
-    ways: dict[str, Callable[[Path], float]] = {
+    methods: dict[str, Callable[[Path], float]] = {
         "Loupe": lambda folder: seconds_of(folder, lambda data: fingerprint(data, "")),
         "imagehash": lambda folder: seconds_of(
             folder, lambda data: imagehash.phash(Image.open(io.BytesIO(data)))
@@ -126,11 +126,11 @@ def report_hashing(images: Sequence[bytes], peer: Path | None, console: Console)
         for place, data in enumerate(images):
             (folder / f"{place:05}.jpg").write_bytes(data)
         python = peer or make_peer(root)
-        ways["imagededup"] = lambda folder: peer_seconds(python, folder)
-        rounds = [{way: take(folder) for way, take in ways.items()} for _ in range(ROUNDS)]
-    speeds = {way: len(images) / min(one[way] for one in rounds) for way in ways}
-    for way, speed in speeds.items():
-        console.print(f"{way:<12} {speed:>8,.0f} images a processor second")
+        methods["imagededup"] = lambda folder: peer_seconds(python, folder)
+        rounds = [{method: take(folder) for method, take in methods.items()} for _ in range(ROUNDS)]
+    speeds = {method: len(images) / min(one[method] for one in rounds) for method in methods}
+    for method, speed in speeds.items():
+        console.print(f"{method:<12} {speed:>8,.0f} images a processor second")
     ratio = speeds["Loupe"] / max(speeds["imagehash"], speeds["imagededup"])
     console.print(f"{'ratio':<12} {ratio:>8.2f} to the faster peer (wanted: {TARGET_RATIO:g})")
 
@@ -160,8 +160,8 @@ def peer_seconds(python: Path, folder: Path) -> float:
     return float(done.stdout.strip().splitlines()[-1])
 
 
-def report_clusters(alike: int, console: Console) -> None:
-    for name, images in (("alike", look_alikes(alike)), ("different", strangers(50 * alike))):
+def report_clusters(similar: int, console: Console) -> None:
+    for name, images in (("similar", look_alikes(similar)), ("different", strangers(50 * similar))):
         tracemalloc.start()
         find_near_duplicates(images, NearDuplicateSettings())
         peak = tracemalloc.get_traced_memory()[1]

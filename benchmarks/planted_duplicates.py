@@ -132,7 +132,7 @@ def _opened(data: bytes) -> Image.Image:
 
 
 def planted(images: list[bytes], of_each: int) -> Iterator[Planted]:
-    """So many variants of each kind, of originals that are drawn for each kind anew."""
+    """So many variants of each kind, each kind of its own originals."""
     random = np.random.default_rng(99)
     for kind, vary in VARIANTS.items():
         for number in random.choice(len(images), of_each, replace=False):

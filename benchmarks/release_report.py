@@ -51,7 +51,7 @@ def identifier(*parts: object) -> str:
 
 
 def vocabulary() -> list[str]:
-    """As in a language: the first words stand in most captions, the last in few."""
+    """As in a language: the first words are in most captions, the last in few."""
     letters = random.Random(1)
     return [
         "".join(letters.choices("abdegilmnorstu", k=letters.randint(2, 9))) for _ in range(8000)
@@ -285,8 +285,8 @@ def compare(home: Path, count: int) -> None:
         flush=True,
     )
     opened = in_browser((home / "report" / "index.html").as_uri(), count)
-    told = ", ".join(f"{name} {value:,.0f} ms" for name, value in opened.items())
-    print(f"  {told}", flush=True)
+    line = ", ".join(f"{name} {value:,.0f} ms" for name, value in opened.items())
+    print(f"  {line}", flush=True)
 
 
 def main() -> None:

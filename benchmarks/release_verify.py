@@ -3,8 +3,8 @@
 python -m benchmarks.release_verify [--rows 4000] [--kilobytes 20 100] [--runs 7]
 python -m benchmarks.release_verify --memory 1000 10000 100000
 
-Speed: both read the same files from a warm cache, in turn; `sha256sum` in one process. Told are the
-medians, the ratio of these, and the lowest and highest ratio of any two runs beside each other.
+Speed: both read the same files from a warm cache, in turn; `sha256sum` in one process. Reported:
+the medians, their ratio, and the lowest and highest ratio of any two adjacent runs.
 Memory: every size runs in a process of its own, on images of about 3 kB.
 """
 

@@ -33,7 +33,7 @@ IDENTITIES, DIMENSION = 2250, 512
 NOISE = {"trained": 2.5, "random": 1000.0}
 BLOCK = 4096
 TARGET_RATIO, TARGET_MB = 1.6, 1000
-WAYS = ("loupe", "numpy product", "torch product", "plain torch")
+METHODS = ("loupe", "numpy product", "torch product", "plain torch")
 
 Arrays = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]
 
@@ -138,11 +138,11 @@ def measured(work: Any) -> dict[str, float]:
     }
 
 
-RUNS = dict(zip(WAYS, (run_loupe, run_numpy, run_torch, run_plain), strict=True))
+RUNS = dict(zip(METHODS, (run_loupe, run_numpy, run_torch, run_plain), strict=True))
 
 
-def run_apart(way: str, folder: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", __spec__.name, "--way", way, "--folder", str(folder)]
+def run_apart(method: str, folder: Path) -> dict[str, float]:
+    command = [sys.executable, "-m", __spec__.name, "--method", method, "--folder", str(folder)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(answer.stdout)
     return found
@@ -150,37 +150,37 @@ def run_apart(way: str, folder: Path) -> dict[str, float]:
 
 def compare(kind: str, arguments: argparse.Namespace, console: Console) -> None:
     """Runs all rounds on one kind of embeddings and prints them."""
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+    found: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_problem(folder, arguments.queries, arguments.gallery, NOISE[kind])
         for number in range(arguments.rounds):
-            for way in WAYS:
-                if way != "plain torch" or number == 0:
-                    found[way].append(run_apart(way, folder))
+            for method in METHODS:
+                if method != "plain torch" or number == 0:
+                    found[method].append(run_apart(method, folder))
     least = {
-        way: {key: min(one[key] for one in runs) for key in ("elapsed", "processor")}
-        for way, runs in found.items()
+        method: {key: min(one[key] for one in runs) for key in ("elapsed", "processor")}
+        for method, runs in found.items()
     }
     peer = {
-        key: min(least[way][key] for way in WAYS if way.endswith("product"))
+        key: min(least[method][key] for method in METHODS if method.endswith("product"))
         for key in ("elapsed", "processor")
     }
     title = f"{arguments.queries:,} x {arguments.gallery:,} x {DIMENSION}, {kind}"
     table = Table(
         "", "elapsed s", "of product", "processor s", "of product", "peak MB", title=title
     )
-    for way, runs in found.items():
+    for method, runs in found.items():
         times = [
             text
             for key in ("elapsed", "processor")
-            for text in (f"{least[way][key]:.2f}", f"{least[way][key] / peer[key]:.2f}")
+            for text in (f"{least[method][key]:.2f}", f"{least[method][key] / peer[key]:.2f}")
         ]
-        table.add_row(way, *times, f"{max(one['bytes'] for one in runs) / 1e6:,.0f}")
+        table.add_row(method, *times, f"{max(one['bytes'] for one in runs) / 1e6:,.0f}")
     console.print(table)
-    for way in ("loupe", "plain torch"):
-        means = {key: round(found[way][0][key], 4) for key in ("R@1", "mAP", "mSD")}
-        console.print(f"{way}: {means}")
+    for method in ("loupe", "plain torch"):
+        means = {key: round(found[method][0][key], 4) for key in ("R@1", "mAP", "mSD")}
+        console.print(f"{method}: {means}")
 
 
 def main() -> None:
@@ -188,11 +188,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--queries", type=int, default=37_939)
     parser.add_argument("--gallery", type=int, default=7_446)
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--method", choices=METHODS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.way:
-        print(json.dumps(RUNS[arguments.way](read_problem(arguments.folder))))
+    if arguments.method:
+        print(json.dumps(RUNS[arguments.method](read_problem(arguments.folder))))
         return
     console = Console(width=120)
     for kind in NOISE:

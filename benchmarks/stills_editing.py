@@ -1,4 +1,4 @@
-"""How often contrasts of drawn stills come out as told, and what is said of them is true.
+"""How often edits of drawn stills come out as asked, and their captions are true.
 
 python -m benchmarks.stills_editing [--stills 150] [--seed 977]
 """
@@ -69,7 +69,7 @@ class Tally:
 
 
 def measure(count: int, seed: int) -> Tally:
-    """Contrasts of `count` stills: proposed, made, and told apart by captions."""
+    """Contrasts of `count` stills: proposed, made, and distinguished by captions."""
     tally = Tally()
     for still in plan_stills(seed, count):
         picture, truth = draw_still(still, seed)

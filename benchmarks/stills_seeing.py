@@ -1,4 +1,4 @@
-"""How well drawn stills are seen, on seeds that nothing was learnt from; `--fit` learns anew.
+"""How well drawn stills are seen, on seeds that nothing was learnt from; `--fit` learns again.
 
 python -m benchmarks.stills_seeing [--fit] [--stills 300]
 """
@@ -253,7 +253,7 @@ def judged(seen: Seen, truth: StillTruth) -> Iterator[tuple[str, bool]]:
 def main() -> None:
     """Learns, if asked to, and measures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fit", action="store_true", help="learn anew and write knowledge.npz")
+    parser.add_argument("--fit", action="store_true", help="learn again and write knowledge.npz")
     parser.add_argument("--practice", type=int, default=1400)
     parser.add_argument("--stills", type=int, default=300)
     options = parser.parse_args()

@@ -4,7 +4,7 @@
 
 The detector of the profile looks at every frame once; our association, ByteTrack and OC-SORT of
 `trackers` are given the same detections, and `trackers` computes IDF1, HOTA and MOTA. Then tracks
-are cut out and filtered by ours: purity is the share of the kept images that show the person whom
+are cut out and filtered by ours: purity is the share of the kept images that show the person that
 most of their tracklet shows; precision and recall say how the filter finds what was planted.
 
 A crop shows the person whose box overlaps its own most, by an IoU of at least 0.3 (the boxes of a
@@ -128,7 +128,7 @@ class Filtered:
 
 
 class Truth:
-    """Whom a box shows in a frame, and what is wrong there."""
+    """The person that a box shows in a frame, and what is wrong there."""
 
     def __init__(self, video: TrueVideo) -> None:
         self._video = video
@@ -207,7 +207,7 @@ def print_figures(name: str, identity: float, hota: float, mota: float, switches
 
 
 def true_results(video: TrueVideo) -> list[Result]:
-    """Whom a tracker should find: everybody of whom at least a quarter can be seen."""
+    """The people a tracker should find: at least a quarter of each is visible."""
     return [
         Result(one.frame + 1, one.visit, np.array(one.box_xyxy, float), 1.0)
         for one in video.sightings

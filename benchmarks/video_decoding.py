@@ -41,7 +41,7 @@ def write_video(path: Path, frames: int) -> None:
 
 
 def write_repeated(source: Path, target: Path, times: int) -> None:
-    """`source` several times on end, not encoded anew."""
+    """`source` several times on end, not encoded again."""
     with av.open(str(target), "w") as container:
         stream = offset = None
         for _ in range(times):

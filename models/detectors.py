@@ -57,7 +57,7 @@ def runs_on_gpu(spec: DetectorSpec) -> bool:
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError:
-        return False  # who builds the detector is told
+        return False  # the caller reports it
     from models.torch_batches import torch_device
 
     return torch_device(spec.device).type == "cuda"

@@ -25,7 +25,7 @@ class ImageTextEmbedder(Protocol):
     - The *caller* owns reading files, the cache, and what happens to an image that cannot be read.
 
     What is promised: one row per input, in order, float32, of unit length, the same for the same
-    input whatever stands beside it. `ModelError` where the model cannot go on.
+    input in any batch. `ModelError` where the model cannot go on.
     """
 
     @property

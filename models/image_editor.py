@@ -17,7 +17,7 @@ from schemas.image_edit import (
 
 @runtime_checkable
 class ImageEditor(Protocol):
-    """A model that changes an image as it is told in a sentence.
+    """A model that changes an image as a sentence asks.
 
     What is promised:
 

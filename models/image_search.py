@@ -29,7 +29,7 @@ class ImageSearch(Protocol):
 
     - Hits are in the order of their rank, from 1 or, on a later page, from where the one before
       would have ended; ranks of what could not be read are left out.
-    - What a service says of a hit beside its address is told where it can be read, and left out
+    - What a service says of a hit beside its address is given where it can be read, and left out
       where it cannot; a result without an address is one of the answer's `unreadable`. JSON that is
       no answer at all is a failure `unreadable_answer`, and is not asked for again.
     - There are at most `count` hits, and no more than the service gives with one request.

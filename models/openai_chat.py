@@ -98,7 +98,7 @@ class OpenAIChatModel:
                 timeout=timeout, limits=limits, event_hooks={"request": [self._refuse_retry]}
             ),
         )
-        # The client takes these from the environment: an account at OpenAI is not to be told to
+        # The client takes these from the environment: an account at OpenAI is not to be sent to
         # whatever server this is.
         client.organization = client.project = None
         return client

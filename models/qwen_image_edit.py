@@ -152,7 +152,7 @@ class QwenImageEditor:
     def _run(self, jobs: Sequence["_Job"]) -> list[NDArray[np.float32]]:
         """The edited pictures, values from 0 to 1, each of shape (height, width, 3)."""
         spec = self._spec
-        told: dict[str, Any] = {
+        options: dict[str, Any] = {
             "true_cfg_scale": spec.true_cfg_scale,
             "num_inference_steps": spec.steps,
             "output_type": "np",
@@ -161,14 +161,14 @@ class QwenImageEditor:
         chances = [self._torch.Generator("cpu").manual_seed(job.request.seed) for job in jobs]
         with _sizes_of(spec):
             if len(jobs) > 1:
-                told |= {"negative_prompt": [spec.negative_prompt] * len(jobs)}
+                options |= {"negative_prompt": [spec.negative_prompt] * len(jobs)}
                 images = [self._at_working_size(job.image) for job in jobs]
-                result = self._pipeline(image=images, prompt=prompts, generator=chances, **told)
+                result = self._pipeline(image=images, prompt=prompts, generator=chances, **options)
             else:
                 image: Any = [jobs[0].image] if spec.plus else jobs[0].image
-                told |= {"negative_prompt": spec.negative_prompt}
+                options |= {"negative_prompt": spec.negative_prompt}
                 result = self._pipeline(
-                    image=image, prompt=prompts[0], generator=chances[0], **told
+                    image=image, prompt=prompts[0], generator=chances[0], **options
                 )
         return [np.asarray(values, np.float32) for values in result.images]
 
@@ -194,17 +194,17 @@ class QwenImageEditor:
         """What a fault of the pipeline means for one request.
 
         Raises:
-            ModelError: the accelerator is of no use any more to any request.
+            ModelError: the accelerator can serve no further request.
         """
-        told = str(error)
+        text = str(error)
         if not isinstance(error, RuntimeError):
             detail = f"the pipeline does not take the request: {_first_line(error)}"
             return EditFailure(reason="refused_request", detail=detail)
         lacks_memory = isinstance(error, self._torch.OutOfMemoryError)
-        if lacks_memory or any(words in told for words in _ALLOCATOR_WORDS):
+        if lacks_memory or any(words in text for words in _ALLOCATOR_WORDS):
             return self._out_of_memory(error)
         is_broken = isinstance(error, self._torch.AcceleratorError)
-        if is_broken or any(words in told for words in _DEVICE_WORDS):
+        if is_broken or any(words in text for words in _DEVICE_WORDS):
             raise ModelError(f"{self.ref} cannot go on: {_first_line(error)}") from error
         detail = f"the pipeline failed: {_first_line(error)}"
         return EditFailure(reason="edit_failed", detail=detail, retriable=True)
@@ -222,7 +222,7 @@ class QwenImageEditor:
 def pinned_editor(spec: QwenImageEdit) -> QwenImageEdit:
     """The same with the commit that the hub's revision is now, so that no other weights are loaded.
 
-    A folder stays as it is: its revision is the word of whoever keeps it.
+    A folder stays as it is: its revision is set by its owner.
 
     Raises:
         MissingExtraError: diffusers is not installed.

@@ -86,7 +86,7 @@ class TransformersPoseModel:
         return counts
 
     def _expert(self, people: int) -> dict[str, Any]:
-        """Whom to ask of the experts that ViTPose+ has, one a data set: the first is COCO's."""
+        """Which expert of ViTPose+ to ask, one a data set: the first is COCO's."""
         if not self._has_experts:
             return {}
         return {

@@ -1,4 +1,4 @@
-"""How many candidates stand in the way of each query: all that recall needs to be known.
+"""How many candidates rank above the matches of each query: all that recall needs to be known.
 
 Samples are images with any number of texts, none included. A query's positive is the best of the
 other side within its sample: for a text its image, for an image the most similar of its texts. What

@@ -42,7 +42,7 @@ from schemas.taxonomy import DifferenceType, PrimaryType
 # so they make no contrastive pair; the authors' evaluation does not compare them either.
 
 CAPTIONS = 5
-"""Captions of each image, unless others are told; then row 5·i + j is caption j of image i."""
+"""Captions of each image, unless given otherwise; then row 5·i + j is caption j of image i."""
 
 _TYPE = "contrastive_type"
 
@@ -255,17 +255,17 @@ def _with_captions(
 
 
 def _by_type(right: Ids, made: Ids, differences: list[DifferenceType]) -> ContrastAccuracy:
-    def told(wanted: Iterable[DifferenceType]) -> Told:
+    def share(wanted: Iterable[DifferenceType]) -> Told:
         chosen = np.isin(differences, list(wanted))
         return Told(int(right[chosen].sum()), int(made[chosen].sum()))
 
     return ContrastAccuracy(
-        secondary={kind: told([kind]) for kind in DifferenceType},
+        secondary={kind: share([kind]) for kind in DifferenceType},
         primary={
-            aspect: told(kind for kind in DifferenceType if kind.primary is aspect)
+            aspect: share(kind for kind in DifferenceType if kind.primary is aspect)
             for aspect in PrimaryType
         },
-        overall=told(DifferenceType),
+        overall=share(DifferenceType),
         right_of_pair=right,
         comparisons_of_pair=made,
     )
@@ -409,11 +409,11 @@ def contrastive_recall(competitors: Competitors, samples: ContrastiveSamples) ->
     Image to text, the best of the image's own captions counts and the others do not compete.
     """
     original = samples.is_original
-    told_of = original[samples.image_of_text]
+    is_original_text = original[samples.image_of_text]
     counts = int(original.sum()), int((~original).sum())
-    texts = int(told_of.sum()), int((~told_of).sum())
+    texts = int(is_original_text.sum()), int((~is_original_text).sum())
     directions: dict[Direction, _Queries] = {
-        "text-to-image": _Queries(competitors.of_texts, told_of, counts),
+        "text-to-image": _Queries(competitors.of_texts, is_original_text, counts),
         "image-to-text": _Queries(competitors.of_images, original, texts),
     }
     return {

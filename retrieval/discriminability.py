@@ -230,7 +230,7 @@ def _median(similarities: Similarities, log_temperature: float) -> float:
     return float(np.median(discriminability(similarities, math.exp(log_temperature))))
 
 
-# Captions held against the images that they could be mistaken for: dis(t), and the verdict.
+# Captions compared with the images that they could be mistaken for: dis(t), and the verdict.
 
 Names = tuple[str, str]
 
@@ -241,7 +241,7 @@ class CaptionScores:
 
     Attributes:
         dis: of each caption, of shape (n,), from 0 to log k.
-        nearest: the images that it was held against.
+        nearest: the images that it was compared with.
         interval: what passes.
         temperature: what similarities were divided by.
     """

@@ -59,7 +59,7 @@ def pinned(spec: EmbedderSpec) -> EmbedderSpec:
 
 
 def _held(path: Path, wanted: str | None) -> str:
-    """The digest of a file of vectors, held against the one that is asked for."""
+    """The digest of a file of vectors, compared with the expected one."""
     if not path.is_file():
         raise FormatError(f"{path} is no file; wanted a .npy file")
     found = checkpoint_digest(path)

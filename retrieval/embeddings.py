@@ -13,7 +13,7 @@ from schemas.errors import FormatError
 #
 # One rule holds for all metrics: the similarity of two rows is the dot product of what `unit_rows`
 # gives for them. Rows are normalised in float64 and rounded to float32 once, so the same vector has
-# the same row in every array, whatever stands beside it.
+# the same row in every array, in any batch.
 
 FloatRows = NDArray[np.float32]
 Ids = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""One direction of an evaluation: from vectors to the record of all that is told of them."""
+"""One direction of an evaluation: from vectors to the record of its scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

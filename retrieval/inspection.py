@@ -96,7 +96,7 @@ def worst_queries(
         first_match_ranks: of each query, from 1, as `RetrievalScores.best_rank` has them; 0 where
             it has no match.
         count: how many queries are wanted.
-        shown: how many of the first rows of the gallery are told of each.
+        shown: how many of the first rows of the gallery are shown for each.
     """
     lowest_first = np.argsort(-first_match_ranks, kind="stable")
     lowest_first = lowest_first[first_match_ranks[lowest_first] > 1]

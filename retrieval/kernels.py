@@ -243,7 +243,7 @@ def _insert(kept: NDArray[np.float32], kept_at: Ids, product: np.float32, column
     kept[at], kept_at[at] = product, column
 
 
-# What stands above each match of a query: counted, and added up, in a tile of the product.
+# What ranks above each match of a query: counted, and added up, in a tile of the product.
 
 RANKING_SEGMENT = 512
 """So many products of a row are gone over match by match: they stay in the nearest cache."""
@@ -289,7 +289,7 @@ class QueryBlock(NamedTuple):
 def rank_tile(
     tile: NDArray[np.float32], block: QueryBlock, gallery: FloatRows, gallery_start: int
 ) -> None:
-    """Adds to `block` what others of a part of the gallery stand above its matches.
+    """Adds to `block` what others of a part of the gallery rank above its matches.
 
     Args:
         tile: products of the block's queries with the part, of shape (queries, part); matches are

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from retrieval.embeddings import Ids
 
-# Where the matches of queries stand in their rankings: all that the metrics need to know.
+# The ranks of the matches of queries: all that the metrics need to know.
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ class RankedMatches:
         gallery: how many items the gallery has.
         starts: of shape (queries + 1,).
         similarities: s of each match, in [0, 1], of shape (matches,).
-        others_above: how many non-matches stand above it, of shape (matches,).
+        others_above: how many non-matches rank above it, of shape (matches,).
         others_above_sum: the sum of their s, of shape (matches,).
         others_sum: the sum of s over all non-matches of a query, of shape (queries,).
     """

@@ -71,7 +71,7 @@ Fingerprints = Mapping[str, ImageFingerprint]
 Embeddings = NDArray[Any]
 """One row for each image, of shape (n, d)."""
 Places = NDArray[np.int64]
-"""Where images stand in their collection."""
+"""Places of images in their collection."""
 
 _UNIT_WITHIN = 1e-5
 """How far from 1 a length may be that is taken for 1 where all are looked among."""
@@ -343,8 +343,8 @@ def pairs_of(
         )
     verdicts = _verdicts(rows, settings)
     rows["doubtful"] = verdicts == _DOUBTFUL
-    alike: Rows = rows[verdicts != _APART]
-    return alike
+    near: Rows = rows[verdicts != _APART]
+    return near
 
 
 def _looks(
@@ -352,7 +352,7 @@ def _looks(
 ) -> _Looks:
     """The pairs within `hash_bits`, each the way round in which its spectra are nearer."""
     found = [
-        _looks_one_way(collection, settings, asked, is_mirrored=is_mirrored)
+        _looks_in_one_orientation(collection, settings, asked, is_mirrored=is_mirrored)
         for is_mirrored in ((False, True) if settings.mirrored else (False,))
     ]
     looks = _Looks(
@@ -366,7 +366,7 @@ def _looks(
     return looks.at(best)
 
 
-def _looks_one_way(
+def _looks_in_one_orientation(
     collection: ImageCollection,
     settings: NearDuplicateSettings,
     asked: Places | None,
@@ -771,7 +771,7 @@ _OWN, _MIRRORED = range(2)
 
 
 class GrowingCollection:
-    """Images by whom they are for; which of them others are like is told by bytes and look.
+    """Images by their owner; similar ones are found by bytes and look.
 
     To add an image, and to look one up, reads each fingerprint once and copies none of those that
     are there: time and memory grow with the images, not with their square. What is sure by
@@ -797,8 +797,10 @@ class GrowingCollection:
             self._append(sha256, look)
         owners.add(owner)
 
-    def owners_alike(self, sha256: str, look: ImageFingerprint | None = None) -> frozenset[str]:
-        """Whom the images are for that have these bytes, or surely this look."""
+    def owners_of_similar(
+        self, sha256: str, look: ImageFingerprint | None = None
+    ) -> frozenset[str]:
+        """The owners of the images that have these bytes, or surely this look."""
         found = {sha256} if sha256 in self._owners else set()
         if look is not None and look.perceptual_hash is not None and self._names:
             found.update(self._names[row] for row in np.flatnonzero(self._looks_like(look)))
@@ -820,12 +822,12 @@ class GrowingCollection:
         hashes, count = self._hashes[:, : len(self._names)], len(self._names)
         asked, spectrum = _hashes_of(look), _spectrum_of(look)[None]
         own = self._within(hashes[_OWN], asked[_OWN])
-        alike = self._are_near(np.flatnonzero(own), spectrum, count)
+        near = self._are_near(np.flatnonzero(own), spectrum, count)
         if self._settings.mirrored:
             turned = self._within(hashes[_MIRRORED], asked[_OWN])
             turned |= self._within(hashes[_OWN], asked[_MIRRORED])
-            alike |= self._are_near(np.flatnonzero(turned), mirrored_spectra(spectrum), count)
-        return alike
+            near |= self._are_near(np.flatnonzero(turned), mirrored_spectra(spectrum), count)
+        return near
 
     def _within(self, hashes: NDArray[np.uint64], asked: np.uint64) -> NDArray[np.bool_]:
         near: NDArray[np.bool_] = np.bitwise_count(hashes ^ asked) <= self._settings.hash_bits

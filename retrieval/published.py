@@ -12,8 +12,8 @@ from schemas.taxonomy import DifferenceType
 
 # Scores that the authors of the datasets publish, to be read beside one's own.
 #
-# They stand in `published.toml`, with where they were printed. None of them can be compared with a
-# score on another dataset: whoever shows them says what they were measured on.
+# They are in `published.toml`, with where they were printed. None of them can be compared with a
+# score on another dataset: show them with what they were measured on.
 
 _FILE = Path(__file__).with_name("published.toml")
 

@@ -1,7 +1,7 @@
 """The scores of a retrieval by identity, computed without ever holding the similarity matrix.
 
 Queries are gone through in blocks, the gallery in parts. For each tile of their product, a loop
-counts and adds up what stands above each match; nothing is sorted, nothing kept. Ranks are exact:
+counts and adds up what ranks above each match; nothing is sorted, nothing kept. Ranks are exact:
 what float32 cannot tell apart is decided by the one rule of `retrieval.similarity`. So they depend
 neither on the size of a block nor on the number of workers nor on the order of the gallery.
 """
@@ -56,7 +56,7 @@ _BYTES_OF_A_PAIR = 120  # of a query and a match, while a block is worked on
 
 @dataclass(frozen=True, slots=True)
 class RetrievalScores:
-    """What became of each query, and the means. Shares lie in [0, 1]; NaN without a match.
+    """The result of each query, and the means. Shares lie in [0, 1]; NaN without a match.
 
     Attributes:
         gallery: how many items the gallery has.

@@ -1,7 +1,7 @@
 """What pipelines propose and people judge on pages of their own, each complete in itself.
 
 A record holds all that its page shows, so that a judgement can be read years later: texts, and
-images by the digest of their bytes. Whoever proposes also links the entities that it is made of
+images by the digest of their bytes. The proposing step also links the entities that it is made of
 (`image_id`, and as parents in the store).
 """
 

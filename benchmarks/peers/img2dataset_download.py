@@ -2,7 +2,7 @@
 
 python img2dataset_download.py URLS FOLDER PROCESSES THREADS [LONGEST_PX]
 
-Without a length nothing is encoded anew, nor decoded. Prints how many were downloaded, the seconds
+Without a length nothing is encoded again, nor decoded. Prints how many were downloaded, the seconds
 from the begin of the first shard to the end of the last as img2dataset reports them, and the
 processor seconds of all its processes. That these start is in neither: what a download of one
 address takes is taken off.
@@ -53,6 +53,6 @@ if __name__ == "__main__":
     starting = spent(str(one), Path(f"{folder}.one"))
     processor = spent(urls, folder) - starting
     shards = [json.loads(path.read_text()) for path in folder.glob("*_stats.json")]
-    begun = min(shard["start_time"] for shard in shards)
+    started = min(shard["start_time"] for shard in shards)
     ended = max(shard["end_time"] for shard in shards)
-    print(sum(shard["successes"] for shard in shards), ended - begun, processor)
+    print(sum(shard["successes"] for shard in shards), ended - started, processor)

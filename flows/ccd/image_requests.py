@@ -196,7 +196,7 @@ class UsedImages:
         `but_for` does not count.
         """
         return [
-            bool(self._shown.owners_alike(one.sha256, self._look(one)).difference(but_for))
+            bool(self._shown.owners_of_similar(one.sha256, self._look(one)).difference(but_for))
             for one in pictures
         ]
 

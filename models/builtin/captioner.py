@@ -1,4 +1,4 @@
-"""A captioner of images: says what it is told of them, or what it sees in drawn stills."""
+"""A captioner of images: says the given facts, or what it sees in drawn stills."""
 
 import io
 import json
@@ -52,7 +52,7 @@ class Teller(Protocol):
     """Knows what can be said of one image."""
 
     def size_of(self, text: str) -> int:
-        """How many details a caption gives, by whoever it was written."""
+        """How many details a caption gives, by any writer."""
         ...
 
     def captions(self, size: int) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _prevailing(part: np.ndarray[tuple[int, ...], np.dtype[np.intp]]) -> str:
     return NAMES[int(np.bincount(part.ravel(), minlength=len(NAMES)).argmax())]
 
 
-# Captions made of facts that are told: the facts themselves, a few at a time.
+# Captions made of given facts: the facts themselves, a few at a time.
 
 _MOST_FACTS = 10
 
@@ -143,7 +143,7 @@ class FactTeller:
         self._facts = tuple(dict.fromkeys(clause(fact) for fact in facts))[:_MOST_FACTS]
 
     def size_of(self, text: str) -> int:
-        """How many of the facts stand in a caption, word by word; at least one."""
+        """How many of the facts are in a caption, word by word; at least one."""
         folded = text.casefold()
         return max(1, sum(fact.casefold() in folded for fact in self._facts))
 
@@ -158,7 +158,7 @@ class FactTeller:
 
 
 def clause(fact: str) -> str:
-    """A fact without what ends a sentence, as it stands in the middle of one."""
+    """A fact without what ends a sentence, as it is written in the middle of one."""
     plain = " ".join(fact.split()).rstrip(".")
     first, _, rest = plain.partition(" ")
     starts = first in ("The", "A", "An", "There", "It", "Three", "Two", "No")
@@ -173,7 +173,7 @@ def sentence(clauses: Sequence[str]) -> str:
     return f"{joined[0].upper()}{joined[1:]}."
 
 
-# How many details a caption is to have that is written anew.
+# How many details a rewritten caption is to have.
 
 _ENOUGH = 40
 
@@ -258,7 +258,7 @@ class StillTeller:
         chosen = list(choices(self._details, size))
         for form in range(3):
             for place, details in enumerate(chosen[:20]):
-                yield told(self._content, frozenset(details), (form + place) % 3)
+                yield caption_of(self._content, frozenset(details), (form + place) % 3)
 
 
 def _details(content: Content, task: RetrievalTask) -> tuple[Detail, ...]:
@@ -282,10 +282,10 @@ def _details(content: Content, task: RetrievalTask) -> tuple[Detail, ...]:
     return tuple(details)
 
 
-def told(content: Content, details: frozenset[Detail], form: int) -> str:
+def caption_of(content: Content, details: frozenset[Detail], form: int) -> str:
     """A caption with these details; `form` counts from 0 to 2."""
     shown = [
-        place for place in range(len(content.groups)) if place == 0 or _is_told(place, details)
+        place for place in range(len(content.groups)) if place == 0 or _is_mentioned(place, details)
     ]
     phrases = {place: phrase(content, place, details) for place in shown}
     subject = _subject(content, phrases, details, turned=form == 2)
@@ -299,7 +299,7 @@ def told(content: Content, details: frozenset[Detail], form: int) -> str:
     return _capital(f"{subject} {where}".strip()) + "."
 
 
-def _is_told(place: int, details: frozenset[Detail]) -> bool:
+def _is_mentioned(place: int, details: frozenset[Detail]) -> bool:
     """A thing is named where anything is said of it."""
     return any((name, place) in details for name in ("thing", "number", "colour", "size"))
 
@@ -420,7 +420,7 @@ def confused(caption: str, content: Content) -> str | None:
     text = caption
     for start, end, by in sorted(exchanges, reverse=True):
         text = text[:start] + by + text[end:]
-    text = _mended(text)
+    text = _corrected(text)
     return text if is_true(text, content) and text != caption else None
 
 
@@ -602,7 +602,7 @@ def _put(word: Word, value: str) -> Exchange:
     return Exchange(word.start, word.end, value)
 
 
-def _mended(text: str) -> str:
+def _corrected(text: str) -> str:
     """Articles that fit the words after them, verbs that fit their number, a capital in front."""
     text = _ARTICLE.sub(_fitting_article, text)
     text = _THERE_IS.sub(_fitting_verb, text)
@@ -618,14 +618,14 @@ def _fitting_verb(match: re.Match[str]) -> str:
     return f"{match[1]} {'is' if match[3] in ('a', 'an', 'one') else 'are'} "
 
 
-# The built-in captioner: writes captions of drawn stills, and of whatever facts it is told.
+# The built-in captioner: writes captions of drawn stills, and of given facts.
 
 
 class StillsCaptioner:
-    """A `ChatModel` that writes captions, writes them anew, and writes confusing ones.
+    """A `ChatModel` that writes captions, rewrites them, and writes confusing ones.
 
     It reads the brief in a request's `subject` (`schemas.requests`,
-    `schemas.requests`), not the prompt. Where facts are told it says these; else what is
+    `schemas.requests`), not the prompt. Where facts are given it says these; else what is
     seen in a drawing; of any other picture only which colours are where. The same specification
     and request always give the same answer.
     """
@@ -675,7 +675,7 @@ class StillsCaptioner:
         details = self._specification.details
         size = max(2, details - 1) if brief.facts else details
         found = distinct(teller, size, brief.count)
-        if len(found) < brief.count and request.images:  # little was seen, or told
+        if len(found) < brief.count and request.images:  # little was seen, or given
             colours = ColourTeller(_picture(request))
             found += distinct(colours, 2, brief.count - len(found), without=found)
         return {CAPTIONS_FIELD: found} if len(found) == brief.count else None

@@ -79,7 +79,7 @@ from schemas.requests import REFINEMENT_REQUEST_REPAIR_PURPOSE as REPAIR_CAPTION
 from schemas.requests import REPAIR_PURPOSE as REPAIR_STRATEGIES
 from schemas.taxonomy import DifferenceType
 
-# Says what a change is about: its type, the detail, and what becomes of it.
+# Says what a change is about: its type, the detail, and its new value.
 
 PHOTOGRAPH, GREY_PHOTOGRAPH = "colour picture", "black-and-white picture"
 FLAT = "flat drawing"
@@ -453,7 +453,7 @@ def made_true(caption: str, content: Content) -> str | None:
     return text if text is not None and is_exactly_true(text, content) else None
 
 
-def told_apart(caption: str, content: Content, others: list[Content]) -> str | None:
+def distinguished(caption: str, content: Content, others: list[Content]) -> str | None:
     """`caption`, true of `content`, with the fewest details that make it untrue of all others.
 
     None where nothing that is seen does so.
@@ -563,7 +563,7 @@ def _caption(
         return closed(caption, unseen.sibling) if unseen else None
     after = content_of_image(see_still(changed))
     text = made_true(caption, after)
-    return told_apart(text, after, [before]) if text is not None else None
+    return distinguished(text, after, [before]) if text is not None else None
 
 
 def _style(content: Content | None, image: Image.Image) -> str:
@@ -594,21 +594,21 @@ class _Member(NamedTuple):
 
 
 def fine_captions(images: list[Image.Image], brief: RefinementBrief) -> list[str] | None:
-    """A caption for each image; None where two of them cannot be told apart.
+    """A caption for each image; None where two of them cannot be distinguished.
 
     Where nothing is seen in the anchor, what the brief says of an image counts, not what seems to
     be in it.
 
     Raises:
-        FormatError: the brief tells of another number of images.
+        FormatError: the brief describes another number of images.
     """
     if len(images) != brief.images:
-        raise FormatError(f"the brief tells of {brief.images} images; got {len(images)}")
-    told: list[Unseen | None] = [None, *map(unseen_difference, brief.differences)]
+        raise FormatError(f"the brief describes {brief.images} images; got {len(images)}")
+    unseen_parts: list[Unseen | None] = [None, *map(unseen_difference, brief.differences)]
     seen = [content_of_image(see_still(image)) for image in images]
     members = [
         _member(seen[0] if seen[0].style is None and unseen else content, unseen)
-        for content, unseen in zip(seen, told, strict=True)
+        for content, unseen in zip(seen, unseen_parts, strict=True)
     ]
     captions = [_fine(brief.caption, members, place) for place in range(len(members))]
     found = [caption for caption in captions if caption is not None]
@@ -625,9 +625,9 @@ def _fine(caption: str, members: list[_Member], place: int) -> str | None:
     """The caption as it is true of one member and of no other."""
     me = members[place]
     others = [one for number, one in enumerate(members) if number != place]
-    alike = [one for one in others if _looks_like(one.content, me.content)]
-    unlike = [one.content for one in others if one not in alike]
-    phrases = _phrases(me, alike, is_anchor=place == 0)
+    similar = [one for one in others if _looks_like(one.content, me.content)]
+    unlike = [one.content for one in others if one not in similar]
+    phrases = _phrases(me, similar, is_anchor=place == 0)
     if phrases is None:
         return None
     if not me.content.groups:
@@ -636,18 +636,18 @@ def _fine(caption: str, members: list[_Member], place: int) -> str | None:
     if text is None:
         return None
     text = closed(detailed(text, me.content, _MORE_DETAILS), "".join(phrases))
-    return told_apart(text, me.content, unlike)
+    return distinguished(text, me.content, unlike)
 
 
-def _phrases(me: _Member, alike: list[_Member], *, is_anchor: bool) -> list[str] | None:
+def _phrases(me: _Member, similar: list[_Member], *, is_anchor: bool) -> list[str] | None:
     """What the brief says that tells a member from those that look like it; None if not enough."""
-    if not alike:
+    if not similar:
         return []
     if is_anchor:
-        if any(one.aspect is None for one in alike):
+        if any(one.aspect is None for one in similar):
             return None
-        return list(dict.fromkeys(one.anchor_phrase for one in alike))
-    if me.aspect is None or any(one.phrase == me.phrase for one in alike):
+        return list(dict.fromkeys(one.anchor_phrase for one in similar))
+    if me.aspect is None or any(one.phrase == me.phrase for one in similar):
         return None
     return [me.phrase]
 
@@ -729,7 +729,7 @@ def _captions(request: ChatRequest) -> list[str]:
         )
     found = fine_captions([_picture(image.data) for image in request.images], brief)
     if found is None:
-        raise FormatError("the images cannot be told apart by what is seen in them")
+        raise FormatError("the images cannot be distinguished by what is seen in them")
     return found
 
 

@@ -65,7 +65,7 @@ def _anchors() -> Lab:
     return anchors
 
 
-# Reads the colours of a person off a crop, by where a body stands in the box around it.
+# Reads the colours of a person off a crop, by where a body is in the box around it.
 
 _HEIGHT_PX = 128
 _BORDER = 0.08  # the width of the strips at both sides that show the street

@@ -53,7 +53,7 @@ _COMMON_STARTS = frozenset(
 class RuleRewriter:
     """A `ChatModel` that rewrites the subject of each request and answers `{"rewrite": …}`.
 
-    It parses the facts of the description and composes them anew, in another order and other
+    It parses the facts of the description and composes them again, in another order and other
     sentences; what it did not parse it leaves out, and it adds nothing. The same specification and
     text always give the same answer.
     """

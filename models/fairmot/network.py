@@ -68,7 +68,7 @@ class DeformableUnit(nn.Module):
 
 # DLA-34, the backbone (Yu et al., "Deep Layer Aggregation", CVPR 2018).
 #
-# Attributes are named as in published checkpoints, and stand in their order.
+# Attributes are named as in published checkpoints, and are in their order.
 
 LEVEL_CHANNELS = (64, 128, 256, 512)
 """Channels of levels 2 to 5, whose strides are 4, 8, 16 and 32."""
@@ -192,14 +192,14 @@ def _projection(inputs: int, outputs: int) -> nn.Sequential:
 
 # From the four levels of the backbone to one fine map: iterative deep aggregation.
 #
-# Attributes are named as in published checkpoints, and stand in their order.
+# Attributes are named as in published checkpoints, and are in their order.
 
 
 class IterativeAggregation(nn.Module):
     """Carries what is in coarse maps to the finer ones beside them, step by step.
 
     Step i (`proj_i`, `up_i`, `node_i`) makes map i, counted from 0, as fine as map i - 1 and adds
-    what became of that one. `coarse_channels` and `factors` say of maps 1 and up how many channels
+    what that one gave. `coarse_channels` and `factors` say of maps 1 and up how many channels
     they have and how many times coarser they are than what is added.
     """
 
@@ -390,7 +390,7 @@ def _boxes(centres: Tensor, extents: Tensor) -> Tensor:
     return cat([centres - before, centres + after], dim=1)
 
 
-# Published checkpoints: read as weights and nothing else, and held against the network.
+# Published checkpoints: read as weights and nothing else, and checked against the network.
 
 Weights = dict[str, Tensor]
 

@@ -48,7 +48,7 @@ def without_key(text: str, key: str) -> str:
 
 # What searches of services on the web share: queries in order, faults of the world retried.
 
-RAW_CHARACTERS = 10_000  # of a failed response, kept for whoever looks into it
+RAW_CHARACTERS = 10_000  # of a failed response, kept for diagnosis
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
 _log = logging.getLogger(__name__)

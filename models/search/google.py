@@ -76,8 +76,8 @@ def read_results(text: str, spec: GoogleSearch, first: int, count: int) -> Resul
 
 
 def _hit(rank: int, link: str, item: dict[str, Any], spec: GoogleSearch) -> SearchHit:
-    told = item.get("image")
-    image: dict[str, Any] = told if isinstance(told, dict) else {}
+    stated = item.get("image")
+    image: dict[str, Any] = stated if isinstance(stated, dict) else {}
     return SearchHit(
         rank=rank,
         image_url=link,
@@ -131,13 +131,13 @@ def _words_of(body: str) -> tuple[str, frozenset[str]]:
 
 # How Google's client reaches the network: with the key, once a call, and under no other name.
 #
-# The client itself is never told the key, so that neither the addresses that it logs nor its errors
+# The client itself never has the key, so that neither the addresses that it logs nor its errors
 # hold it. Its transport would send a request again when a connection breaks, without a word: here
 # nothing is sent twice, since every request counts against a quota.
 
 
 class _SentOnce:
-    """A connection that is opened once: whoever wants to send again has to ask again."""
+    """A connection that is opened once: to send again, ask again."""
 
     _was_open = False
 

@@ -44,7 +44,7 @@ def _areas(boxes: Boxes) -> NDArray[np.float64]:
     return areas
 
 
-# Who belongs to whom: the cheapest partial matching of rows and columns.
+# Which detection belongs to which track: the cheapest partial matching of rows and columns.
 
 
 class Pairs(NamedTuple):
@@ -55,7 +55,7 @@ class Pairs(NamedTuple):
 
 
 def cheapest_pairs(cost: NDArray[np.floating[Any]], limit: float) -> Pairs:
-    """The partial matching of least cost, where whoever stays alone costs `limit` / 2.
+    """The partial matching of least cost, where one that stays alone costs `limit` / 2.
 
     A pair is worth its cost only below `limit`, since leaving both alone costs as much; and two
     pairs can give way to a single one. Cutting all costs off at `limit` says the same to a solver
@@ -124,14 +124,14 @@ class PersonDetections(NamedTuple):
         boxes_xyxy: (m, 4): left, top, right, bottom.
         boxes_xyah: (m, 4): centre, width / height, and height.
         scores: (m,) in [0, 1].
-        looks: (m, d) of unit length; d is 0 where nothing is known of appearance.
+        embeddings: (m, d) of unit length; d is 0 where nothing is known of appearance.
         sure: (m,): which are above the confidence threshold.
     """
 
     boxes_xyxy: NDArray[np.float64]
     boxes_xyah: NDArray[np.float64]
     scores: NDArray[np.float32]
-    looks: NDArray[np.float32]
+    embeddings: NDArray[np.float32]
     sure: NDArray[np.bool_]
 
     def only(self, rows: NDArray[np.intp]) -> "PersonDetections":
@@ -140,7 +140,7 @@ class PersonDetections(NamedTuple):
             self.boxes_xyxy[rows],
             self.boxes_xyah[rows],
             self.scores[rows],
-            self.looks[rows],
+            self.embeddings[rows],
             self.sure[rows],
         )
 
@@ -154,11 +154,11 @@ def sightings(detections: Detections, settings: AssociationSettings) -> PersonDe
         ModelError: an array is not of the shape it should be, or a number is not finite.
     """
     least = settings.confidence_threshold
-    looks = detections.embeddings
-    if looks is None:
+    embeddings = detections.embeddings
+    if embeddings is None:
         least = min(least, settings.second_chance_threshold)
-        looks = np.empty((len(detections.scores), 0), np.float32)
-    _check(detections.boxes_xyxy, detections.scores, looks)
+        embeddings = np.empty((len(detections.scores), 0), np.float32)
+    _check(detections.boxes_xyxy, detections.scores, embeddings)
     boxes = detections.boxes_xyxy.astype(np.float64)
     sides = boxes[:, 2:] - boxes[:, :2]
     keep = np.flatnonzero((detections.scores > least) & (sides > 0).all(axis=1))
@@ -167,7 +167,7 @@ def sightings(detections: Detections, settings: AssociationSettings) -> PersonDe
         boxes_xyxy=boxes,
         boxes_xyah=_xyah(boxes, sides),
         scores=scores,
-        looks=looks[keep],
+        embeddings=embeddings[keep],
         sure=scores > settings.confidence_threshold,
     )
 
@@ -183,12 +183,12 @@ def _xyah(boxes: NDArray[np.float64], sides: NDArray[np.float64]) -> NDArray[np.
 def _check(
     boxes: NDArray[np.floating[Any]],
     scores: NDArray[np.floating[Any]],
-    looks: NDArray[np.floating[Any]],
+    embeddings: NDArray[np.floating[Any]],
 ) -> None:
     count = len(scores)
-    wanted = ((count, 4), (count,), (count, looks.shape[-1]))
+    wanted = ((count, 4), (count,), (count, embeddings.shape[-1]))
     names = ("boxes", "scores", "embeddings")
-    for name, part, shape in zip(names, (boxes, scores, looks), wanted, strict=True):
+    for name, part, shape in zip(names, (boxes, scores, embeddings), wanted, strict=True):
         if part.shape != shape:
             raise ModelError(
                 f"the {name} of {count} detections must be of shape {shape}; got {part.shape}"
@@ -284,7 +284,7 @@ def boxes_xyxy(tracks: Tracks) -> NDArray[np.float64]:
 #
 # With embeddings these are FairMOT's three rounds. Without them they are ours:
 #
-# 1. Whoever was followed until the last frame takes what covers its predicted box almost wholly:
+# 1. Who was followed until the last frame takes what covers its predicted box almost wholly:
 # somebody who has been away must not take the number of somebody who is plainly still there.
 # 2. All others, lost ones included, take what overlaps their predicted box at all, at a place that
 # the filter thinks possible. This is how lost ones come back.
@@ -311,7 +311,7 @@ def match(tracks: Tracks, found: PersonDetections, settings: AssociationSettings
 
     The motions of confirmed tracks must have been predicted for this frame, and no others.
     """
-    rounds = _published_rounds if found.looks.shape[1] else _motion_rounds
+    rounds = _published_rounds if found.embeddings.shape[1] else _motion_rounds
     tracks["detection"] = ALONE
     is_free = np.ones(len(found.scores), np.bool_)
     for each in rounds(tracks, found, settings):
@@ -352,8 +352,8 @@ def distance(tracks: Tracks, found: PersonDetections, _: AssociationSettings) ->
 
 
 def look_and_place(tracks: Tracks, found: PersonDetections, settings: AssociationSettings) -> Costs:
-    """Cosine distance of the looks and gate distance, weighted; infinite outside the gate."""
-    cosine = np.maximum(1 - tracks["look"] @ found.looks.T, 0)
+    """Cosine distance of the embeddings and gate distance, weighted; infinite outside the gate."""
+    cosine = np.maximum(1 - tracks["look"] @ found.embeddings.T, 0)
     return _with_place(cosine, tracks, found, settings)
 
 
@@ -390,14 +390,14 @@ def predict(tracks: Tracks) -> None:
 def correct(tracks: Tracks, found: PersonDetections, frame: int, memory: float) -> None:
     """Tells the tracks what was seen of them in `frame`.
 
-    `memory` is the share of the old look in the smoothed one. Whoever comes back keeps the old
+    `memory` is the share of the old look in the smoothed one. Who comes back keeps the old
     score, as published.
     """
     rows = np.flatnonzero(tracks["detection"] != ALONE)
     seen = tracks["detection"][rows]
     tracks["motion"][rows] = kalman.corrected(tracks["motion"][rows], found.boxes_xyah[seen])
-    if found.looks.shape[1]:
-        tracks["look"][rows] = smoothed(tracks["look"][rows], found.looks[seen], memory)
+    if found.embeddings.shape[1]:
+        tracks["look"][rows] = smoothed(tracks["look"][rows], found.embeddings[seen], memory)
     tracks["seen"][rows] = frame
     tracks["confirmed"][rows] = True
     followed = ~tracks["lost"][rows]
@@ -408,10 +408,10 @@ def smoothed(
     old: NDArray[np.float32], new: NDArray[np.float32], memory: float
 ) -> NDArray[np.float32]:
     """Looks of shape (n, d) that take in new ones, of unit length."""
-    looks = memory * old + (1 - memory) * new
-    lengths = np.sqrt(np.einsum("nd,nd->n", looks, looks))[:, None]
-    looks /= np.where(lengths > 0, lengths, 1)
-    return looks
+    embeddings = memory * old + (1 - memory) * new
+    lengths = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings))[:, None]
+    embeddings /= np.where(lengths > 0, lengths, 1)
+    return embeddings
 
 
 def start_tracks(
@@ -428,7 +428,7 @@ def start_tracks(
     tracks["detection"] = rows
     tracks["score"] = found.scores[rows]
     tracks["motion"] = kalman.started(found.boxes_xyah[rows])
-    tracks["look"] = found.looks[rows]
+    tracks["look"] = found.embeddings[rows]
     tracks["confirmed"] = frame == 1
     return tracks
 
@@ -476,7 +476,7 @@ class Association:
     settings it gives the same numbers in the same order, and the same boxes. Nothing is shared
     between associations; in each, numbers count from 1.
 
-    Where detections have no embeddings, overlap stands in for the look, detections that the
+    Where detections have no embeddings, overlap replaces the look, detections that the
     detector was unsure of get a second chance (see `models.tracking.association`), and the boxes
     given out are the detections' own.
 
@@ -514,23 +514,23 @@ class Association:
         predict(tracks)
         match(tracks, found, self._settings)
         correct(tracks, found, self._frame, self._settings.feature_memory)
-        tracks = after(tracks, self._begun(found), self._frame, self._remembered_frames)
+        tracks = after(tracks, self._started(found), self._frame, self._remembered_frames)
         self._tracks = remove_duplicate_tracks(tracks, self._settings.double_limit)
         return self._reported_tracks(found)
 
     def _like_before(self, found: PersonDetections) -> PersonDetections:
         """`found`, whose embeddings are as long as those of the tracks."""
-        length, known = found.looks.shape[1], self._tracks["look"].shape[1]
+        length, known = found.embeddings.shape[1], self._tracks["look"].shape[1]
         if length == known:
             return found
         if not len(found.scores):
-            return found._replace(looks=np.empty((0, known), np.float32))
+            return found._replace(embeddings=np.empty((0, known), np.float32))
         if len(self._tracks):
             raise ModelError(f"embeddings were of length {known} before; got {length}")
         self._tracks = np.empty(0, track_type(length))
         return found
 
-    def _begun(self, found: PersonDetections) -> Tracks:
+    def _started(self, found: PersonDetections) -> Tracks:
         """Tracks for the sure sightings that nobody took."""
         is_left = found.sure.copy()
         taken = self._tracks["detection"]
@@ -550,10 +550,10 @@ class Association:
             boxes_xyxy(tracks.take(rows)) if self._gives_filtered_boxes else found.boxes_xyxy[seen]
         )
         fit = np.flatnonzero(self._fits(boxes))
-        rows, looks = rows[fit], found.looks[seen[fit]]
+        rows, embeddings = rows[fit], found.embeddings[seen[fit]]
         numbers, scores = (tracks[name][rows].tolist() for name in ("number", "score"))
-        embeddings = looks if looks.shape[1] else [None] * len(rows)
-        return tuple(map(TrackedPerson, numbers, boxes[fit], scores, embeddings))
+        given = embeddings if embeddings.shape[1] else [None] * len(rows)
+        return tuple(map(TrackedPerson, numbers, boxes[fit], scores, given))
 
     @property
     def _gives_filtered_boxes(self) -> bool:

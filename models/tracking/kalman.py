@@ -55,7 +55,7 @@ def _value_noise(height_share: float, aspect: float) -> _Noise:
 
 
 def _motion_noise(value: _Noise, velocity: _Noise) -> _Noise:
-    """The noise of values and velocities, where it stands in a motion."""
+    """The noise of values and velocities, by its place in a motion."""
     noise = _Noise(np.zeros((ROWS, 4)), np.zeros((ROWS, 4)))
     for whole, of_value, of_velocity in zip(noise, value, velocity, strict=True):
         whole[_VARIANCE], whole[_DRIFT] = of_value, of_velocity

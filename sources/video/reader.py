@@ -138,10 +138,10 @@ class VideoReader:
         )
         return self._given(self._frames)
 
-    def _given(self, told: "Iterator[_Told]") -> Iterator[Frame]:
+    def _given(self, results: "Iterator[_Told]") -> Iterator[Frame]:
         count = 0
         try:
-            for one in told:
+            for one in results:
                 if isinstance(one, VideoProblem):
                     self.problem = one
                     continue

@@ -120,19 +120,17 @@ def test_an_architecture_and_a_checkpoint_of_ones_own(folders: dict[str, Path]) 
     np.testing.assert_allclose(found, whole.embed_texts(TEXTS), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("values", "sentence"),
-    [
+def test_what_open_clip_does_not_know_is_named(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, object], str]] = [
         ({"name": "ViT-Q"}, "OpenCLIP could not load ViT-Q@1: Model config for 'ViT-Q' not found"),
         ({"name": "ViT-B-32", "revision": "none"}, "Pretrained value 'none' is not a known tag"),
         ({"name": "local-dir:nowhere"}, "nowhere"),
         ({"architecture_file": Path("none.json")}, "architecture file 'none.json' cannot be read"),
         ({"device": "cuda:99"}, "device 'cuda:99' cannot be used"),
-    ],
-)
-def test_what_open_clip_does_not_know_is_named(values: dict[str, object], sentence: str) -> None:
-    with pytest.raises(ModelError, match=sentence):
-        build_embedder(open_clip_spec(**values))
+    ]
+    for values, sentence in cases:
+        with subtests.test(sentence=sentence), pytest.raises(ModelError, match=sentence):
+            build_embedder(open_clip_spec(**values))
 
 
 def test_an_architecture_file_under_the_name_of_another_is_refused(tmp_path: Path) -> None:

@@ -182,12 +182,15 @@ def test_a_run_that_stops_in_the_pause_before_a_retry_sends_nothing_after_it(
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 301])
-def test_settings_that_are_wrong_are_named_so(server: SearchServer, status: int) -> None:
-    location = {"Location": f"{server.base_url}elsewhere"}
-    server.faults = [Reply(status, {"error": {"message": "no"}}, location)]
-    assert failure(google(server).search("a cat", 5)).reason == "misconfigured"
-    assert len(server.seen) == 1
+def test_settings_that_are_wrong_are_named_so(
+    subtests: pytest.Subtests, server: SearchServer
+) -> None:
+    for status in (401, 403, 404, 301):
+        with subtests.test(status=status):
+            location = {"Location": f"{server.base_url}elsewhere"}
+            server.faults = [Reply(status, {"error": {"message": "no"}}, location)]
+            assert failure(google(server).search("a cat", 5)).reason == "misconfigured"
+    assert len(server.seen) == 4
 
 
 def test_a_wrong_key_is_a_setting_and_a_wrong_query_is_not(

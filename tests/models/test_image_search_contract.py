@@ -86,14 +86,19 @@ def test_the_same_query_has_the_same_hits(search: ImageSearch) -> None:
     assert answer(search).hits == answer(search).hits
 
 
-@pytest.mark.parametrize("query", REFUSED)
 def test_what_is_no_text_is_refused_and_not_asked(
-    search: ImageSearch, server: SearchServer, query: str
+    subtests: pytest.Subtests, search: ImageSearch, server: SearchServer
 ) -> None:
-    outcome = search.search(query, 5)
-    assert isinstance(outcome, SearchFailure)
-    assert (outcome.reason, outcome.retriable, outcome.requests) == ("refused_query", False, 0)
-    assert server.seen == []
+    for query in REFUSED:
+        with subtests.test(query=query):
+            outcome = search.search(query, 5)
+            assert isinstance(outcome, SearchFailure)
+            assert (outcome.reason, outcome.retriable, outcome.requests) == (
+                "refused_query",
+                False,
+                0,
+            )
+            assert server.seen == []
 
 
 @pytest.mark.parametrize(

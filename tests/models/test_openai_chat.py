@@ -105,11 +105,12 @@ def test_the_key_is_not_logged(
     assert SECRET not in caplog.text
 
 
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 503])
-def test_a_passing_fault_is_retried(counting: CountingServer, status: int) -> None:
-    counting.ledger.add_faults(Fault("status", status=status, retry_after_seconds=0.01))
-    assert isinstance(ask(model_of(counting.base_url)), ChatAnswer)
-    assert counting.ledger.summary()["total"] == 2
+def test_a_passing_fault_is_retried(subtests: pytest.Subtests, counting: CountingServer) -> None:
+    for place, status in enumerate((408, 409, 429, 500, 503), 1):
+        with subtests.test(status=status):
+            counting.ledger.add_faults(Fault("status", status=status, retry_after_seconds=0.01))
+            assert isinstance(ask(model_of(counting.base_url)), ChatAnswer)
+            assert counting.ledger.summary()["total"] == 2 * place
 
 
 def test_retry_after_is_honoured(counting: CountingServer) -> None:
@@ -136,9 +137,8 @@ def test_nothing_is_sent_again_where_it_may_not_be(counting: CountingServer) -> 
     assert counting.ledger.summary()["total"] == 2
 
 
-@pytest.mark.parametrize(
-    ("status", "reason", "retriable"),
-    [
+def test_what_a_lasting_status_means(subtests: pytest.Subtests, counting: CountingServer) -> None:
+    cases: list[tuple[int, str, bool]] = [
         (400, "refused_request", False),
         (401, "misconfigured", True),
         (403, "misconfigured", True),
@@ -150,17 +150,15 @@ def test_nothing_is_sent_again_where_it_may_not_be(counting: CountingServer) -> 
         (429, "rate_limited", True),
         (500, "server_error", True),
         (502, "server_error", True),
-    ],
-)
-def test_what_a_lasting_status_means(
-    counting: CountingServer, status: int, reason: str, retriable: bool
-) -> None:
-    counting.ledger.add_faults(Fault("status", status=status, times=9))
-    failure = ask(model_of(counting.base_url, max_retries=0))
-    assert isinstance(failure, ChatFailure)
-    assert (failure.reason, failure.retriable) == (reason, retriable)
-    assert f"status {status}" in failure.detail
-    assert "instructed to answer" in failure.raw
+    ]
+    for status, reason, retriable in cases:
+        with subtests.test(status=status, reason=reason, retriable=retriable):
+            counting.ledger.add_faults(Fault("status", status=status))
+            failure = ask(model_of(counting.base_url, max_retries=0))
+            assert isinstance(failure, ChatFailure)
+            assert (failure.reason, failure.retriable) == (reason, retriable)
+            assert f"status {status}" in failure.detail
+            assert "instructed to answer" in failure.raw
 
 
 def test_a_server_that_does_not_answer_in_time(counting: CountingServer) -> None:
@@ -200,13 +198,15 @@ def test_a_body_that_is_no_completion_is_kept_and_not_asked_for_again(
     assert counting.ledger.summary()["total"] == 1
 
 
-@pytest.mark.parametrize("count", [None, -1, 1.5, 10**30, "7", True, [], float("nan")])
-def test_an_answer_counts_whatever_is_said_of_its_tokens(count: Any) -> None:
-    choices = [{"message": {"content": "Said."}}]
-    for usage in (count, {"prompt_tokens": count, "completion_tokens": 2}):
-        answer = answer_in({"choices": choices, "usage": usage})
-        known = 2 if isinstance(usage, dict) else None
-        assert (answer.text, answer.tokens_in, answer.tokens_out) == ("Said.", None, known)
+def test_an_answer_counts_whatever_is_said_of_its_tokens(subtests: pytest.Subtests) -> None:
+    counts: list[object] = [None, -1, 1.5, 10**30, "7", True, [], float("nan")]
+    for count in counts:
+        with subtests.test(count=repr(count)):
+            choices = [{"message": {"content": "Said."}}]
+            for usage in (count, {"prompt_tokens": count, "completion_tokens": 2}):
+                answer = answer_in({"choices": choices, "usage": usage})
+                known = 2 if isinstance(usage, dict) else None
+                assert (answer.text, answer.tokens_in, answer.tokens_out) == ("Said.", None, known)
 
 
 def test_the_parts_of_an_answer_are_read() -> None:

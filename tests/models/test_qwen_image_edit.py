@@ -75,9 +75,10 @@ def test_seed_and_instruction_decide(editor: QwenImageEditor) -> None:
     assert (pixels(first) == pixels(edit(editor, request())[0])).all()
 
 
-@pytest.mark.parametrize("size", [(48, 40), (200, 90), (31, 77), (1, 1)])
-def test_the_size_of_the_image_is_kept(editor: QwenImageEditor, size: tuple[int, int]) -> None:
-    assert pixels(edit(editor, request(size=size))[0]).shape == (size[1], size[0], 3)
+def test_the_size_of_the_image_is_kept(subtests: pytest.Subtests, editor: QwenImageEditor) -> None:
+    for case, size in enumerate(((48, 40), (200, 90), (31, 77), (1, 1))):
+        with subtests.test(case=case):
+            assert pixels(edit(editor, request(size=size))[0]).shape == (size[1], size[0], 3)
 
 
 def test_the_settings_reach_the_pipeline(folder: Path) -> None:
@@ -94,8 +95,8 @@ def test_the_settings_reach_the_pipeline(folder: Path) -> None:
     assert arguments["image"].size == (48, 40)
     assert arguments["generator"].initial_seed() == 11
     assert arguments["generator"].device.type == "cpu"
-    told = {key: arguments[key] for key in arguments if key not in ("image", "generator")}
-    assert told == {
+    options = {key: arguments[key] for key in arguments if key not in ("image", "generator")}
+    assert options == {
         "prompt": "make the sky blue",
         "negative_prompt": " ",
         "true_cfg_scale": 4.0,
@@ -197,7 +198,7 @@ MIXED = (
 
 
 def test_in_batches_the_same_comes_out_but_for_rounding(folder: Path) -> None:
-    asked = [request(*told) for told in MIXED]
+    asked = [request(*options) for options in MIXED]
     broken = asked[0].model_copy(
         update={"image": asked[0].image.model_copy(update={"data": b"no picture"})}
     )
@@ -256,13 +257,15 @@ def test_what_concerns_all_requests_is_raised(folder: Path) -> None:
         edit(with_pipeline(folder, call), request())
 
 
-@pytest.mark.parametrize(
-    "hostile", ["<|image_pad|>" * 3, "{} {0} {braces}", "红色的包 ☃ \x00", "word " * 300]
-)
-def test_any_instruction_gives_an_outcome(editor: QwenImageEditor, hostile: str) -> None:
-    first, second = edit(editor, request(hostile), request())
-    assert isinstance(first, EditedPicture)
-    assert isinstance(second, EditedPicture)
+def test_any_instruction_gives_an_outcome(
+    subtests: pytest.Subtests, editor: QwenImageEditor
+) -> None:
+    cases: list[str] = ["<|image_pad|>" * 3, "{} {0} {braces}", "红色的包 ☃ \x00", "word " * 300]
+    for hostile in cases:
+        with subtests.test(hostile=hostile):
+            first, second = edit(editor, request(hostile), request())
+            assert isinstance(first, EditedPicture)
+            assert isinstance(second, EditedPicture)
 
 
 def test_a_strip_that_the_pipeline_cannot_shape_is_refused(editor: QwenImageEditor) -> None:

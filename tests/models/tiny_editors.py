@@ -139,24 +139,24 @@ def qwen_spec(folder: Path, **changes: Any) -> QwenImageEdit:
 
 def _qwen(folder: Path, *, plus: bool) -> Subject:
     spec = qwen_spec(build_pipeline(folder, plus=plus), plus=plus)
-    told = ("make the sky blue", "remove the dog, and put a red car there")
+    options = ("make the sky blue", "remove the dog, and put a red car there")
     requests = (
         EditRequest(image=picture_of(noise(place)), instruction=text, seed=place)
-        for place, text in enumerate(told)
+        for place, text in enumerate(options)
     )
     return Subject(QwenImageEditor(spec), tuple(requests))
 
 
 def _stills() -> Subject:
     flat = [still for still in plan_stills(11, 12) if still.scene.style is Style.FLAT]
-    told: tuple[Restyle, ...] = (Restyle("pencil sketch"), Restyle("pencil sketch"))
+    options: tuple[Restyle, ...] = (Restyle("pencil sketch"), Restyle("pencil sketch"))
     requests = (
         EditRequest(
             image=picture_of(render_still(still.scene, still.layout_seed).picture),
             instruction=say(change),
             seed=place,
         )
-        for place, (still, change) in enumerate(zip(flat, told, strict=False))
+        for place, (still, change) in enumerate(zip(flat, options, strict=False))
     )
     return Subject(StillsEditor(BuiltinEditor()), tuple(requests))
 

@@ -1,4 +1,4 @@
-"""The home is closed to other users, whoever opened it before."""
+"""The home is closed to other users, even if it was open before."""
 
 import os
 import stat

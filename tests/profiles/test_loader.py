@@ -102,7 +102,7 @@ def test_a_wrong_key_names_itself(subtests: pytest.Subtests, own: Path) -> None:
             assert "own" in str(raised.value)
 
 
-def test_two_models_that_cannot_be_told_apart_are_refused(own: Path) -> None:
+def test_two_models_of_one_name_are_refused(own: Path) -> None:
     model = OWN.split("[", 2)[2].split("]")[0]
     own.write_text(OWN.replace(model, f"{model.rstrip()}, {model.strip()}"), encoding="utf-8")
     with pytest.raises(ConfigurationError, match="must differ in name or revision"):

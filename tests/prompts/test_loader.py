@@ -28,9 +28,8 @@ def test_values_other_than_the_declared_are_refused(tmp_path: Path, values: dict
         prompt.render(**values)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
+def test_a_fault_is_named_with_its_file(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[str, str]] = [
         (f"{HEADER}Hello {{{{ nmae }}}} {{{{ name }}}}", "uses undeclared variables: nmae"),
         (f"{HEADER}Hello!", "declares unused variables: name"),
         (f"{HEADER}Hello {{{{ name }}", r"greet\.md, line 1: "),
@@ -45,12 +44,14 @@ def test_values_other_than_the_declared_are_refused(tmp_path: Path, values: dict
         (HEADER.replace("ours", "[ours") + "{{ name }}", "front matter is not valid YAML"),
         ("Hello {{ name }}", "front matter field 'id'"),
         ("", "front matter field 'id'"),
-    ],
-)
-def test_a_fault_is_named_with_its_file(tmp_path: Path, text: str, sentence: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"greet\.md.*{sentence}|{sentence}") as raised:
-        prompt_of(tmp_path, text)
-    assert "greet.md" in str(raised.value)
+    ]
+    for text, sentence in cases:
+        with subtests.test(text=text, sentence=sentence):
+            with pytest.raises(
+                ConfigurationError, match=rf"greet\.md.*{sentence}|{sentence}"
+            ) as raised:
+                prompt_of(tmp_path, text)
+            assert "greet.md" in str(raised.value)
 
 
 def test_a_prompt_that_is_no_text_is_refused(tmp_path: Path) -> None:

@@ -26,12 +26,19 @@ def literal(matches: Sequence[int], gallery: int) -> dict[str, float]:
     return {**scores, "median_rank": halves[0]}
 
 
-@pytest.mark.parametrize(
-    ("matches", "gallery"),
-    [([1], 1), ([1], 2), ([2], 2), ([1, 1, 1], 6), ([3, 1], 6), ([2, 4, 6], 6), ([5], 7)],
-)
-def test_chance_is_the_mean_over_all_orders(matches: list[int], gallery: int) -> None:
-    assert chance_scores(matches, gallery) == pytest.approx(literal(matches, gallery))
+def test_chance_is_the_mean_over_all_orders(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[list[int], int]] = [
+        ([1], 1),
+        ([1], 2),
+        ([2], 2),
+        ([1, 1, 1], 6),
+        ([3, 1], 6),
+        ([2, 4, 6], 6),
+        ([5], 7),
+    ]
+    for matches, gallery in cases:
+        with subtests.test(gallery=gallery):
+            assert chance_scores(matches, gallery) == pytest.approx(literal(matches, gallery))
 
 
 def test_queries_without_a_match_are_left_out() -> None:

@@ -28,15 +28,18 @@ def collection_of(seed: int, images: int = 14, texts: int = 40, dimension: int =
     )
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_counts_are_those_of_plain_loops(seed: int) -> None:
-    collection = collection_of(seed)
-    found = count_competitors(collection, Tiling(images=5, texts=7, workers=2))
-    texts = [competitors_of_text(collection, text) for text in range(len(collection.texts))]
-    assert found.of_texts.tolist() == texts
-    images = [competitors_of_image(collection, image) for image in range(len(collection.images))]
-    assert found.is_query.tolist() == [counts is not None for counts in images]
-    assert found.of_images.tolist() == [counts or [0, 0] for counts in images]
+def test_counts_are_those_of_plain_loops(subtests: pytest.Subtests) -> None:
+    for seed in range(30):
+        with subtests.test(seed=seed):
+            collection = collection_of(seed)
+            found = count_competitors(collection, Tiling(images=5, texts=7, workers=2))
+            texts = [competitors_of_text(collection, text) for text in range(len(collection.texts))]
+            assert found.of_texts.tolist() == texts
+            images = [
+                competitors_of_image(collection, image) for image in range(len(collection.images))
+            ]
+            assert found.is_query.tolist() == [counts is not None for counts in images]
+            assert found.of_images.tolist() == [counts or [0, 0] for counts in images]
 
 
 def test_ties_are_there_and_count() -> None:
@@ -97,13 +100,14 @@ def test_one_sample_has_no_competitors() -> None:
     assert found.of_texts.tolist() == [[0], [0]]
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 5, 127, 512])
-def test_similarity_is_the_dot_product(dimension: int) -> None:
-    random = np.random.default_rng(dimension)
-    left = unit_rows(random.standard_normal((6, dimension)), "left")
-    right = unit_rows(random.standard_normal((7, dimension)), "right")
-    left_at, right_at = np.divmod(np.arange(42).reshape(6, 7), 7)
-    found = pair_similarities(left, right, left_at, right_at)
-    literal = [[similarity(a, b) for b in right] for a in left]
-    assert found == pytest.approx(np.array(literal), abs=1e-15)
-    assert np.abs(left @ right.T - literal).max() < rounding_bound(dimension)
+def test_similarity_is_the_dot_product(subtests: pytest.Subtests) -> None:
+    for dimension in (1, 2, 3, 4, 5, 127, 512):
+        with subtests.test(dimension=dimension):
+            random = np.random.default_rng(dimension)
+            left = unit_rows(random.standard_normal((6, dimension)), "left")
+            right = unit_rows(random.standard_normal((7, dimension)), "right")
+            left_at, right_at = np.divmod(np.arange(42).reshape(6, 7), 7)
+            found = pair_similarities(left, right, left_at, right_at)
+            literal = [[similarity(a, b) for b in right] for a in left]
+            assert found == pytest.approx(np.array(literal), abs=1e-15)
+            assert np.abs(left @ right.T - literal).max() < rounding_bound(dimension)

@@ -27,19 +27,18 @@ def test_contrastive_samples_know_their_anchor_wherever_it_stands() -> None:
     assert samples.pair_differences == [DifferenceType.SCENE_TYPE, DifferenceType.ENTITY_EMOTION]
 
 
-@pytest.mark.parametrize(
-    ("spelling", "kind"),
-    [
+def test_the_spellings_of_the_authors_are_understood(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, DifferenceType]] = [
         ("Entity Relationship", DifferenceType.ENTITY_RELATION),
         ("Event Category", DifferenceType.EVENT_TYPE),
         ("Event Element", DifferenceType.EVENT_ATTRIBUTE),
         ("Style and Presentation", DifferenceType.STYLE),
         ("style & presentation", DifferenceType.STYLE),
-    ],
-)
-def test_the_spellings_of_the_authors_are_understood(spelling: str, kind: DifferenceType) -> None:
-    listed = [sample("a", "a"), sample("a_1", "a", spelling)]
-    assert contrastive_samples(listed, "samples.json").differences == (None, kind)
+    ]
+    for spelling, kind in cases:
+        with subtests.test(spelling=spelling, kind=kind):
+            listed = [sample("a", "a"), sample("a_1", "a", spelling)]
+            assert contrastive_samples(listed, "samples.json").differences == (None, kind)
 
 
 def test_further_fields_are_left_alone() -> None:
@@ -86,8 +85,9 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
-def test_what_is_wrong_is_said_in_a_sentence(case: str) -> None:
-    listed, message = BROKEN[case]
-    with pytest.raises(FormatError, match=message):
-        contrastive_samples(listed, "s.json")
+def test_what_is_wrong_is_said_in_a_sentence(subtests: pytest.Subtests) -> None:
+    for case in BROKEN:
+        with subtests.test(case=case):
+            listed, message = BROKEN[case]
+            with pytest.raises(FormatError, match=message):
+                contrastive_samples(listed, "s.json")

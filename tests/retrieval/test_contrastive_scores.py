@@ -78,7 +78,7 @@ def test_recall_is_that_of_plain_loops(seed: int) -> None:
 def literal_accuracy(world: World) -> dict[str, dict[str, list[bool]]]:
     """Each comparison of FG-CDA, by direction and type, as the definition says."""
     images, texts = world.units
-    told: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    counted: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     anchors = {
         one["group"]: i for i, one in enumerate(world.listed) if one["contrastive_type"] is None
     }
@@ -91,29 +91,33 @@ def literal_accuracy(world: World) -> dict[str, dict[str, list[bool]]]:
             for k in range(CAPTIONS):
                 mine = texts[CAPTIONS * i + k]
                 own = similarity(images[i], mine)
-                told["text-to-image"][kind].append(own > similarity(images[j], mine))
+                counted["text-to-image"][kind].append(own > similarity(images[j], mine))
                 for other in range(CAPTIONS):
                     theirs = texts[CAPTIONS * j + other]
                     right = own > similarity(images[i], theirs)
-                    told["image-to-text"][kind].append(right)
-    return told
+                    counted["image-to-text"][kind].append(right)
+    return counted
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_accuracy_is_that_of_plain_loops(seed: int) -> None:
-    world = contrastive_world(seed)
-    literal = literal_accuracy(world)
-    for direction, found in scored(world).accuracy.items():
-        for kind in DifferenceType:
-            comparisons = literal[direction][kind]
-            assert found.secondary[kind] == (sum(comparisons), len(comparisons))
-        for aspect in PrimaryType:
-            pooled = [
-                c for k in DifferenceType if k.primary is aspect for c in literal[direction][k]
-            ]
-            assert found.primary[aspect] == (sum(pooled), len(pooled))
-        every = [c for kind in DifferenceType for c in literal[direction][kind]]
-        assert found.overall == (sum(every), len(every))
+def test_accuracy_is_that_of_plain_loops(subtests: pytest.Subtests) -> None:
+    for seed in range(12):
+        with subtests.test(seed=seed):
+            world = contrastive_world(seed)
+            literal = literal_accuracy(world)
+            for direction, found in scored(world).accuracy.items():
+                for kind in DifferenceType:
+                    comparisons = literal[direction][kind]
+                    assert found.secondary[kind] == (sum(comparisons), len(comparisons))
+                for aspect in PrimaryType:
+                    pooled = [
+                        c
+                        for k in DifferenceType
+                        if k.primary is aspect
+                        for c in literal[direction][k]
+                    ]
+                    assert found.primary[aspect] == (sum(pooled), len(pooled))
+                every = [c for kind in DifferenceType for c in literal[direction][kind]]
+                assert found.overall == (sum(every), len(every))
 
 
 @given(
@@ -151,7 +155,7 @@ def by_angles(images: list[float], texts: list[float], listed: list[dict[str, st
 PAIR = [sample("a", "a"), sample("b", "a", "Entity Type")]
 
 
-def test_a_pair_whose_every_caption_is_nearest_to_its_image_is_told_apart() -> None:
+def test_a_pair_whose_every_caption_is_nearest_to_its_image_is_separated() -> None:
     world = by_angles([0, 60], [-2, -1, 0, 1, 2, 58, 59, 60, 61, 62], PAIR)
     scores = scored(world)
     for found in scores.accuracy.values():
@@ -226,7 +230,7 @@ def test_a_group_without_contrastive_images_has_recall_but_nothing_to_tell_apart
     assert (spread.pairs, spread.mean, spread.quantiles) == (0, None, {})
 
 
-def test_types_without_a_pair_are_told_of() -> None:
+def test_types_without_a_pair_are_reported() -> None:
     found = scored(by_angles([0, 60], list(range(10)), PAIR)).accuracy["text-to-image"]
     assert set(found.secondary) == set(DifferenceType)
     assert found.secondary[DifferenceType.SCENE_TYPE].accuracy is None

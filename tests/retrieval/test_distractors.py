@@ -1,5 +1,6 @@
 """Distractor statistics: by plain loops, by hand, and what must not matter."""
 
+import itertools
 import math
 
 import numpy as np
@@ -22,18 +23,18 @@ def literal_mean(rows: FloatRows, samples: Ids, at: int, nearest: int) -> float:
     return math.fsum(highest) / len(highest) if highest else math.nan
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("nearest", [1, 5])
-def test_means_are_those_of_plain_loops(seed: int, nearest: int) -> None:
+def test_means_are_those_of_plain_loops(subtests: pytest.Subtests) -> None:
     """Many rows are equal or nearly: what is among the nearest is often beyond float32."""
-    random = np.random.default_rng(seed)
-    rows = tied_rows(random, 60, 16, kinds=4)
-    samples = random.integers(20, size=60)
-    found = distractor_statistics(rows, samples, nearest)
-    literal = [literal_mean(rows, samples, at, nearest) for at in range(60)]
-    assert found.of_row == pytest.approx(literal, abs=1e-15)
-    assert found.mean == pytest.approx(np.mean(literal), abs=1e-14)
-    assert found.rows == 60
+    for seed, nearest in itertools.product(range(10), (1, 5)):
+        with subtests.test(seed=seed, nearest=nearest):
+            random = np.random.default_rng(seed)
+            rows = tied_rows(random, 60, 16, kinds=4)
+            samples = random.integers(20, size=60)
+            found = distractor_statistics(rows, samples, nearest)
+            literal = [literal_mean(rows, samples, at, nearest) for at in range(60)]
+            assert found.of_row == pytest.approx(literal, abs=1e-15)
+            assert found.mean == pytest.approx(np.mean(literal), abs=1e-14)
+            assert found.rows == 60
 
 
 def test_rows_of_the_same_sample_are_no_distractors() -> None:

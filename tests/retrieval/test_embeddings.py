@@ -51,9 +51,8 @@ def test_the_array_given_is_left_alone() -> None:
     np.testing.assert_array_equal(unit_rows(array, "rows"), [[0.5, 0.5, 0.5, 0.5]])
 
 
-@pytest.mark.parametrize(
-    ("array", "sentence"),
-    [
+def test_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[NDArray[np.generic], str]] = [
         (np.ones(3), r"q\.npy must have two dimensions, \(rows, dimension\); got \(3,\)"),
         (np.ones((2, 3, 4)), "must have two dimensions"),
         (np.ones((0, 3)), r"at least one row and one column; got \(0, 3\)"),
@@ -64,11 +63,10 @@ def test_the_array_given_is_left_alone() -> None:
         (np.array([[1.0, 2], [np.nan, 0]]), r"every row must be finite, row 1 \(from 0\)"),
         (np.array([[1.0, 2], [1, 1], [-np.inf, 0]]), r"row 2 \(from 0\) .* NaN or infinity"),
         (np.array([[1.0, 2], [0, 0]]), r"row 1 \(from 0\) is not: it holds only zeros"),
-    ],
-)
-def test_refused(array: NDArray[np.generic], sentence: str) -> None:
-    with pytest.raises(FormatError, match=sentence):
-        unit_rows(array, "q.npy")
+    ]
+    for array, sentence in cases:
+        with subtests.test(sentence=sentence), pytest.raises(FormatError, match=sentence):
+            unit_rows(array, "q.npy")
 
 
 def test_the_row_named_counts_from_the_start_of_the_array() -> None:
@@ -78,18 +76,16 @@ def test_the_row_named_counts_from_the_start_of_the_array() -> None:
         unit_rows(array, "q.npy")
 
 
-@pytest.mark.parametrize(
-    ("ids", "sentence"),
-    [
+def test_ids_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[NDArray[np.generic], str]] = [
         (np.zeros((2, 1), dtype=np.int64), "one dimension"),
         (np.zeros(2), "must hold integers; got float64"),
         (np.zeros(3, dtype=np.int32), "an id for each of the 2 rows; got 3"),
         (np.array([1, 2**64 - 1], dtype=np.uint64), "below 2"),
-    ],
-)
-def test_ids_refused(ids: NDArray[np.generic], sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence):
-        checked_ids(ids, 2, "ids.npy")
+    ]
+    for ids, sentence in cases:
+        with subtests.test(sentence=sentence), pytest.raises(UsageError, match=sentence):
+            checked_ids(ids, 2, "ids.npy")
 
 
 def test_ids_of_any_integer_type() -> None:

@@ -46,9 +46,10 @@ def test_as_many_rows_as_the_release_has(spec: PrecomputedEmbedder) -> None:
         read_vectors(spec, images=3, texts=5)
 
 
-@pytest.mark.parametrize(
-    ("write", "sentence"),
-    [
+def test_what_cannot_be_compared_is_refused(
+    subtests: pytest.Subtests, spec: PrecomputedEmbedder
+) -> None:
+    cases: list[tuple[Callable[[Path], object], str]] = [
         (lambda path: path.unlink(), r"texts\.npy does not exist"),
         (lambda path: path.write_bytes(b"no array"), NO_ARRAY),
         (lambda path: path.write_bytes(b""), NO_ARRAY),
@@ -58,14 +59,12 @@ def test_as_many_rows_as_the_release_has(spec: PrecomputedEmbedder) -> None:
         (lambda path: np.save(path, np.full((6, 4), np.nan)), "NaN"),
         (lambda path: np.save(path, np.ones(6)), r"its shape is \(6,\)"),
         (lambda path: np.save(path, np.ones((6, 5))), "rows of one length; got 5 and 4"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(
-    spec: PrecomputedEmbedder, write: Callable[[Path], object], sentence: str
-) -> None:
-    write(spec.texts)
-    with pytest.raises(FormatError, match=sentence):
-        read_vectors(spec, images=3, texts=6)
+    ]
+    for write, sentence in cases:
+        with subtests.test(sentence=sentence):
+            write(spec.texts)
+            with pytest.raises(FormatError, match=sentence):
+                read_vectors(spec, images=3, texts=6)
 
 
 def test_an_archive_of_arrays_is_refused(spec: PrecomputedEmbedder) -> None:

@@ -24,22 +24,19 @@ def test_tables_are_cited_and_in_percent() -> None:
         assert [row.scores[0] <= row.scores[1] for row in one.rows].count(False) == 0
 
 
-@pytest.mark.parametrize(
-    ("dataset", "direction", "model", "scores"),
-    [
+def test_rows_are_those_of_the_papers(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, str, tuple[float, ...]]] = [
         ("UFine3C", "text-to-image", "CFAM (B/16)", (58.51, 74.92, 80.90, 55.53, 43.22)),
         ("UFine6926", "text-to-image", "CFAM (L/14)", (88.51, 95.58, 97.49, 87.09, 68.45)),
         ("ReCoS v1", "image-to-text", "X2-VLM", (79.3, 89.8, 89.0)),
         ("ReCoS v2", "text-to-image", "CLIP", (25.0, 50.1, 60.1)),
         ("MSCOCO-CCD", "image-to-text", "GME (Qwen2-VL-7B)", (52.8, 84.9)),
         ("Flickr30k-CCD", "text-to-image", "Rzen-E (Qwen2-VL-7B)", (74.7, 99.5)),
-    ],
-)
-def test_rows_are_those_of_the_papers(
-    dataset: str, direction: str, model: str, scores: tuple[float, ...]
-) -> None:
-    (table,) = published_on(dataset, direction)  # type: ignore[arg-type]
-    assert {row.model: row.scores for row in table.rows}[model] == scores
+    ]
+    for dataset, direction, model, scores in cases:
+        with subtests.test(dataset=dataset, direction=direction, model=model):
+            (table,) = published_on(dataset, direction)  # type: ignore[arg-type]
+            assert {row.model: row.scores for row in table.rows}[model] == scores
 
 
 def test_what_no_paper_measured_is_not_there() -> None:

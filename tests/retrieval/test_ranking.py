@@ -63,11 +63,12 @@ def test_values_of_the_papers_figure(values: tuple[float, ...], wanted: float) -
     assert means["median_rank"] == 1
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_plain_loops_give_the_same_in_both_directions(seed: int) -> None:
-    problem = random_problem(seed)
-    for direction in (problem, problem.turned):
-        assert_literal(direction, direction.scores())
+def test_plain_loops_give_the_same_in_both_directions(subtests: pytest.Subtests) -> None:
+    for seed in range(12):
+        with subtests.test(seed=seed):
+            problem = random_problem(seed)
+            for direction in (problem, problem.turned):
+                assert_literal(direction, direction.scores())
 
 
 def test_plain_loops_give_the_same_for_many_matches_of_a_query() -> None:
@@ -124,7 +125,7 @@ def test_ties_are_errors() -> None:
     assert collapsed.best_rank.tolist() == [2, 4]
 
 
-def test_what_float32_cannot_tell_apart_is_told_apart() -> None:
+def test_what_float32_cannot_separate_is_separated() -> None:
     """Items on both sides of the match, nearer than a float32 product can say."""
     query = np.full((1, 512), 1.0)
     match = np.random.default_rng(0).standard_normal(512).astype(np.float32) + 0.5

@@ -38,25 +38,32 @@ def percent(counts: list[int], depth: int) -> float | None:
     return 100 * sum(count < depth for count in counts) / len(counts) if counts else None
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_recall_is_that_of_plain_loops_overall_and_by_task(seed: int) -> None:
-    images, texts, samples = world(seed)
-    recall = score_recos(images, texts, samples, tiling=Tiling(3, 8, 2)).recall
-    of_text = samples.image_of_text
-    pool = np.zeros(len(samples), dtype=np.int64)
-    units = Collection(unit_rows(images, "images"), unit_rows(texts, "texts"), of_text, pool)
-    for task in (None, *RetrievalTask):
-        asking = [i for i, one in enumerate(samples.tasks) if task is None or one is task]
-        by_text = [
-            sum(competitors_of_text(units, text)) for text, i in enumerate(of_text) if i in asking
-        ]
-        by_image = [sum(competitors_of_image(units, image) or []) for image in asking]
-        for name, counts in (("text-to-image", by_text), ("image-to-text", by_image)):
-            direction = recall["text-to-image" if name == "text-to-image" else "image-to-text"]
-            assert direction is not None
-            found = direction.tasks[task] if task else direction.overall
-            assert found.queries == len(counts)
-            assert found.percent == {depth: percent(counts, depth) for depth in (1, 5, 10)}
+def test_recall_is_that_of_plain_loops_overall_and_by_task(subtests: pytest.Subtests) -> None:
+    for seed in range(10):
+        with subtests.test(seed=seed):
+            images, texts, samples = world(seed)
+            recall = score_recos(images, texts, samples, tiling=Tiling(3, 8, 2)).recall
+            of_text = samples.image_of_text
+            pool = np.zeros(len(samples), dtype=np.int64)
+            units = Collection(
+                unit_rows(images, "images"), unit_rows(texts, "texts"), of_text, pool
+            )
+            for task in (None, *RetrievalTask):
+                asking = [i for i, one in enumerate(samples.tasks) if task is None or one is task]
+                by_text = [
+                    sum(competitors_of_text(units, text))
+                    for text, i in enumerate(of_text)
+                    if i in asking
+                ]
+                by_image = [sum(competitors_of_image(units, image) or []) for image in asking]
+                for name, counts in (("text-to-image", by_text), ("image-to-text", by_image)):
+                    direction = recall[
+                        "text-to-image" if name == "text-to-image" else "image-to-text"
+                    ]
+                    assert direction is not None
+                    found = direction.tasks[task] if task else direction.overall
+                    assert found.queries == len(counts)
+                    assert found.percent == {depth: percent(counts, depth) for depth in (1, 5, 10)}
 
 
 @given(seed=st.integers(0, 10_000), images=st.integers(1, 20), texts=st.integers(1, 60))
@@ -83,7 +90,7 @@ def scored(images: list[list[float]], texts: list[list[float]], *listed: Any) ->
     return score_recos(images, texts, recos_samples(list(listed), "samples.json"))
 
 
-def test_images_without_captions_only_stand_in_the_way() -> None:
+def test_images_without_captions_only_compete() -> None:
     """The second image, without captions, is nearer to the first one's caption than that one."""
     one, other, far = [1.0, 0.0], [1.0, 0.2], [-1.0, 0.0]
     three = sample("a", "color", 1), sample("b", None, 0), sample("c", "OCR", 1)
@@ -97,17 +104,16 @@ def test_images_without_captions_only_stand_in_the_way() -> None:
     assert found.tasks[RetrievalTask.CODE].percent == {1: None, 5: None, 10: None}
 
 
-@pytest.mark.parametrize(
-    ("spelling", "task"),
-    [
+def test_case_space_and_hyphens_do_not_matter(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, RetrievalTask]] = [
         ("ocr", RetrievalTask.OCR),
         ("Code-Reasoning", RetrievalTask.CODE),
         ("numerical_calculation", RetrievalTask.CALCULATION),
         ("Text  Translation", RetrievalTask.TRANSLATION),
-    ],
-)
-def test_case_space_and_hyphens_do_not_matter(spelling: str, task: RetrievalTask) -> None:
-    assert recos_samples([sample("a", spelling, 1)], "samples.json").tasks == (task,)
+    ]
+    for spelling, task in cases:
+        with subtests.test(spelling=spelling, task=task):
+            assert recos_samples([sample("a", spelling, 1)], "samples.json").tasks == (task,)
 
 
 def test_there_are_twelve_tasks() -> None:
@@ -126,11 +132,12 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
-def test_what_is_wrong_is_said_in_a_sentence(case: str) -> None:
-    listed, message = BROKEN[case]
-    with pytest.raises(FormatError, match=message):
-        recos_samples(listed, "s.json")
+def test_what_is_wrong_is_said_in_a_sentence(subtests: pytest.Subtests) -> None:
+    for case in BROKEN:
+        with subtests.test(case=case):
+            listed, message = BROKEN[case]
+            with pytest.raises(FormatError, match=message):
+                recos_samples(listed, "s.json")
 
 
 def test_rows_that_do_not_match_the_samples_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""An editor of drawn stills that works on pixels, told what to do in plain sentences.
+"""An editor of drawn stills that works on pixels, guided by plain sentences.
 
 `changes` are what can be done, `grammar` says them and reads them; `canvas` looks at a picture and
 knows how each thing in it is drawn (`looks`). `filling` draws the background on where something

@@ -49,7 +49,7 @@ def intended_boxes(
 ) -> tuple[Box, ...]:
     """Where a picture is to change: around each thing that is to go, to come, or to be otherwise.
 
-    That follows from what was told and seen, not from what was then done to the pixels. There is
+    That follows from what was asked and seen, not from what was then done to the pixels. There is
     no box where the whole picture is to change.
     """
     if (before.place, before.style) != (expected.place, expected.style):

@@ -12,7 +12,7 @@ Side = Literal["left", "right"]
 Manner = Literal["pencil sketch", "poster", "mosaic", "black-and-white picture"]
 
 MANNERS: tuple[Manner, ...] = ("pencil sketch", "poster", "mosaic", "black-and-white picture")
-"""The ways in which a picture can be drawn anew."""
+"""The ways in which a picture can be redrawn."""
 
 
 class Recolour(NamedTuple):
@@ -144,7 +144,7 @@ def say(change: Change) -> str:
 
 
 def read(sentence: str) -> Change | None:
-    """The change that a sentence tells of; None where it is not understood.
+    """The change that a sentence asks for; None where it is not understood.
 
     Neither case, white space nor the full stop matters.
     """

@@ -1,4 +1,4 @@
-"""The built-in editor: does to drawn stills, and a little to photographs, what it is told."""
+"""The built-in editor: edits drawn stills, and photographs a little, by instruction."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -48,7 +48,7 @@ from schemas.chat import ChatImage, ModelRef
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
 from schemas.proposals import Box
 
-# Makes a change to a picture, and looks whether it came out as told.
+# Makes a change to a picture, and checks that it came out as asked.
 
 _CHANGED = 1.5  # of 255
 
@@ -79,7 +79,7 @@ class Workplace:
         """The image with one thing changed in it; of the same size.
 
         Raises:
-            UneditableError: that cannot be done, or did not come out as told.
+            UneditableError: that cannot be done, or did not come out as asked.
         """
         image, canvas = self._image, self._canvas
         if canvas is None:
@@ -89,7 +89,7 @@ class Workplace:
         wrong = departures(edited.expected, see_still(result))
         if wrong:
             parts = " and ".join(wrong)
-            raise UneditableError("did_not_come_out", f"{parts} came out otherwise than told")
+            raise UneditableError("did_not_come_out", f"{parts} came out differently")
         boxes = intended_boxes(canvas.seen, edited.expected)
         if image.size == result.size:
             return ChangedImage(result, boxes)
@@ -155,7 +155,7 @@ def _as_image(pixels: Pixels) -> Image.Image:
     return Image.fromarray(np.clip(pixels.round(), 0, 255).astype(np.uint8))
 
 
-# The built-in editor: does to drawn stills, and a little to photographs, what it is told.
+# The built-in editor: edits drawn stills, and photographs a little, by instruction.
 
 
 class StillsEditor:

@@ -112,9 +112,11 @@ def _deltas(pixels: Pixels, palette: _Palette) -> Pixels:
         if not both.any():
             continue
         first, second = palette.before[one], palette.before[two]
-        way = second - first
-        share = ((pixels - first) @ way / max(float(way @ way), 1.0)).clip(0, 1)[..., None]
-        off = np.linalg.norm(pixels - first - share * way, axis=2) + _MIXING_COSTS
+        direction = second - first
+        share = ((pixels - first) @ direction / max(float(direction @ direction), 1.0)).clip(0, 1)[
+            ..., None
+        ]
+        off = np.linalg.norm(pixels - first - share * direction, axis=2) + _MIXING_COSTS
         nearer = both & (off < cost)
         cost[nearer] = off[nearer]
         mixed = (1 - share) * steps[one] + share * steps[two]
@@ -190,7 +192,7 @@ def _garment(canvas: Canvas, change: Recolour) -> list[tuple[Drawn, Look, Thing]
 
 
 def _redrawn(canvas: Canvas, pixels: Pixels, drawn: Drawn, look: Look, seed: int) -> Pixels:
-    """The thing drawn anew where it is, within what its ink surrounds."""
+    """The thing redrawn where it is, within what its ink surrounds."""
     new = with_looks(canvas, pixels, canvas.plain, [look], seed)
     inside: Mask = canvas.cover_of(drawn.look) > 0.97
     if canvas.style is Style.MOSAIC:

@@ -40,18 +40,18 @@ def overlaps(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
 def best_apart(
     boxes: Boxes, scores: NDArray[np.float32], most_overlap: float, most_inside: float
 ) -> NDArray[np.intp]:
-    """Indices of the boxes that stay when the better of two alike is kept, best first.
+    """Indices of the boxes that stay when the better of two similar is kept, best first.
 
-    Two are alike where their intersection over union, or the share of the smaller that lies in the
+    Two are duplicates where their intersection over union, or the share of the smaller in the
     other, is above the limits. Among equal scores the first stays.
     """
     order = np.argsort(-scores, kind="stable")
     smaller = np.minimum(areas(boxes)[:, None], areas(boxes)[None, :])
     inside = shared_areas(boxes, boxes) / np.maximum(smaller, np.float32(1e-6))
-    alike = (overlaps(boxes, boxes) > most_overlap) | (inside > most_inside)
+    similar = (overlaps(boxes, boxes) > most_overlap) | (inside > most_inside)
     kept: list[int] = []
     for index in order:
-        if not alike[index, kept].any():
+        if not similar[index, kept].any():
             kept.append(int(index))
     return np.array(kept, np.intp)
 

@@ -15,7 +15,7 @@ from models.tracking.detector import Pixels
 
 WINDOW_PX: Final = (64, 128)
 PERSON_PX: Final = 92.0
-"""How high a person stands in the detector's window of 64×128 pixels."""
+"""How high a person is in the detector's window of 64×128 pixels."""
 
 _WIDTH_SHARE: Final = 0.5
 _HEIGHT_SHARE: Final = PERSON_PX / WINDOW_PX[1]

@@ -61,7 +61,7 @@ def voice_of(description: Description) -> Voice:
 
 
 class Composer:
-    """Writes one description anew; `draw` decides among the forms."""
+    """Rewrites one description; `draw` decides among the forms."""
 
     def __init__(self, description: Description, style: Style, draw: Random) -> None:
         self._items = [item for item in description.items if item.known and not item.negated]
@@ -74,7 +74,7 @@ class Composer:
         self._voice = voice_of(description)
         self._phrasing = Phrasing(description, self._voice.possessive, draw)
         self._lexicon = load_lexicon()
-        self._clothes_told = False
+        self._clothes_described = False
 
     def compose(self) -> str:
         """The new description, one paragraph."""
@@ -93,7 +93,7 @@ class Composer:
         who = self._noun() + (f" with {listed(features)}" if features else "")
         worn = self._worn()
         if worn and self._draw.random() < (0.6 if self._brief or self._flowing else 0.3):
-            self._clothes_told = True
+            self._clothes_described = True
             wears = listed([self._phrasing.item(item, self._brief) for item in worn])
             return self._draw.choice(
                 (
@@ -113,9 +113,9 @@ class Composer:
 
     def _clothes(self) -> list[str]:
         worn = self._worn()
-        if not worn or self._clothes_told:
+        if not worn or self._clothes_described:
             return []
-        self._clothes_told = True
+        self._clothes_described = True
         return [self._wearing([self._phrasing.item(item, self._brief) for item in worn])]
 
     def _wearing(self, phrases: list[str]) -> str:
@@ -148,7 +148,7 @@ class Composer:
         subject, verb = _capital(self._voice.subject), self._voice.verb
         adorning = [self._placed(item) for item in self._in_slots(_ADORNING)]
         carried = [self._placed(item) for item in self._carried()]
-        also = "also " if self._clothes_told else ""
+        also = "also " if self._clothes_described else ""
         sentences = []
         if adorning:
             sentences.append(f"{subject} {also}{verb('wears', 'wear')} {listed(adorning)}.")

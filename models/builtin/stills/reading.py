@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from models.builtin.stills.seeing import NAMES, PERSON, SIGN, Seen, Thing
 
-# The words that tell of stills: each with what it means to the one who sees them.
+# The words that describe stills: each with what it means to the one who sees them.
 
 PLURALS: dict[str, str] = {
     "ball": "balls", "box": "boxes", "car": "cars", "boat": "boats", "tree": "trees",
@@ -237,7 +237,7 @@ def _only_attributes(between: list[_Token]) -> bool:
     )
 
 
-# What is seen, or said, of a still as one value, so that both can be held against each other.
+# What is seen, or said, of a still as one value, so that both can be compared.
 
 _ON_PX = 12.0
 _OVERLAP = 0.3

@@ -1,4 +1,4 @@
-"""Which pairs stand in one batch: different identities as far as possible, the same by seed."""
+"""Which pairs are in one batch: different identities as far as possible, the same by seed."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
@@ -106,7 +106,7 @@ class BatchSequence:
     """What one process takes of the batches of all epochs: the batch sampler of a `DataLoader`.
 
     The parts of all processes, one after the other, are the batch. Each pair comes as (epoch,
-    place), so that whoever loads it can draw by both.
+    place), so that a loader can draw by both.
 
     Args:
         batches: of every epoch.

@@ -300,7 +300,7 @@ TENSORBOARD = "tensorboard"
 class Journal:
     """Writes the lines of a training from `step` on; to be used in a `with`.
 
-    What a killed training wrote after the checkpoint that it is taken up from is taken back.
+    What a killed training wrote after the checkpoint that it resumes from is deleted.
     """
 
     def __init__(self, home: Path, step: int = 0) -> None:
@@ -442,7 +442,7 @@ _MAY_CHANGE = {"name", "device", "workers", "checkpoint_every_steps"}
 
 
 class Watcher(Protocol):
-    """Is told how far a training has come."""
+    """Is notified of a training's progress."""
 
     def begin(self, steps: int, done: int) -> None:
         """It begins, or is taken up after `done` of its steps."""
@@ -658,13 +658,13 @@ class _Trainer:
 
     def _save(self, step: int, best: BestCheckpoint | None) -> None:
         scaler = self._accelerator.scaler
-        told = {
+        update = {
             "step": step,
             "best": best,
             "loss_scale": {} if scaler is None else scaler.state_dict(),
             "seconds": self._seconds_before + perf_counter() - self._started,
         }
-        self._progress = self._progress.model_copy(update=told)
+        self._progress = self._progress.model_copy(update=update)
         if self._accelerator.is_main_process:
             identities = self._model.identities
             self._checkpoints.save(
@@ -717,5 +717,5 @@ def digest_of_settings(settings: CfamTraining) -> str:
         )
     }
     values = settings.model_dump(mode="json", exclude=_MAY_CHANGE)
-    told = {**values, "backbone": {**values["backbone"], **files}}
-    return digest_of(json.dumps(told, sort_keys=True))
+    identity = {**values, "backbone": {**values["backbone"], **files}}
+    return digest_of(json.dumps(identity, sort_keys=True))

@@ -89,8 +89,8 @@ class _Director:
         for turn, lane in enumerate(lanes):
             share = (turn + self.chance.between(0.2, 0.8)) / strollers
             z = self.walks.lane(lane / strollers, (lane + 0.5) / strollers)
-            way = 1 if turn % 2 else -1
-            visits.append(self.walks.across(self._cast(), z, self._at(share), way))
+            direction = 1 if turn % 2 else -1
+            visits.append(self.walks.across(self._cast(), z, self._at(share), direction))
         return visits
 
     def crowd(self) -> list[Visit]:
@@ -103,26 +103,26 @@ class _Director:
 
     def _parts(self) -> Iterator[Visit]:
         if self.theme is Theme.CROSSINGS:
-            yield from self._crossing(0.22, alike=True)
+            yield from self._crossing(0.22, similar=True)
             yield from self._return_trip(0.15)
-            yield from self._crossing(0.72, alike=False)
+            yield from self._crossing(0.72, similar=False)
         elif self.theme is Theme.OBSTACLES:
             yield from self._behind_obstacles()
             yield from self._stop(0.3)
             yield from self._towards(0.45)
         elif self.theme is Theme.HAND_HELD:
             yield from self._return_trip(0.12)
-            yield from self._crossing(0.45, alike=False)
+            yield from self._crossing(0.45, similar=False)
             yield from self._away(0.55)
         else:
             yield from self._stop(0.25)
-            yield from self._crossing(0.7, alike=True)
+            yield from self._crossing(0.7, similar=True)
             yield from self._towards(0.1)
 
-    def _crossing(self, share: float, *, alike: bool) -> Iterator[Visit]:
+    def _crossing(self, share: float, *, similar: bool) -> Iterator[Visit]:
         if self._free >= 2:
             first = self._cast()
-            second = self._cast(like=first if alike else None)
+            second = self._cast(like=first if similar else None)
             yield from self.walks.crossing(first, second, self._at(share))
 
     def _return_trip(self, share: float) -> Iterator[Visit]:

@@ -248,11 +248,11 @@ def _crossings(script: Script, by_visit: dict[int, list[TrueSighting]]) -> Itera
     for first, second in combinations(sorted(boxes), 2):
         common = sorted(boxes[first].keys() & boxes[second].keys())
         overlaps = {frame: overlap(boxes[first][frame], boxes[second][frame]) for frame in common}
-        alike = dressed_alike(script.people[identity[first]], script.people[identity[second]])
+        similar = dressed_alike(script.people[identity[first]], script.people[identity[second]])
         meeting = [frame for frame in common if overlaps[frame] >= _MEETING_OVERLAP]
         for start, end in _runs(meeting):
             if max(overlaps[frame] for frame in range(start, end + 1)) >= _CROSSING_OVERLAP:
-                cause = "alike" if alike else "unlike"
+                cause = "alike" if similar else "unlike"
                 yield _fault(FaultKind.IDENTITY_SWITCH, cause, start, end, first, second)
 
 
@@ -305,13 +305,15 @@ class Walks:
         """How far from the middle somebody has just left the frame."""
         return self._wider * self.camera.half_width_metres(z) + _BEYOND_METRES
 
-    def across(self, identity: int, z: float, middle_seconds: float, way: int) -> Visit:
-        """Straight across the street, to the right (`way` 1) or left (-1)."""
-        return self.past(identity, Place(self.chance.between(-0.5, 0.5), z), middle_seconds, way)
+    def across(self, identity: int, z: float, middle_seconds: float, direction: int) -> Visit:
+        """Straight across the street, to the right (`direction` 1) or left (-1)."""
+        return self.past(
+            identity, Place(self.chance.between(-0.5, 0.5), z), middle_seconds, direction
+        )
 
-    def past(self, identity: int, place: Place, seconds: float, way: int) -> Visit:
+    def past(self, identity: int, place: Place, seconds: float, direction: int) -> Visit:
         """Straight across the street, being at `place` at the given time."""
-        speed, end = self._speed(), way * self.outside(place.z)
+        speed, end = self._speed(), direction * self.outside(place.z)
         slope = self.chance.between(-0.25, 0.25)
         start = Waypoint(seconds=seconds - abs(place.x + end) / speed, x=-end, z=place.z - slope)
         last = Waypoint(seconds=seconds + abs(end - place.x) / speed, x=end, z=place.z + slope)
@@ -321,26 +323,26 @@ class Walks:
         """Two people who pass close by each other at the given time, in opposite directions."""
         x = self.chance.between(-0.25, 0.25) * self.camera.half_width_metres(NEAREST_METRES)
         z = self.lane(0.1, 0.6)
-        way = self.chance.pick((-1, 1))
+        direction = self.chance.pick((-1, 1))
         return (
-            self.past(first, Place(x, z), seconds, way),
-            self.past(second, Place(x, z + 0.45), seconds, -way),
+            self.past(first, Place(x, z), seconds, direction),
+            self.past(second, Place(x, z + 0.45), seconds, -direction),
         )
 
     def return_trip(self, identity: int, seconds: float, away: float) -> tuple[Visit, Visit]:
         """Somebody who leaves the frame and comes back the other way, `away` seconds later."""
-        way, z = self.chance.pick((-1, 1)), self.lane(0.0, 0.5)
-        first = self.across(identity, z, seconds, way)
+        direction, z = self.chance.pick((-1, 1)), self.lane(0.0, 0.5)
+        first = self.across(identity, z, seconds, direction)
         half_trip = self.outside(z) / 1.3
         again = first.path[-1].seconds + away + half_trip
-        return first, self.across(identity, self.lane(0.0, 0.5), again, -way)
+        return first, self.across(identity, self.lane(0.0, 0.5), again, -direction)
 
     def stop(self, identity: int, seconds: float, stays: float) -> Visit:
         """Somebody who stands still for a while, right of the middle, then goes on."""
-        way, z = self.chance.pick((-1, 1)), self.lane(0.05, 0.4)
+        direction, z = self.chance.pick((-1, 1)), self.lane(0.05, 0.4)
         x = self.chance.between(0.15, 0.45) * self.camera.half_width_metres(z)
         place = Place(x, z)
-        through = self.past(identity, place, seconds, way)
+        through = self.past(identity, place, seconds, direction)
         start, end = through.path
         here = {"x": place.x, "z": place.z}
         path = (

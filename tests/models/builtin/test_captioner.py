@@ -157,7 +157,7 @@ def test_more_details_make_longer_captions() -> None:
 
 
 @pytest.mark.parametrize("direction", Direction)
-def test_a_revision_goes_the_wanted_way_and_repeats_nothing(direction: Direction) -> None:
+def test_a_revision_goes_in_the_wanted_direction_and_repeats_nothing(direction: Direction) -> None:
     asked = 0
     for image, truth in stills()[:12]:
         teller = StillTeller(content_of_scene(truth.scene), truth.task)
@@ -220,9 +220,8 @@ def test_a_confusing_caption_is_true_of_its_image_and_near_in_words() -> None:
     assert sum(shares) / len(shares) < 0.25
 
 
-@pytest.mark.parametrize(
-    ("caption", "content", "wanted"),
-    [
+def test_words_are_exchanged_with_their_grammar(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, Content, str]] = [
         (
             "There is a red ball in a park.",
             Content((Group("ball", "orange", 3),), (), None, "beach", None, (), None),
@@ -249,13 +248,11 @@ def test_a_confusing_caption_is_true_of_its_image_and_near_in_words() -> None:
             Content((Group("dog", "black", 1),), (), None, "snow", None, (), None),
             "A black dog in the snow.",
         ),
-    ],
-)  # fmt: skip
-def test_words_are_exchanged_with_their_grammar(
-    caption: str, content: Content, wanted: str
-) -> None:
-    assert confused(caption, content) == wanted
-    assert is_true(wanted, content)
+    ]  # fmt: skip
+    for caption, content, wanted in cases:
+        with subtests.test(caption=caption, content=content, wanted=wanted):
+            assert confused(caption, content) == wanted
+            assert is_true(wanted, content)
 
 
 def test_facts_make_captions_and_confusions() -> None:

@@ -1,4 +1,4 @@
-"""The built-in embedder means something: texts find the images that they tell of."""
+"""The built-in embedder means something: texts find the images that they describe."""
 
 from pathlib import Path
 
@@ -50,9 +50,8 @@ def drawn(*bands: str) -> Image.Image:
     return picture
 
 
-@pytest.mark.parametrize(
-    ("text", "bands"),
-    [
+def test_a_colour_counts_at_its_place(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, tuple[str, ...]]] = [
         ("A woman in a red shirt and blue trousers.", ("black", "red", "blue", "white")),
         ("A woman in a blue shirt and red trousers.", ("black", "blue", "red", "white")),
         ("She wears a yellow coat, black jeans and red shoes.", ("brown", "gold", "black", "red")),
@@ -60,39 +59,46 @@ def drawn(*bands: str) -> Image.Image:
          ("brown", "gold", "black", "white")),
         ("The man, in green shorts, has a navy hat and a green jacket.",
          ("navy", "green", "green", "white")),
-    ],
-)  # fmt: skip
-def test_a_colour_counts_at_its_place(text: str, bands: tuple[str, ...]) -> None:
-    crowd = [
-        drawn(hair, upper, lower, feet)
-        for hair in ("black", "brown", "navy")
-        for upper in ("red", "blue", "gold", "green")
-        for lower in ("red", "blue", "black", "green")
-        for feet in ("red", "white")
-    ]
-    similarity = EMBEDDER.embed_images([*crowd, drawn(*bands)]) @ EMBEDDER.embed_texts([text])[0]
-    assert similarity[-1] >= similarity.max() - 0.03  # only unnamed places may lie nearer
-    assert similarity[-1] > np.quantile(similarity, 0.9)
+    ]  # fmt: skip
+    for text, bands in cases:
+        with subtests.test(text=text):
+            crowd = [
+                drawn(hair, upper, lower, feet)
+                for hair in ("black", "brown", "navy")
+                for upper in ("red", "blue", "gold", "green")
+                for lower in ("red", "blue", "black", "green")
+                for feet in ("red", "white")
+            ]
+            similarity = (
+                EMBEDDER.embed_images([*crowd, drawn(*bands)]) @ EMBEDDER.embed_texts([text])[0]
+            )
+            assert similarity[-1] >= similarity.max() - 0.03  # only unnamed places may lie nearer
+            assert similarity[-1] > np.quantile(similarity, 0.9)
 
 
-@pytest.mark.parametrize(
-    ("text", "best"),
-    [("Boats on the sea under a blue sky", 0), ("Cows stand on green grass", 1),
-     ("A ski slope covered in snow", 2), ("A city street at night", 3)],
-)  # fmt: skip
-def test_sceneries_are_known_by_their_colours(text: str, best: int) -> None:
-    layouts = [
-        [(134, 184, 228), (44, 94, 190), (44, 94, 190)],
-        [(196, 198, 200), (48, 142, 76), (48, 142, 76)],
-        [(134, 184, 228), (240, 240, 236), (240, 240, 236)],
-        [(20, 20, 26), (32, 31, 34), (40, 40, 44)],
+def test_sceneries_are_known_by_their_colours(subtests: pytest.Subtests) -> None:
+    cases = [
+        ("Boats on the sea under a blue sky", 0),
+        ("Cows stand on green grass", 1),
+        ("A ski slope covered in snow", 2),
+        ("A city street at night", 3),
     ]
-    pictures = [
-        Image.fromarray(np.repeat(np.array(rows, np.uint8)[:, None], 6, axis=1)).resize((60, 40), 0)
-        for rows in layouts
-    ]
-    similarity = EMBEDDER.embed_images(pictures) @ EMBEDDER.embed_texts([text])[0]
-    assert int(similarity.argmax()) == best
+    for text, best in cases:
+        with subtests.test(text=text, best=best):
+            layouts = [
+                [(134, 184, 228), (44, 94, 190), (44, 94, 190)],
+                [(196, 198, 200), (48, 142, 76), (48, 142, 76)],
+                [(134, 184, 228), (240, 240, 236), (240, 240, 236)],
+                [(20, 20, 26), (32, 31, 34), (40, 40, 44)],
+            ]
+            pictures = [
+                Image.fromarray(np.repeat(np.array(rows, np.uint8)[:, None], 6, axis=1)).resize(
+                    (60, 40), 0
+                )
+                for rows in layouts
+            ]
+            similarity = EMBEDDER.embed_images(pictures) @ EMBEDDER.embed_texts([text])[0]
+            assert int(similarity.argmax()) == best
 
 
 def test_what_is_not_worn_does_not_count() -> None:

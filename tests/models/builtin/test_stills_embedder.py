@@ -1,4 +1,4 @@
-"""The embedder of stills: captions find their drawings, and what is false of a drawing is told."""
+"""The embedder of stills: captions find their drawings, and false captions are detected."""
 
 from collections import defaultdict
 
@@ -60,13 +60,13 @@ def test_variants_are_farther_from_the_caption_than_their_first(
     families: dict[int, list[StillTruth]] = defaultdict(list)
     for truth in truths[:COUNT]:
         families[truth.family].append(truth)
-    told = []
+    found = []
     for first, *variants in families.values():
         [text] = EMBEDDER.embed_texts([first.captions[0]])
         for variant in variants:
             farther = text @ images[first.image_id - 1] - text @ images[variant.image_id - 1]
-            told.append(farther > MARGIN)
-    assert np.mean(told) > 0.93
+            found.append(farther > MARGIN)
+    assert np.mean(found) > 0.93
 
 
 def test_pictures_of_which_nothing_is_known_are_compared_by_their_layout() -> None:

@@ -122,11 +122,12 @@ def test_missing_files_and_other_digests_are_named(tmp_path: Path) -> None:
     assert "0" * 64 in message
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80", b"PK\x03\x04", b"not a checkpoint", b"\0" * 99])
-def test_what_torch_cannot_read_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "checkpoint.pth"
-    path.write_bytes(content)
-    assert "no checkpoint" in refusal(path)
+def test_what_torch_cannot_read_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for case, content in enumerate((b"", b"\x80", b"PK\x03\x04", b"not a checkpoint", b"\0" * 99)):
+        with subtests.test(case=case):
+            path = tmp_path / "checkpoint.pth"
+            path.write_bytes(content)
+            assert "no checkpoint" in refusal(path)
 
 
 @settings(
@@ -146,11 +147,13 @@ def test_damaged_checkpoints_are_refused_or_loaded(tmp_path: Path, data: st.Data
     assert str(path) in refusal(path)
 
 
-@pytest.mark.parametrize(
-    "content", [[1, 2], {"state_dict": 3}, {"epoch": 30}, {1: torch.ones(1)}, torch.ones(3)]
-)
-def test_what_holds_no_weights_by_name_is_refused(tmp_path: Path, content: Any) -> None:
-    assert "tensors by name" in refusal(saved(tmp_path, content))
+def test_what_holds_no_weights_by_name_is_refused(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    cases: list[Any] = [[1, 2], {"state_dict": 3}, {"epoch": 30}, {1: torch.ones(1)}, torch.ones(3)]
+    for case, content in enumerate(cases):
+        with subtests.test(case=case):
+            assert "tensors by name" in refusal(saved(tmp_path, content))
 
 
 def test_checkpoints_of_other_networks_are_refused(tmp_path: Path) -> None:
@@ -168,9 +171,8 @@ def changed(**changes: torch.Tensor | None) -> dict[str, torch.Tensor]:
     return weights
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
+def test_what_does_not_fit_is_named(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, torch.Tensor | None], str]] = [
         ({"hm.0.bias": None, "hm.2.bias": None}, "lacks hm.0.bias, hm.2.bias"),
         ({"s_det": torch.zeros(1)}, "too much: s_det"),
         ({"hm.2.bias": torch.zeros(7)}, "hm.2.bias [7] float32 for [1] float32"),
@@ -179,12 +181,10 @@ def changed(**changes: torch.Tensor | None) -> dict[str, torch.Tensor]:
         ({"hm.2.bias": torch.zeros(1).to_sparse()}, "tensors by name"),
         ({"wh.2.weight": torch.zeros(3, 256, 1, 1)}, "2 or 4 channels"),
         ({"id.2.weight": torch.zeros(())}, "1 to 4096; got 4 and 0"),
-    ],
-)
-def test_what_does_not_fit_is_named(
-    tmp_path: Path, changes: dict[str, torch.Tensor | None], said: str
-) -> None:
-    assert said in refusal(saved(tmp_path, changed(**changes)))
+    ]
+    for changes, said in cases:
+        with subtests.test(said=said):
+            assert said in refusal(saved(tmp_path, changed(**changes)))
 
 
 def test_only_the_first_of_many_are_named(tmp_path: Path) -> None:

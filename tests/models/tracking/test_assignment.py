@@ -19,23 +19,24 @@ costs = arrays(
 )
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_matches_are_the_recorded_ones(number: int) -> None:
-    recorded = units()
-    cost = recorded[f"assign{number}_cost"]
-    pairs = cheapest_pairs(cost, float(recorded[f"assign{number}_thresh"]))
-    assert np.array_equal(np.transpose(pairs), recorded[f"assign{number}_matches"])
-    rows, columns = (np.arange(length) for length in cost.shape)
-    assert np.setdiff1d(rows, pairs.rows).tolist() == (
-        recorded[f"assign{number}_unmatched_rows"].tolist()
-    )
-    assert np.setdiff1d(columns, pairs.columns).tolist() == (
-        recorded[f"assign{number}_unmatched_cols"].tolist()
-    )
+def test_matches_are_the_recorded_ones(subtests: pytest.Subtests) -> None:
+    for number in range(5):
+        with subtests.test(number=number):
+            recorded = units()
+            cost = recorded[f"assign{number}_cost"]
+            pairs = cheapest_pairs(cost, float(recorded[f"assign{number}_thresh"]))
+            assert np.array_equal(np.transpose(pairs), recorded[f"assign{number}_matches"])
+            rows, columns = (np.arange(length) for length in cost.shape)
+            assert np.setdiff1d(rows, pairs.rows).tolist() == (
+                recorded[f"assign{number}_unmatched_rows"].tolist()
+            )
+            assert np.setdiff1d(columns, pairs.columns).tolist() == (
+                recorded[f"assign{number}_unmatched_cols"].tolist()
+            )
 
 
 def price(cost: NDArray[np.float64], limit: float, pairs: list[tuple[int, int]]) -> float:
-    """What a partial matching costs, with half the limit for whoever is alone."""
+    """What a partial matching costs, with half the limit for each that is alone."""
     alone = sum(cost.shape) - 2 * len(pairs)
     return float(sum(cost[pair] for pair in pairs)) + alone * limit / 2
 
@@ -61,7 +62,7 @@ def test_no_partial_matching_is_cheaper(cost: NDArray[np.float64], limit: float)
     assert price(cost, limit, found) == pytest.approx(least_price(cost, limit), abs=1e-12)
 
 
-def test_two_pairs_give_way_to_a_single_good_one() -> None:
+def test_two_pairs_yield_to_a_single_good_one() -> None:
     cost = np.array([[0.0, 0.39], [0.39, np.inf]])
     assert np.transpose(cheapest_pairs(cost, 0.4)).tolist() == [[0, 0]]
     assert np.transpose(cheapest_pairs(cost, 0.8)).tolist() == [[0, 1], [1, 0]]

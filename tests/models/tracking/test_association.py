@@ -77,7 +77,7 @@ def test_look_and_place_are_fused_as_recorded() -> None:
     boxes = xyxy(recorded["fuse_det_tlwh"])
     scores = np.ones(5, np.float32)
     found = sightings(Detections(boxes, scores, unit(recorded["fuse_det_feat"])), PUBLISHED)
-    cosine = 1 - tracks["look"] @ found.looks.T
+    cosine = 1 - tracks["look"] @ found.embeddings.T
     np.testing.assert_allclose(cosine, recorded["fuse_embedding_distance"], rtol=0, atol=1e-6)
     cost = look_and_place(tracks, found, PUBLISHED)
     np.testing.assert_allclose(cost, recorded["fuse_cost"], rtol=0, atol=1e-6)
@@ -267,10 +267,13 @@ def test_no_number_is_given_twice(boxes: list[NDArray[np.float32]], buffer: int)
         ever_alive |= association.alive
 
 
-@pytest.mark.parametrize("frame_rate", [0, -25.0, float("nan"), float("inf")])
-def test_a_frame_rate_that_is_none_is_refused(frame_rate: float) -> None:
-    with pytest.raises(UsageError, match="must be a number above 0"):
-        Association(PUBLISHED, frame_rate)
+def test_a_frame_rate_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+    for frame_rate in (0, -25.0, float("nan"), float("inf")):
+        with (
+            subtests.test(frame_rate=frame_rate),
+            pytest.raises(UsageError, match="must be a number above 0"),
+        ):
+            Association(PUBLISHED, frame_rate)
 
 
 def test_detections_that_are_none_are_refused_and_change_nothing() -> None:

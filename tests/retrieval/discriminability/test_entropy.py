@@ -60,7 +60,7 @@ def test_the_median_is_in_the_middle_at_the_calibrated_temperature(scale: float,
     assert calibrated_temperature(rows[::-1] + 0.1) == temperature
 
 
-def test_captions_that_fit_alike_or_one_image_only_do_not_move_the_temperature() -> None:
+def test_captions_that_fit_equally_or_one_image_only_do_not_move_the_temperature() -> None:
     random = np.random.default_rng(1)
     rows = 0.1 * random.standard_normal((200, 10))
     one_image = np.eye(1, 10).repeat(10, axis=0)

@@ -159,11 +159,12 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_said(case: str) -> None:
-    images, texts, targets, k, part = WRONG[case]
-    with pytest.raises((FormatError, UsageError), match=part):
-        score_captions(texts, images, targets, settings_of(k))
+def test_what_is_wrong_is_said(subtests: pytest.Subtests) -> None:
+    for case in WRONG:
+        with subtests.test(case=case):
+            images, texts, targets, k, part = WRONG[case]
+            with pytest.raises((FormatError, UsageError), match=part):
+                score_captions(texts, images, targets, settings_of(k))
 
 
 def test_more_neighbours_than_other_images_are_refused() -> None:

@@ -29,7 +29,7 @@ def test_it_finds_what_comparing_each_pair_finds(seed: int) -> None:
             if (sha256 := world.images[other].sha256) == one.sha256
             or frozenset((sha256, one.sha256)) in sure
         }
-        assert known.owners_alike(one.sha256, one) == wanted
+        assert known.owners_of_similar(one.sha256, one) == wanted
         known.add(name, one.sha256, one)
         added.append(name)
 
@@ -50,9 +50,9 @@ def test_of_what_has_no_look_the_bytes_are_known() -> None:
     known = GrowingCollection(NearDuplicateSettings())
     known.add("one", "a" * 64)
     known.add("two", "a" * 64)
-    assert known.owners_alike("a" * 64) == {"one", "two"}
-    assert known.owners_alike("a" * 64, look(1)) == {"one", "two"}
-    assert known.owners_alike("b" * 64, look(1)) == frozenset()
+    assert known.owners_of_similar("a" * 64) == {"one", "two"}
+    assert known.owners_of_similar("a" * 64, look(1)) == {"one", "two"}
+    assert known.owners_of_similar("b" * 64, look(1)) == frozenset()
     assert len(known) == 1
 
 
@@ -62,10 +62,10 @@ def test_it_grows_and_a_look_up_copies_none_of_it() -> None:
         known.add(str(number), look(number).sha256, look(number))
     assert len(known) == count
     assert {*map(str, range(0, count, 100))} == {
-        owner for n in range(0, count, 100) for owner in known.owners_alike("f" * 64, look(n))
+        owner for n in range(0, count, 100) for owner in known.owners_of_similar("f" * 64, look(n))
     }
     tracemalloc.start()
-    known.owners_alike("f" * 64, look(7))
+    known.owners_of_similar("f" * 64, look(7))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < count * 255 / 2, "less than the spectra take"

@@ -46,7 +46,7 @@ def _asked(model: ChatModel, purpose: str, subject: str, *images: ChatImage) -> 
     return outcome
 
 
-def test_contrasts_of_a_world_come_out_as_told_and_captions_are_true() -> None:
+def test_contrasts_of_a_world_come_out_as_asked_and_captions_are_true() -> None:
     tally = measure(6, SEED)
     assert tally.asked["three strategies"] == 6
     assert sum(asked for name, asked in tally.asked.items() if name.startswith("edit")) >= 18
@@ -103,12 +103,12 @@ def test_of_photographs_only_style_and_light_are_proposed(model: ChatModel) -> N
     assert all(text.startswith(caption) for text in captions)
 
 
-def test_what_cannot_be_told_apart_is_refused(model: ChatModel) -> None:
+def test_what_cannot_be_distinguished_is_refused(model: ChatModel) -> None:
     image, caption = _still(1)
     brief = RefinementBrief(images=2, caption=caption, differences=("Entity Type: another car",))
     outcome = _asked(model, REFINEMENT_PURPOSE, brief.text(), image, image)
     assert isinstance(outcome, ChatFailure)
-    assert "told apart" in outcome.detail
+    assert "distinguished" in outcome.detail
 
 
 def test_another_language_is_refused(model: ChatModel) -> None:
@@ -122,22 +122,19 @@ def test_another_language_is_refused(model: ChatModel) -> None:
     assert "English" in outcome.detail
 
 
-@pytest.mark.parametrize(
-    ("purpose", "subject", "images"),
-    [
+def test_other_requests_are_refused(subtests: pytest.Subtests, model: ChatModel) -> None:
+    cases: list[tuple[str, str, int]] = [
         ("rewrite_description", "Caption: x", 1),
         (STRATEGY_PURPOSE, "no brief at all", 1),
         (STRATEGY_PURPOSE, StrategyBrief(caption="x").text(), 0),
         (REFINEMENT_PURPOSE, RefinementBrief(images=2, caption="x", differences=("y",)).text(), 1),
-    ],
-)
-def test_other_requests_are_refused(
-    model: ChatModel, purpose: str, subject: str, images: int
-) -> None:
-    image, _ = _still(1)
-    outcome = _asked(model, purpose, subject, *[image] * images)
-    assert isinstance(outcome, ChatFailure)
-    assert (outcome.reason, outcome.retriable) == ("refused_request", False)
+    ]
+    for purpose, subject, images in cases:
+        with subtests.test(purpose=purpose, subject=subject, images=images):
+            image, _ = _still(1)
+            outcome = _asked(model, purpose, subject, *[image] * images)
+            assert isinstance(outcome, ChatFailure)
+            assert (outcome.reason, outcome.retriable) == ("refused_request", False)
 
 
 def test_an_image_that_cannot_be_read_is_refused(model: ChatModel) -> None:
@@ -147,9 +144,8 @@ def test_an_image_that_cannot_be_read_is_refused(model: ChatModel) -> None:
     assert "cannot be read" in outcome.detail
 
 
-@pytest.mark.parametrize(
-    ("plan", "wanted"),
-    [
+def test_plans_say_what_is_not_seen(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, tuple[str, str] | None]] = [
         (
             "Scene Attribute: The weather changes from dry to rainy.",
             (" in dry weather", " in rainy weather"),
@@ -160,8 +156,8 @@ def test_an_image_that_cannot_be_read_is_refused(model: ChatModel) -> None:
         ),
         ("The light changes from bright to dim", (" in bright light", " in dim light")),
         ("The car is blue", None),
-    ],
-)
-def test_plans_say_what_is_not_seen(plan: str, wanted: tuple[str, str] | None) -> None:
-    found = unseen_difference(plan)
-    assert (found and (found.anchor, found.sibling)) == wanted
+    ]
+    for plan, wanted in cases:
+        with subtests.test(plan=plan):
+            found = unseen_difference(plan)
+            assert (found and (found.anchor, found.sibling)) == wanted

@@ -74,9 +74,8 @@ _EXAMPLES = (
 )
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
+def test_anything_else_is_not_understood(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
         "",
         "Make it nicer.",
         "Change the colour of the dragon from red to blue.",
@@ -86,7 +85,7 @@ _EXAMPLES = (
         "Remove the dog.",  # of which colour?
         "Let it rain. Remove the black dog.",
         "Move the red cup above the blue box.",
-    ],
-)
-def test_anything_else_is_not_understood(sentence: str) -> None:
-    assert read(sentence) is None
+    ]
+    for sentence in cases:
+        with subtests.test(sentence=sentence):
+            assert read(sentence) is None

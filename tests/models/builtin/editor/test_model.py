@@ -49,7 +49,7 @@ def editor() -> ImageEditor:
     return build_image_editor(BuiltinEditor())
 
 
-def _told(editor: ImageEditor, image: ChatImage, instruction: str, seed: int = 1) -> EditOutcome:
+def _edit(editor: ImageEditor, image: ChatImage, instruction: str, seed: int = 1) -> EditOutcome:
     [(position, outcome)] = editor.edit(
         [EditRequest(image=image, instruction=instruction, seed=seed)]
     )
@@ -87,33 +87,34 @@ _OF_FLAT_DRAWINGS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("style", "name", "instruction"),
-    [
-        *((Style.FLAT, *told) for told in (*_OF_ANY_STYLE, *_OF_FLAT_DRAWINGS)),
-        *((Style.POSTER, *told) for told in _OF_ANY_STYLE),
-    ],
-)
-def test_what_is_told_is_done_and_nothing_else(
-    editor: ImageEditor, name: str, instruction: str, style: Style
+def test_what_is_asked_is_done_and_nothing_else(
+    subtests: pytest.Subtests, editor: ImageEditor
 ) -> None:
-    scene, seed = _SCENES[name]
-    still = PlannedStill(
-        image_id=1, scene=scene.model_copy(update={"style": style}), layout_seed=seed, family=0
-    )
-    picture, truth = draw_still(still, 1)
-    image = _jpeg(picture)
-    outcome = _told(editor, image, instruction)
-    assert isinstance(outcome, EditedPicture), outcome
-    assert (outcome.width_px, outcome.height_px) == picture.size
-    change = read(instruction)
-    assert change is not None
-    assert faults(truth, change, _opened(image), _opened(outcome.image)) == []
+    cases: list[tuple[Style, str, str]] = [
+        *((Style.FLAT, *case) for case in (*_OF_ANY_STYLE, *_OF_FLAT_DRAWINGS)),
+        *((Style.POSTER, *case) for case in _OF_ANY_STYLE),
+    ]
+    for style, name, instruction in cases:
+        with subtests.test(style=style, name=name, instruction=instruction):
+            scene, seed = _SCENES[name]
+            still = PlannedStill(
+                image_id=1,
+                scene=scene.model_copy(update={"style": style}),
+                layout_seed=seed,
+                family=0,
+            )
+            picture, truth = draw_still(still, 1)
+            image = _jpeg(picture)
+            outcome = _edit(editor, image, instruction)
+            assert isinstance(outcome, EditedPicture), outcome
+            assert (outcome.width_px, outcome.height_px) == picture.size
+            change = read(instruction)
+            assert change is not None
+            assert faults(truth, change, _opened(image), _opened(outcome.image)) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "instruction", "reason"),
-    [
+def test_what_cannot_be_done_is_refused(subtests: pytest.Subtests, editor: ImageEditor) -> None:
+    cases: list[tuple[str, str, str]] = [
         ("things", "Make it nicer.", "instruction_not_understood"),
         ("things", "Change the colour of the boat from red to blue.", "nothing_to_change"),
         ("things", "Change the colour of the car from green to blue.", "nothing_to_change"),
@@ -128,23 +129,23 @@ def test_what_is_told_is_done_and_nothing_else(
         ("sign", 'Change the word on the sign from "OPEN" to "MUSEUM".', "no_room"),
         ("person", "Change what the person does from running to waving.", "nothing_to_change"),
         ("related", "Move the black cat to the left of the red car.", "nothing_to_change"),
-    ],
-)
-def test_what_cannot_be_done_is_refused(
-    editor: ImageEditor, name: str, instruction: str, reason: str
-) -> None:
-    scene, seed = _SCENES[name]
-    picture, _ = draw_still(PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0), 1)
-    outcome = _told(editor, _jpeg(picture), instruction)
-    assert isinstance(outcome, EditFailure)
-    assert (outcome.reason, outcome.retriable) == (reason, False)
-    assert outcome.detail
+    ]
+    for name, instruction, reason in cases:
+        with subtests.test(name=name, instruction=instruction, reason=reason):
+            scene, seed = _SCENES[name]
+            picture, _ = draw_still(
+                PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0), 1
+            )
+            outcome = _edit(editor, _jpeg(picture), instruction)
+            assert isinstance(outcome, EditFailure)
+            assert (outcome.reason, outcome.retriable) == (reason, False)
+            assert outcome.detail
 
 
 def _measured(
     picture: Image.Image, outcome: EditOutcome, regions: tuple[Box, ...]
 ) -> tuple[EditMeasurement, tuple[str, ...]]:
-    """What changed, held against some regions, and the doubts."""
+    """What changed, compared with some regions, and the doubts."""
     assert isinstance(outcome, EditedPicture), outcome
     kind, settings = DifferenceType.ENTITY_ATTRIBUTE, EditCheckSettings()
     measured = measure_edit(picture, _opened(outcome.image), kind, settings, regions=regions)
@@ -153,36 +154,37 @@ def _measured(
     return measured, doubts
 
 
-@pytest.mark.parametrize(
-    ("style", "name", "instruction"),
-    [
-        *((Style.FLAT, *told) for told in _OF_ANY_STYLE if "Replace the park" not in told[1]),
+def test_it_knows_where_a_picture_is_to_change(
+    subtests: pytest.Subtests, editor: ImageEditor
+) -> None:
+    cases: list[tuple[Style, str, str]] = [
+        *((Style.FLAT, *case) for case in _OF_ANY_STYLE if "Replace the park" not in case[1]),
         (Style.FLAT, "things", "Remove the red car."),
         (Style.FLAT, "things", "Add a green umbrella."),
         (Style.POSTER, *_OF_ANY_STYLE[0]),
         (Style.MOSAIC, *_OF_ANY_STYLE[0]),
         (Style.MOSAIC, *_OF_ANY_STYLE[2]),
-    ],
-)
-def test_it_knows_where_a_picture_is_to_change(
-    editor: ImageEditor, style: Style, name: str, instruction: str
-) -> None:
-    scene, seed = _SCENES[name]
-    scene = scene.model_copy(update={"style": style})
-    picture, _ = draw_still(PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0), 1)
-    outcome = _told(editor, _jpeg(picture), instruction)
-    assert isinstance(outcome, EditedPicture), outcome
-    assert outcome.regions
-    measured, doubts = _measured(picture, outcome, outcome.regions)
-    assert measured.outside_share == pytest.approx(0, abs=0.002)
-    assert doubts == ()
+    ]
+    for style, name, instruction in cases:
+        with subtests.test(style=style, name=name, instruction=instruction):
+            scene, seed = _SCENES[name]
+            scene = scene.model_copy(update={"style": style})
+            picture, _ = draw_still(
+                PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0), 1
+            )
+            outcome = _edit(editor, _jpeg(picture), instruction)
+            assert isinstance(outcome, EditedPicture), outcome
+            assert outcome.regions
+            measured, doubts = _measured(picture, outcome, outcome.regions)
+            assert measured.outside_share == pytest.approx(0, abs=0.002)
+            assert doubts == ()
 
 
 def test_a_change_of_all_has_no_region(editor: ImageEditor) -> None:
     scene, seed = _SCENES["things"]
     picture, _ = draw_still(PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0), 1)
     for instruction in ("Replace the park by a street.", "Let it rain."):
-        outcome = _told(editor, _jpeg(picture), instruction)
+        outcome = _edit(editor, _jpeg(picture), instruction)
         assert isinstance(outcome, EditedPicture)
         assert outcome.regions == ()
 
@@ -194,8 +196,8 @@ def test_the_wrong_thing_in_another_colour_is_doubted(
     scene, seed = _SCENES["things"]
     still = PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0)
     picture = draw_still(still, 1)[0].resize(size, Image.Resampling.BICUBIC)
-    asked = _told(editor, _jpeg(picture), "Change the colour of the car from red to blue.")
-    done = _told(editor, _jpeg(picture), "Change the colour of the cat from black to white.")
+    asked = _edit(editor, _jpeg(picture), "Change the colour of the car from red to blue.")
+    done = _edit(editor, _jpeg(picture), "Change the colour of the cat from black to white.")
     assert isinstance(asked, EditedPicture)
     assert _measured(picture, asked, asked.regions)[1] == ()
     measured, doubts = _measured(picture, done, asked.regions)
@@ -207,7 +209,7 @@ def test_the_wrong_thing_in_another_colour_is_doubted(
 def test_things_go_and_come(editor: ImageEditor, instruction: str) -> None:
     scene, seed = _SCENES["things"]
     picture, _ = draw_still(PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0), 1)
-    outcome = _told(editor, _jpeg(picture), instruction)
+    outcome = _edit(editor, _jpeg(picture), instruction)
     assert isinstance(outcome, EditedPicture)
     groups = content_of_image(see_still(_opened(outcome.image))).groups
     kinds = {(group.kind, group.colour) for group in groups}
@@ -226,7 +228,7 @@ def test_a_larger_drawing_keeps_its_size_and_all_that_did_not_change(editor: Ima
     buffer = io.BytesIO()
     large.save(buffer, "PNG")
     image = ChatImage(media_type="image/png", data=buffer.getvalue())
-    outcome = _told(editor, image, "Change the colour of the car from red to yellow.")
+    outcome = _edit(editor, image, "Change the colour of the car from red to yellow.")
     assert isinstance(outcome, EditedPicture)
     result = _opened(outcome.image)
     assert result.size == (640, 480)
@@ -247,7 +249,7 @@ def test_equal_requests_give_equal_images_and_another_seed_another_place(
     scene, seed = _SCENES["things"]
     picture, _ = draw_still(PlannedStill(image_id=1, scene=scene, layout_seed=seed, family=0), 1)
     image, instruction = _jpeg(picture), "Replace the park by a street."
-    outcomes = [_told(editor, image, instruction, seed) for seed in (1, 1, 2)]
+    outcomes = [_edit(editor, image, instruction, seed) for seed in (1, 1, 2)]
     data = [outcome.image.data for outcome in outcomes if isinstance(outcome, EditedPicture)]
     assert data[0] == data[1] != data[2]
 
@@ -261,9 +263,10 @@ def _grain() -> Image.Image:
     return Image.fromarray(np.clip(np.asarray(smooth) + noise, 0, 255).astype(np.uint8))
 
 
-@pytest.mark.parametrize(
-    ("instruction", "is_done"),
-    [
+def test_of_photographs_style_and_light_are_changed(
+    subtests: pytest.Subtests, editor: ImageEditor
+) -> None:
+    cases: list[tuple[str, Callable[[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]], object]]] = [
         (
             "Redraw the picture as a black-and-white picture.",
             lambda p: np.ptp(p, axis=2).max() == 0,
@@ -272,25 +275,21 @@ def _grain() -> Image.Image:
         ("Redraw the picture as a poster.", lambda p: len(np.unique(p)) <= 6),
         ("Redraw the picture as a mosaic.", lambda p: p.shape == (200, 300, 3)),
         ("Make the light of the picture dim.", lambda p: p.mean() < 80),
-    ],
-)
-def test_of_photographs_style_and_light_are_changed(
-    editor: ImageEditor,
-    instruction: str,
-    is_done: Callable[[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]], bool],
-) -> None:
-    outcome = _told(editor, _jpeg(_grain()), instruction)
-    assert isinstance(outcome, EditedPicture)
-    assert (outcome.width_px, outcome.height_px) == (300, 200)
-    assert is_done(np.asarray(_opened(outcome.image)))
+    ]
+    for instruction, is_done in cases:
+        with subtests.test(instruction=instruction):
+            outcome = _edit(editor, _jpeg(_grain()), instruction)
+            assert isinstance(outcome, EditedPicture)
+            assert (outcome.width_px, outcome.height_px) == (300, 200)
+            assert is_done(np.asarray(_opened(outcome.image)))
 
 
 def test_in_photographs_nothing_is_recoloured_and_grey_ones_stay_grey(editor: ImageEditor) -> None:
-    outcome = _told(editor, _jpeg(_grain()), "Change the colour of the car from red to blue.")
+    outcome = _edit(editor, _jpeg(_grain()), "Change the colour of the car from red to blue.")
     assert isinstance(outcome, EditFailure)
     assert outcome.reason == "nothing_seen"
     grey = _jpeg(_grain().convert("L").convert("RGB"))
-    outcome = _told(editor, grey, "Redraw the picture as a black-and-white picture.")
+    outcome = _edit(editor, grey, "Redraw the picture as a black-and-white picture.")
     assert isinstance(outcome, EditFailure)
     assert outcome.reason == "nothing_to_change"
 

@@ -137,17 +137,18 @@ def test_a_video_whose_size_changes_goes_on() -> None:
     assert model.detect(other).boxes_xyxy.shape[1] == 4
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 400), (400, 3), (64, 64)])
-def test_frames_of_any_size_are_looked_at(size: tuple[int, int]) -> None:
-    model = detector()
-    for number in range(3):
-        pixels = np.full((*size, 3), 40 * number, np.uint8)
-        assert not (model.detect(Frame(number, 0.0, pixels)).scores > 0.5).any()
+def test_frames_of_any_size_are_looked_at(subtests: pytest.Subtests) -> None:
+    for case, size in enumerate(((1, 1), (3, 400), (400, 3), (64, 64))):
+        with subtests.test(case=case):
+            model = detector()
+            for number in range(3):
+                pixels = np.full((*size, 3), 40 * number, np.uint8)
+                assert not (model.detect(Frame(number, 0.0, pixels)).scores > 0.5).any()
 
 
 @pytest.mark.slow
 def test_people_of_a_real_street_are_found() -> None:
-    """Of the people counted by eye (whoever is behind the sign left out) one may be missed."""
+    """Of the people counted by eye (those behind the sign left out) one may be missed."""
     if not REAL_VIDEO.is_file():
         unavailable(f"{REAL_VIDEO} is not on this machine")
     people = {100: 7, 200: 7, 300: 6}

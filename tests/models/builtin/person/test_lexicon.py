@@ -5,9 +5,8 @@ from models.builtin.person.lexicon import Tag, load_lexicon
 _LEXICON = load_lexicon()
 
 
-@pytest.mark.parametrize(
-    ("scale", "tag"),
-    [
+def test_scales_have_a_place_for_all_that_words_can_say(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, Tag]] = [
         ("age", Tag.AGE),
         ("height", Tag.HEIGHT),
         ("build", Tag.BUILD),
@@ -15,12 +14,14 @@ _LEXICON = load_lexicon()
         ("hair_length", Tag.SIZE),
         ("sleeve", Tag.SLEEVE),
         ("reach", Tag.REACH),
-    ],
-)
-def test_scales_have_a_place_for_all_that_words_can_say(scale: str, tag: Tag) -> None:
-    said = {meaning.values[tag] for meaning in _LEXICON.meanings.values() if tag in meaning.tags}
-    assert said
-    assert said <= set(_LEXICON.scales[scale])
+    ]
+    for scale, tag in cases:
+        with subtests.test(scale=scale, tag=tag):
+            said = {
+                meaning.values[tag] for meaning in _LEXICON.meanings.values() if tag in meaning.tags
+            }
+            assert said
+            assert said <= set(_LEXICON.scales[scale])
 
 
 def test_steps_are_counted_from_the_first() -> None:

@@ -50,9 +50,8 @@ def facts(text: str) -> set[tuple[str, str, str]]:
     return {(fact.subject, fact.attribute.value, fact.value) for fact in extract_facts(text)}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_facts_are_read(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, set[tuple[str, str, str]]]] = [
         ("A lady in a gray tee.", {("person", "sex", "female"), ("T-shirt", "colour", "grey")}),
         ("She wears a hat. It is black.", {("hat", "colour", "black")}),
         (
@@ -83,10 +82,10 @@ def facts(text: str) -> set[tuple[str, str, str]]:
             "Her long brown hair is tied in a ponytail.",
             {("hair", "length", "long"), ("hair", "colour", "brown"), ("hair", "hair", "ponytail")},
         ),
-    ],
-)
-def test_facts_are_read(text: str, expected: set[tuple[str, str, str]]) -> None:
-    assert expected <= facts(text)
+    ]
+    for text, expected in cases:
+        with subtests.test(text=text):
+            assert expected <= facts(text)
 
 
 def test_a_woman_printed_on_a_sweater_is_nobody() -> None:

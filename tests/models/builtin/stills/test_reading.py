@@ -14,33 +14,31 @@ def content(text: str) -> Content:
     return content_of_text(read_still_text(text))
 
 
-@pytest.mark.parametrize(
-    ("text", "groups"),
-    [
+def test_things_are_read(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, list[tuple[object, ...]]]] = [
         ("Three large red balls and a cup.", [("ball", "red", 3, "large"), ("cup", None, 1, None)]),
         ("The car is red.", [("car", "red", None, None)]),
         ("2 bikes, 1 tiny white puppy",
          [("bicycle", None, 2, None), ("dog", "white", 1, "small")]),
         ("Birds over the sea.", [("bird", None, None, None)]),
         ("A carpet of catkins.", []),
-    ],
-)  # fmt: skip
-def test_things_are_read(text: str, groups: list[tuple[object, ...]]) -> None:
-    assert [tuple(group) for group in content(text).groups] == groups
+    ]  # fmt: skip
+    for text, groups in cases:
+        with subtests.test(text=text):
+            assert [tuple(group) for group in content(text).groups] == groups
 
 
-@pytest.mark.parametrize(
-    ("text", "relations"),
-    [
+def test_relations_are_read(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, list[tuple[str, str, str]]]] = [
         ("A cat to the left of a red box.", [("cat", "left", "box")]),
         ("A cat is right of the red box.", [("box", "left", "cat")]),
         ("A cat on a beach.", []),
         ("A cat on a chair on a beach.", [("cat", "on", "chair")]),
         ("A clock under two kites.", [("kite", "above", "clock")]),
-    ],
-)
-def test_relations_are_read(text: str, relations: list[tuple[str, str, str]]) -> None:
-    assert list(content(text).relations) == relations
+    ]
+    for text, relations in cases:
+        with subtests.test(text=text):
+            assert list(content(text).relations) == relations
 
 
 def test_people_signs_and_styles_are_read() -> None:

@@ -31,19 +31,22 @@ def test_what_is_drawn_is_seen() -> None:
         assert good["styled"][name] >= 0.75 * asked["styled"][name], name
 
 
-@pytest.mark.parametrize("relation", Relation)
-def test_where_things_are_is_seen(relation: Relation) -> None:
-    groups = (Group(kind="cat", colour="black"), Group(kind="box", colour="red"))
-    wanted = {
-        Relation.LEFT: ("cat", "left", "box"),
-        Relation.RIGHT: ("box", "left", "cat"),
-        Relation.ABOVE: ("cat", "above", "box"),
-        Relation.ON: ("cat", "on", "box"),
-    }[relation]
-    scene = Scene(task=RetrievalTask.LOCATION, place=Place.BEACH, groups=groups, relation=relation)
-    for seed in range(8):
-        content = content_of_image(see_still(render_still(scene, seed).picture))
-        assert content.relations == (wanted,)
+def test_where_things_are_is_seen(subtests: pytest.Subtests) -> None:
+    for relation in Relation:
+        with subtests.test(relation=relation):
+            groups = (Group(kind="cat", colour="black"), Group(kind="box", colour="red"))
+            wanted = {
+                Relation.LEFT: ("cat", "left", "box"),
+                Relation.RIGHT: ("box", "left", "cat"),
+                Relation.ABOVE: ("cat", "above", "box"),
+                Relation.ON: ("cat", "on", "box"),
+            }[relation]
+            scene = Scene(
+                task=RetrievalTask.LOCATION, place=Place.BEACH, groups=groups, relation=relation
+            )
+            for seed in range(8):
+                content = content_of_image(see_still(render_still(scene, seed).picture))
+                assert content.relations == (wanted,)
 
 
 @pytest.mark.parametrize("size", [(280, 210), (640, 480), (321, 241)])
@@ -58,24 +61,25 @@ def test_a_drawing_of_another_size_shows_the_same(size: tuple[int, int]) -> None
     assert seen.place == "desert"
 
 
-@pytest.mark.parametrize("kind", ["noise", "clouds", "white", "text"])
-def test_nothing_is_claimed_of_what_is_no_still(kind: str) -> None:
-    random = np.random.default_rng(1)
-    pixels = np.full((300, 400, 3), 255, np.uint8)
-    if kind == "noise":
-        pixels = random.integers(0, 255, (300, 400, 3), np.uint8)
-    picture = Image.fromarray(pixels)
-    if kind == "clouds":
-        small = Image.fromarray(random.integers(0, 255, (9, 12, 3), np.uint8))
-        picture = small.resize((400, 300), Image.Resampling.BICUBIC)
-    if kind == "text":
-        from PIL import ImageDraw, ImageFont
+def test_nothing_is_claimed_of_what_is_no_still(subtests: pytest.Subtests) -> None:
+    for kind in ("noise", "clouds", "white", "text"):
+        with subtests.test(kind=kind):
+            random = np.random.default_rng(1)
+            pixels = np.full((300, 400, 3), 255, np.uint8)
+            if kind == "noise":
+                pixels = random.integers(0, 255, (300, 400, 3), np.uint8)
+            picture = Image.fromarray(pixels)
+            if kind == "clouds":
+                small = Image.fromarray(random.integers(0, 255, (9, 12, 3), np.uint8))
+                picture = small.resize((400, 300), Image.Resampling.BICUBIC)
+            if kind == "text":
+                from PIL import ImageDraw, ImageFont
 
-        pen = ImageDraw.Draw(picture)
-        pen.text((20, 90), "3/4 + 5/8", fill="black", font=ImageFont.load_default(size=60))
-    seen = see_still(picture)
-    assert seen.things == ()
-    assert seen.place is None
+                pen = ImageDraw.Draw(picture)
+                pen.text((20, 90), "3/4 + 5/8", fill="black", font=ImageFont.load_default(size=60))
+            seen = see_still(picture)
+            assert seen.things == ()
+            assert seen.place is None
 
 
 def test_the_discriminant_tells_two_clouds_of_points_apart() -> None:
@@ -87,7 +91,7 @@ def test_the_discriminant_tells_two_clouds_of_points_apart() -> None:
     assert np.mean(right[80:]) < 0.05
 
 
-def test_what_is_remembered_of_one_image_is_not_told_of_another() -> None:
+def test_what_is_remembered_of_one_image_is_not_said_of_another() -> None:
     scene = Scene(
         task=RetrievalTask.COUNT, place=Place.DESERT, groups=(Group(kind="car", colour="blue"),)
     )

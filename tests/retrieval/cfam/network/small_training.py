@@ -80,7 +80,7 @@ def tiny_splits(folder: Path, settings: CfamTraining) -> TrainingSplits:
 
 
 class Notes:
-    """A watcher that remembers what it was told."""
+    """A watcher that remembers what it received."""
 
     def __init__(self) -> None:
         self.began: tuple[int, int] | None = None

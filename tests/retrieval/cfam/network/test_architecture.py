@@ -22,19 +22,20 @@ def test_an_architecture_of_ones_own_is_read_from_its_file(tmp_path: Path) -> No
     assert read_architecture(small_backbone(tmp_path)) == ARCHITECTURE
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
+def test_other_kinds_are_refused_with_the_reason(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("ViT-B-17", "OpenCLIP knows no architecture 'ViT-B-17'"),
         ("RN50", "ResNet"),
         ("ViT-B-16-SigLIP", "timm_model_name"),
         ("coca_ViT-B-32", "multimodal"),
         ("xlm-roberta-base-ViT-B-32", "hf_model_name"),
-    ],
-)
-def test_other_kinds_are_refused_with_the_reason(name: str, reason: str) -> None:
-    with pytest.raises(ModelError, match=reason):
-        read_architecture(CfamBackbone(architecture=name))
+    ]
+    for name, reason in cases:
+        with (
+            subtests.test(name=name, reason=reason),
+            pytest.raises(ModelError, match=reason),
+        ):
+            read_architecture(CfamBackbone(architecture=name))
 
 
 CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
@@ -47,28 +48,30 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "reason"), CHANGES)
 def test_a_file_that_does_not_do_is_refused_with_the_reason(
-    change: Callable[[dict[str, Any]], Any], reason: str, tmp_path: Path
+    subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
-    content = copy.deepcopy(ARCHITECTURE)
-    change(content)
-    settings = small_backbone(tmp_path)
-    write_architecture(tmp_path, content)
-    with pytest.raises(ModelError, match=reason):
-        read_architecture(settings)
+    for change, reason in CHANGES:
+        with subtests.test(reason=reason):
+            content = copy.deepcopy(ARCHITECTURE)
+            change(content)
+            settings = small_backbone(tmp_path)
+            write_architecture(tmp_path, content)
+            with pytest.raises(ModelError, match=reason):
+                read_architecture(settings)
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b"null"])
-def test_a_file_that_is_none_is_told(content: bytes, tmp_path: Path) -> None:
-    settings = small_backbone(tmp_path)
-    assert settings.architecture_file is not None
-    settings.architecture_file.write_bytes(content)
-    with pytest.raises(ModelError, match="architecture"):
-        read_architecture(settings)
+def test_a_file_that_is_none_is_named(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for case, content in enumerate((b"{", b"\xff\xfe", b"[]", b"null")):
+        with subtests.test(case=case):
+            settings = small_backbone(tmp_path)
+            assert settings.architecture_file is not None
+            settings.architecture_file.write_bytes(content)
+            with pytest.raises(ModelError, match="architecture"):
+                read_architecture(settings)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     settings = small_backbone(tmp_path, architecture_file=tmp_path / "none.json")
     with pytest.raises(ModelError, match="cannot be read"):
         read_architecture(settings)

@@ -83,32 +83,25 @@ def test_torchs_own_generator_is_left_alone(
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(
-    ("sides", "text", "flips", "said"),
-    [
+def test_a_flipped_image_and_the_sides_in_its_text(
+    subtests: pytest.Subtests, image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
+) -> None:
+    cases: list[tuple[str, str, bool, str]] = [
         ("swap", SIDED, True, "A bag in the Right hand, none in the left."),
         ("keep", SIDED, False, SIDED),
         ("ignore", SIDED, True, SIDED),
         ("swap", PLAIN, True, PLAIN),
         ("keep", PLAIN, True, PLAIN),
-    ],
-)
-def test_a_flipped_image_and_the_sides_in_its_text(
-    sides: str,
-    text: str,
-    flips: bool,
-    said: str,
-    image: Image.Image,
-    backbone: CfamBackbone,
-    tokenizer: ClipTokenizer,
-) -> None:
-    settings = QUIET.model_copy(update={"flip": 1.0, "flipped_sides": sides})
-    pixels, tokens = PairAugmentation(settings, backbone, tokenizer)(
-        image, text, generator_for(0, 0, 0)
-    )
-    plain = clip_pixels(image, backbone)
-    assert torch.equal(pixels, plain.flip(-1) if flips else plain)
-    assert torch.equal(tokens, tokenizer([said])[0])
+    ]
+    for sides, text, flips, said in cases:
+        with subtests.test(sides=sides, text=text, flips=flips, said=said):
+            settings = QUIET.model_copy(update={"flip": 1.0, "flipped_sides": sides})
+            pixels, tokens = PairAugmentation(settings, backbone, tokenizer)(
+                image, text, generator_for(0, 0, 0)
+            )
+            plain = clip_pixels(image, backbone)
+            assert torch.equal(pixels, plain.flip(-1) if flips else plain)
+            assert torch.equal(tokens, tokenizer([said])[0])
 
 
 def test_sides_are_words_not_letters() -> None:

@@ -146,7 +146,7 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["clip.safetensors", "clip.pt"])
-def test_damaged_and_missing_checkpoints_are_told(name: str, tmp_path: Path) -> None:
+def test_damaged_and_missing_checkpoints_are_named(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     settings = small_backbone(tmp_path, checkpoint=path)
     with pytest.raises(ModelError, match="could not be read"):
@@ -156,7 +156,7 @@ def test_damaged_and_missing_checkpoints_are_told(name: str, tmp_path: Path) -> 
         ClipBackbone(settings)
 
 
-def test_weights_that_openclip_does_not_have_are_told_before_anything_is_built() -> None:
+def test_weights_that_openclip_does_not_have_are_named_before_anything_is_built() -> None:
     with pytest.raises(ModelError, match="it has 'openai'"):
         ClipBackbone(CfamBackbone(weights="none-such"))
     with pytest.raises(ModelError, match="wanted the architecture 'ViT-B-16-quickgelu'"):

@@ -91,11 +91,11 @@ def test_the_digest_is_checked(folder: Path) -> None:
         embedder(folder, checkpoint_sha256="00" * 32)
 
 
-def test_a_folder_without_a_checkpoint_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"has no settings\.json"):
         embedder(tmp_path)
 
 
-def test_a_device_that_is_not_there_is_told(folder: Path) -> None:
+def test_a_missing_device_is_named(folder: Path) -> None:
     with pytest.raises(ModelError, match="cuda:99"):
         embedder(folder, device="cuda:99")

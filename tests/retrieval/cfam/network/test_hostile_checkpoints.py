@@ -90,8 +90,8 @@ def changed_weights(chance: random.Random, weights: bytes) -> bytes:
         metadata, tensors = header["__metadata__"], load(weights)
         tensors[chance.choice(named)].fill_(chance.choice([float("nan"), float("inf")]))
         return save(tensors, metadata)
-    told = json.dumps(header).encode()
-    return struct.pack("<Q", len(told)) + told + data
+    message = json.dumps(header).encode()
+    return struct.pack("<Q", len(message)) + message + data
 
 
 def attack(sound: Path, folder: Path, seed: int) -> str | None:
@@ -132,25 +132,27 @@ def test_changed_checkpoints_are_refused_in_one_sentence_for_long(
     assert len(said_of(sound, tmp_path, range(300))) >= 150
 
 
-@pytest.mark.parametrize("place", [("identities",), ("settings", "decoder", "blocks"),
-                                   ("architecture", "text_cfg", "layers"),
-                                   ("architecture", "vision_cfg", "width")])  # fmt: skip
 def test_no_network_is_built_that_the_weights_do_not_fill(
-    sound: Path, tmp_path: Path, place: tuple[str, ...]
+    subtests: pytest.Subtests, sound: Path, tmp_path: Path
 ) -> None:
     """A file of a few megabytes asks for terabytes."""
-    content = json.loads((sound / SETTINGS).read_text())
-    inner = content
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = 2**40
-    described = json.dumps(content).encode()
-    before = sha256_of((sound / SETTINGS).read_bytes()).encode()
-    weights = (sound / WEIGHTS).read_bytes().replace(before, sha256_of(described).encode())
-    (tmp_path / SETTINGS).write_bytes(described)
-    (tmp_path / WEIGHTS).write_bytes(weights)
-    with pytest.raises(ModelError, match=SETTINGS.replace(".", r"\.") + "|" + WEIGHTS):
-        load_model(tmp_path)
+    cases: list[tuple[str, ...]] = [("identities",), ("settings", "decoder", "blocks"),
+                                       ("architecture", "text_cfg", "layers"),
+                                       ("architecture", "vision_cfg", "width")]  # fmt: skip
+    for case, place in enumerate(cases):
+        with subtests.test(case=case):
+            content = json.loads((sound / SETTINGS).read_text())
+            inner = content
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = 2**40
+            described = json.dumps(content).encode()
+            before = sha256_of((sound / SETTINGS).read_bytes()).encode()
+            weights = (sound / WEIGHTS).read_bytes().replace(before, sha256_of(described).encode())
+            (tmp_path / SETTINGS).write_bytes(described)
+            (tmp_path / WEIGHTS).write_bytes(weights)
+            with pytest.raises(ModelError, match=SETTINGS.replace(".", r"\.") + "|" + WEIGHTS):
+                load_model(tmp_path)
 
 
 def test_pickles_in_place_of_weights_are_not_run(sound: Path, tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_a_checkpoint_that_names_another_removes_none(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     progress = TrainingProgress(step=3, settings="s", images="i")
     checkpoints.save(progress, {"a/b": torch.zeros(1)}, lambda folder: (folder / "m").touch())
-    told = progress.model_copy(update={"step": 7}).model_dump_json()
-    (checkpoints.last / "progress.json").write_text(told)
+    message = progress.model_copy(update={"step": 7}).model_dump_json()
+    (checkpoints.last / "progress.json").write_text(message)
     with pytest.raises(IntegrityError, match="it says step 7"):
         checkpoints.load()

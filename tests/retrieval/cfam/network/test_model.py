@@ -48,28 +48,32 @@ def test_every_loss_that_is_on_is_computed(settings: CfamTraining, batch: Batch)
         assert loss.isfinite(), name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_loss_alone_needs_only_its_own_parts(name: str, tmp_path: Path, batch: Batch) -> None:
-    model = Cfam(small_training(tmp_path, losses=only(name)), 3)
-    assert list(model(*batch)) == [name]
-    built = {part for part, _ in model.named_children()}
-    expected = {"local_sdm": {"decoder"}, "matching": {"decoder", "matcher"}}
-    expected["identity"] = {"identity_head"}
-    assert built == {"backbone", *expected.get(name, set())}
-
-
-@pytest.mark.parametrize("losses", [ALL_ON, *map(only, NAMES)])
-def test_every_parameter_that_is_built_is_trained(
-    losses: CfamLosses, tmp_path: Path, batch: Batch
+def test_a_loss_alone_needs_only_its_own_parts(
+    subtests: pytest.Subtests, tmp_path: Path, batch: Batch
 ) -> None:
-    model = Cfam(small_training(tmp_path, losses=losses), 3)
-    torch.autograd.backward(total_loss(model(*batch), losses))
-    untouched = [
-        name
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any())
-    ]
-    assert untouched == []
+    for name in NAMES:
+        with subtests.test(name=name):
+            model = Cfam(small_training(tmp_path, losses=only(name)), 3)
+            assert list(model(*batch)) == [name]
+            built = {part for part, _ in model.named_children()}
+            expected = {"local_sdm": {"decoder"}, "matching": {"decoder", "matcher"}}
+            expected["identity"] = {"identity_head"}
+            assert built == {"backbone", *expected.get(name, set())}
+
+
+def test_every_parameter_that_is_built_is_trained(
+    subtests: pytest.Subtests, tmp_path: Path, batch: Batch
+) -> None:
+    for losses in (ALL_ON, *map(only, NAMES)):
+        with subtests.test(losses=losses):
+            model = Cfam(small_training(tmp_path, losses=losses), 3)
+            torch.autograd.backward(total_loss(model(*batch), losses))
+            untouched = [
+                name
+                for name, parameter in model.named_parameters()
+                if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any())
+            ]
+            assert untouched == []
 
 
 def test_all_losses_off_is_no_training() -> None:

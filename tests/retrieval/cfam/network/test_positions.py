@@ -17,14 +17,15 @@ def test_a_grid_of_the_right_size_stays_bit_for_bit(rows: int, grid: tuple[int, 
     assert torch.equal(resized_grid(positions, grid), positions)
 
 
-@pytest.mark.parametrize("grid", [(24, 8), (2, 2), (28, 7), (1, 1)])
 def test_another_grid_has_its_size_and_the_class_tokens_own_embedding(
-    grid: tuple[int, int],
+    subtests: pytest.Subtests,
 ) -> None:
-    positions = drawn(1 + 14 * 14)
-    resized = resized_grid(positions, grid)
-    assert resized.shape == (1 + grid[0] * grid[1], 5)
-    assert torch.equal(resized[0], positions[0])
+    for case, grid in enumerate(((24, 8), (2, 2), (28, 7), (1, 1))):
+        with subtests.test(case=case):
+            positions = drawn(1 + 14 * 14)
+            resized = resized_grid(positions, grid)
+            assert resized.shape == (1 + grid[0] * grid[1], 5)
+            assert torch.equal(resized[0], positions[0])
 
 
 def test_the_grid_is_stretched_down_and_across_not_as_a_line() -> None:
@@ -42,7 +43,7 @@ def test_positions_keep_their_type() -> None:
     assert resized_grid(drawn(17).half(), (6, 2)).dtype == torch.float16
 
 
-def test_a_grid_that_is_no_square_is_told() -> None:
+def test_a_grid_that_is_no_square_is_refused() -> None:
     with pytest.raises(ModelError, match="got 12, wanted a square or 24 × 8"):
         resized_grid(drawn(13), (24, 8))
 

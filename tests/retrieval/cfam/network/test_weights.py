@@ -64,7 +64,7 @@ def test_the_same_model_is_saved_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, SETTINGS])
-def test_a_missing_or_damaged_file_is_told(name: str, folder: Path) -> None:
+def test_a_missing_or_damaged_file_is_named(name: str, folder: Path) -> None:
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[: len(content) // 2])
     with pytest.raises(ModelError, match=name):
@@ -82,7 +82,7 @@ def test_files_of_two_trainings_are_not_taken_together(folder: Path) -> None:
         load_model(folder)
 
 
-def test_settings_of_a_later_version_are_told(folder: Path) -> None:
+def test_settings_of_a_later_version_are_refused(folder: Path) -> None:
     described = json.loads((folder / SETTINGS).read_text())
     (folder / SETTINGS).write_text(json.dumps(described | {"format": 2}))
     with pytest.raises(ModelError, match="format"):

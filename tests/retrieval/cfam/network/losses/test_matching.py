@@ -21,7 +21,7 @@ def test_it_is_the_literal_cross_entropy() -> None:
     assert found.item() == pytest.approx(literal(logits, matched), rel=1e-12)
 
 
-def test_being_sure_of_a_wrong_pair_costs_and_not_the_other_way() -> None:
+def test_being_sure_of_a_wrong_pair_costs_and_the_reverse_does_not() -> None:
     wrong = torch.tensor([False])
     assert matching(torch.tensor([8.0]), wrong) > 7
     assert matching(torch.tensor([-8.0]), wrong) < 0.01
