@@ -51,5 +51,5 @@ def test_whatever_a_stranger_wrote_is_one_printable_line(kind: str, payload: obj
 
 def test_what_is_no_json_is_said() -> None:
     for payload in ("not json", "", "[" * 100_000):
-        with pytest.raises(IntegrityError, match="kind 'image' is no JSON"):
+        with pytest.raises(IntegrityError, match="kind 'image' is not JSON"):
             summarize("image", payload)
