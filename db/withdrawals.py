@@ -204,7 +204,7 @@ def _insert_step(
     row = {
         "withdrawal_id": withdrawal,
         "step": step,
-        "told": dict(details),
+        "details": dict(details),
         "done_at": datetime.now(UTC),
     }
     insert_new(connection, WithdrawalStep, [row])
@@ -213,7 +213,7 @@ def _insert_step(
 @retried
 def steps_of(store: Store, withdrawal: int) -> list[DoneStep]:
     """The steps that were done, in their order."""
-    query = select(WithdrawalStep.step, WithdrawalStep.told, WithdrawalStep.done_at)
+    query = select(WithdrawalStep.step, WithdrawalStep.details, WithdrawalStep.done_at)
     query = query.where(WithdrawalStep.withdrawal_id == withdrawal)
     with store.read() as connection:
         rows = connection.execute(query.order_by(WithdrawalStep.done_at, WithdrawalStep.step))

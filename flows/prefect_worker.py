@@ -1,6 +1,6 @@
 """The Prefect worker that `loupe up` starts: it runs our deployments, in one way only.
 
-A worker of Prefect's own takes the command, the environment and the folder of a run from whoever
+A worker of Prefect's own takes the command, the environment and the folder of a run from anyone who
 asks for it. Run this one as `python -m flows.prefect_worker --pool NAME --deployments FILE
 --lost-after SECONDS` in the folder that runs are to work in.
 """
@@ -205,7 +205,7 @@ def _content(automation: AutomationCore) -> dict[str, Any]:
 
 
 async def work(pool: str, deployments: Path, lost_after: timedelta) -> None:
-    """Carries out runs until the process is told to end."""
+    """Carries out runs until the process receives a signal to end."""
     listed = yaml.safe_load(deployments.read_text(encoding="utf-8"))["deployments"]
     async with get_client() as client:
         await prepare(client, pool, lost_after)

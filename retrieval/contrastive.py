@@ -156,7 +156,7 @@ COMPARISONS: dict[Direction, int] = {
 """Comparisons of a pair with five captions each, both orders together."""
 
 
-class Told(NamedTuple):
+class RightCount(NamedTuple):
     """How many of how many comparisons came out right."""
 
     right: int
@@ -186,9 +186,9 @@ class ContrastAccuracy:
         comparisons_of_pair: all comparisons of each pair, in the same order.
     """
 
-    secondary: dict[DifferenceType, Told]
-    primary: dict[PrimaryType, Told]
-    overall: Told
+    secondary: dict[DifferenceType, RightCount]
+    primary: dict[PrimaryType, RightCount]
+    overall: RightCount
     right_of_pair: Ids
     comparisons_of_pair: Ids
 
@@ -255,9 +255,9 @@ def _with_captions(
 
 
 def _by_type(right: Ids, made: Ids, differences: list[DifferenceType]) -> ContrastAccuracy:
-    def share(wanted: Iterable[DifferenceType]) -> Told:
+    def share(wanted: Iterable[DifferenceType]) -> RightCount:
         chosen = np.isin(differences, list(wanted))
-        return Told(int(right[chosen].sum()), int(made[chosen].sum()))
+        return RightCount(int(right[chosen].sum()), int(made[chosen].sum()))
 
     return ContrastAccuracy(
         secondary={kind: share([kind]) for kind in DifferenceType},

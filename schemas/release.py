@@ -680,7 +680,9 @@ class Manifest(Record):
     leaks: LeakCertificate | None = Field(default=None, exclude_if=lambda leaks: leaks is None)
     contamination: tuple[Contamination, ...] = Field(default=(), exclude_if=lambda held: not held)
     lineage: LineageStatistics
-    withdrawn: tuple[PriorWithdrawal, ...] = Field(default=(), exclude_if=lambda told: not told)
+    withdrawn: tuple[PriorWithdrawal, ...] = Field(
+        default=(), exclude_if=lambda withdrawn: not withdrawn
+    )
     about: ReleaseAbout | None = Field(default=None, exclude_if=lambda about: about is None)
     terms: ReleaseTerms
 

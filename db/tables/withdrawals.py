@@ -74,11 +74,11 @@ class WithdrawalNotice(Base):
 
 
 class WithdrawalStep(Base):
-    """A step of a withdrawal that was done, with its details (`told`)."""
+    """A step of a withdrawal that was done, with its details."""
 
     __tablename__ = "withdrawal_step"
 
     withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
     step: Mapped[str] = mapped_column(String(128), primary_key=True)
-    told: Mapped[dict[str, Any]]
+    details: Mapped[dict[str, Any]]
     done_at: Mapped[datetime]

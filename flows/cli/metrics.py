@@ -17,9 +17,9 @@ if TYPE_CHECKING:
         ContrastAccuracy,
         ContrastiveSamples,
         ContrastiveScores,
+        RightCount,
         SampleRecall,
         SimilaritySpread,
-        Told,
     )
     from retrieval.distractors import BenchmarkDistractors
     from retrieval.ranking import RetrievalScores
@@ -219,7 +219,7 @@ def _ccd_as_json(
 ) -> dict[str, Any]:
     from retrieval.contrastive import DEPTHS
 
-    def by_type(value: "Callable[[Told], object]") -> dict[str, dict[str, object]]:
+    def by_type(value: "Callable[[RightCount], object]") -> dict[str, dict[str, object]]:
         return {
             direction: {name: value(counts) for name, counts in _types(accuracy)}
             for direction, accuracy in scores.accuracy.items()
@@ -245,7 +245,7 @@ def _ccd_as_json(
     }
 
 
-def _types(accuracy: "ContrastAccuracy") -> "Iterator[tuple[str, Told]]":
+def _types(accuracy: "ContrastAccuracy") -> "Iterator[tuple[str, RightCount]]":
     """Each type by its name, each aspect by its own ("Style & Presentation" is both), and all."""
     for kind, counts in accuracy.secondary.items():
         yield str(kind), counts

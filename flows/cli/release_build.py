@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 _TierOption = Annotated[
     str | None,
-    typer.Option(help="For a benchmark in versions: v0, v1 or v2, whose number is 0, 1 or 2."),
+    typer.Option(
+        help="For a benchmark with tiers: v0, v1 or v2; the version starts with 0, 1 or 2."
+    ),
 ]
 _MeasureOption = Annotated[
     bool,
@@ -36,9 +38,7 @@ _StrictVersionOption = Annotated[
 ]
 _DateOption = Annotated[
     str | None,
-    typer.Option(
-        help="The day it is published on (2026-11-22); otherwise the release states none."
-    ),
+    typer.Option(help="Date of publication, such as 2026-11-22. Default: none."),
 ]
 _PermissionOption = Annotated[
     list[str] | None,
@@ -69,9 +69,7 @@ _RefuseContaminatedOption = Annotated[
 def build(
     dataset: Annotated[str, typer.Argument(help="The dataset to release.")],
     version: Annotated[str, typer.Option(help="Three numbers, such as 1.0.0.")],
-    out_folder: Annotated[
-        Path, typer.Option("--out", help="The folder that the release becomes; must not exist.")
-    ],
+    out_folder: Annotated[Path, typer.Option("--out", help="The folder to write; must not exist.")],
     tier: _TierOption = None,
     measure: _MeasureOption = True,
     strict_version: _StrictVersionOption = False,
@@ -81,7 +79,7 @@ def build(
     refuse_contaminated: _RefuseContaminatedOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Build a version of a dataset from what was decided so far."""
+    """Build a version of a dataset from the decisions so far."""
     from db.blobs import BlobStore
     from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
     from flows.engine.context import open_context

@@ -30,15 +30,21 @@ def contamination(
     theirs: Annotated[
         str, typer.Argument(metavar="B", help="Release or image folder to compare with A.")
     ],
-    split: Annotated[str | None, typer.Option(help="Of release A only this split.")] = None,
-    other_split: Annotated[str | None, typer.Option(help="Of release B only this split.")] = None,
+    split: Annotated[str | None, typer.Option(help="Compare only this split of release A.")] = None,
+    other_split: Annotated[
+        str | None, typer.Option(help="Compare only this split of release B.")
+    ] = None,
     hash_bits: Annotated[
         int,
-        typer.Option(min=0, max=10, help="Perceptual hashes that differ in no more bits leak."),
+        typer.Option(
+            min=0, max=10, help="Most bits in which perceptual hashes of a leak may differ."
+        ),
     ] = 6,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell what of A is in B: files, pictures, videos, identities, captions.
+    """Find what A and B share.
+
+    Compares files, pictures, videos, identities and captions.
 
     Ends with exit code 1 where anything is, or where A states otherwise of B, with 0 where nothing
     is. Folders need no database.

@@ -35,14 +35,16 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="B", help="Release to compare with A.")],
     examples: Annotated[
         int | None,
-        typer.Option(min=0, help="Rows to show of each kind: 5, with --json all unless given."),
+        typer.Option(
+            min=0, help="How many rows to show of each kind. Default: 5; all with --json."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell what release B differs in from release A: rows, captions, terms, documents.
+    """Compare two releases: rows, captions, terms, documents.
 
-    Ends with exit code 0 where they are the same, 1 where they differ, 2 where they cannot be
-    compared. Folders need no database.
+    Ends with exit code 0 if they are the same, 1 if
+    they differ, 2 if they cannot be compared. Folders need no database.
     """
     from schemas.errors import LoupeError
 

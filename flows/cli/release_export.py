@@ -23,17 +23,20 @@ def export(
         str,
         typer.Option("--format", help="webdataset, hf, coco, lmdb, parquet or published."),
     ],
-    target: Annotated[
-        Path, typer.Option("--out", help="The folder that the export becomes; must not exist.")
-    ],
+    target: Annotated[Path, typer.Option("--out", help="The folder to write; must not exist.")],
     shard_megabytes: Annotated[
         int | None,
-        typer.Option("--shard-mb", min=1, help="Of webdataset: megabytes a shard (500)."),
+        typer.Option(
+            "--shard-mb", min=1, help="webdataset only: megabytes per shard. Default: 500."
+        ),
     ] = None,
     verify: VerifyOption = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a release as others load it: whole or not at all, the same bytes every time."""
+    """Write a release in the format of another library.
+
+    The same release always gives the same bytes.
+    """
     from flows.withdrawal.withdrawn import known_notices, withdrawal_in
     from profiles.settings import load_settings
     from release.export.exporting import export_release

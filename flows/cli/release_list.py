@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def list_(
-    dataset: Annotated[str | None, typer.Argument(help="Only this dataset's.")] = None,
+    dataset: Annotated[str | None, typer.Argument(help="Only releases of this dataset.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the releases that were built here."""
+    """List the releases built here."""
     from db.releases import list_releases
     from flows.withdrawal.withdrawn import notices_known
     from profiles.settings import load_settings
@@ -47,7 +47,10 @@ def show(
     name: ReleaseArgument,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a release holds: its card, or with --json its manifest without the files."""
+    """Show the card of a release.
+
+    With --json: its manifest, without the list of files.
+    """
     from flows.withdrawal.withdrawn import known_notices, withdrawal_of
     from profiles.settings import load_settings
 

@@ -13,14 +13,17 @@ from schemas.errors import IntegrityError, UsageError
 
 def prove(
     folder: FolderArgument,
-    file: Annotated[str, typer.Argument(help="A file of it, as images/7.jpg.")],
+    file: Annotated[str, typer.Argument(help="A file of the release, such as images/7.jpg.")],
     out_file: Annotated[
         Path | None,
-        typer.Option("--out", help="A new file to write it to; otherwise it is shown."),
+        typer.Option("--out", help="A new file to write the proof to. Default: print it."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Prove that one file belongs to a release, to those who have no more than it and the id."""
+    """Write a proof that a file belongs to a release.
+
+    It can be checked with the file and the release's id alone.
+    """
     from release.proofs import prove as proof_of
     from release.proofs import write_proof
 
@@ -52,14 +55,14 @@ def _refuse_withdrawn(folder: Path, file: str) -> None:
 
 
 def check_proof(
-    proof: Annotated[Path, typer.Argument(help="What `loupe release prove` wrote.")],
-    file: Annotated[Path, typer.Argument(help="The file, whatever it is called now.")],
+    proof: Annotated[Path, typer.Argument(help="The proof that `loupe release prove` wrote.")],
+    file: Annotated[Path, typer.Argument(help="The file; its name does not matter.")],
     release_id: Annotated[
-        str, typer.Option("--id", help="The release's whole id as it was cited, 64 digits.")
+        str, typer.Option("--id", help="The release's whole id as cited: 64 hex digits.")
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Check that a file belongs to the release that was cited, by a proof and nothing else.
+    """Check a proof that a file belongs to a release.
 
     Ends with exit code 1 where it does not.
     """

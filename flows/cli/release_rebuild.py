@@ -12,14 +12,13 @@ from flows.cli.release_opening import NameArgument, opened_store, progress_bar
 
 def rebuild(
     name: NameArgument,
-    out_folder: Annotated[
-        Path, typer.Option("--out", help="The folder that it becomes; must not exist.")
-    ],
+    out_folder: Annotated[Path, typer.Option("--out", help="The folder to write; must not exist.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Build a past release once more, byte for byte, whatever was stored or decided since.
+    """Build a past release again, byte for byte.
 
-    Nothing is written where it does not come out as it was, or where something of it was withdrawn.
+    Later data and decisions have no effect. Nothing is written if the result differs or if anything
+    in the release was withdrawn.
     """
     from db.blobs import BlobStore
     from db.releases import find_release

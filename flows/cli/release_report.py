@@ -22,7 +22,7 @@ def report(
     ],
     previous: Annotated[
         Path | None,
-        typer.Option(help="The folder of the release before, to tell what differs."),
+        typer.Option(help="The folder of an earlier release to compare with."),
     ] = None,
     previews: Annotated[
         bool | None,
@@ -35,7 +35,11 @@ def report(
     verify: VerifyOption = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a report on a release: gallery, numbers, lineage, difference. Open its index.html."""
+    """Write an HTML report on a release.
+
+    It shows a gallery, statistics, lineage and the differences from an earlier release. Open its
+    index.html.
+    """
     from flows.withdrawal.withdrawn import known_notices
     from profiles.settings import load_settings
     from release.report.writing import write_report

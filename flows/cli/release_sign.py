@@ -10,7 +10,9 @@ def sign(
     folder: FolderArgument,
     as_json: JsonOption = False,
 ) -> None:
-    """Sign a release with the key in LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.
+    """Sign a release.
+
+    The key is in LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.
 
     It is verified first; one that is not sound, or of which anything was withdrawn, is not signed.
     """

@@ -25,7 +25,7 @@ def upload(
         bool,
         typer.Option(
             "--private/--public",
-            help="Who may see it. One that is open to all is only uploaded to with --public.",
+            help="Whether the repository is private. Uploading to a public one needs --public.",
         ),
     ] = True,
     replace: Annotated[
@@ -47,7 +47,9 @@ def upload(
     verify: VerifyOption = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Upload a release to the Hugging Face Hub, in one commit with a tag. A dry run by default.
+    """Upload a release to the Hugging Face Hub.
+
+    One commit with a tag. Default: dry run.
 
     An upload that was cut off goes on where it was. The token is that of HF_TOKEN.
     """

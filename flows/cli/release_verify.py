@@ -48,13 +48,13 @@ _WithoutImagesOption = Annotated[
     bool,
     typer.Option(
         "--without-images",
-        help="The image files may be left out: the rows hold their bytes, which are checked.",
+        help="Allow missing image files; the bytes in the rows are checked.",
     ),
 ]
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="The folder of a release, wherever it came from.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of a release.")],
     expected_id: _IdOption = None,
     decode: _DecodeOption = False,
     contains: _ContainsOption = None,
@@ -63,7 +63,10 @@ def verify(
     without_images: _WithoutImagesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check every file, row and reference of a release, offline, from its folder alone.
+    """Check every file, row and reference of a release.
+
+    Works offline, from the folder alone.
+
 
     Ends with exit code 1 and the list of problems where something is wrong, or was withdrawn.
     """
@@ -100,7 +103,7 @@ def verify(
         named = {"dataset": dataset, "version": version, "id": release_id}
         applied = None
         if asked is not None and manifest is not None:
-            applied = {"apply": asked.tells_of(manifest), "told": asked.sentence_on(manifest)}
+            applied = {"apply": asked.tells_of(manifest), "message": asked.sentence_on(manifest)}
         sound = {"folder": where, "ok": not problems, **named, "signed_by": signed_by}
         print_json({**sound, "problems": found, "withdrawn": rows, "notices": applied})
     elif problems:

@@ -204,7 +204,7 @@ def check(
             "checked": checked,
             "faulty": count,
             "faults": [_as_json(one) for one in faulty],
-            "mended": count_repaired,
+            "repaired": count_repaired,
             "repairs": [{"sha256": one.blob.sha256, "from": one.origin} for one in repaired],
         }
         print_json(document | ({"orphans": unnamed, "orphan_paths": paths} if orphans else {}))

@@ -77,7 +77,9 @@ def withdraw(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Withdraw an item and everything derived from it, from every dataset and release.
+    """Withdraw an item and everything derived from it.
+
+    It is removed from every dataset and later release.
 
     The plan is shown first, and nothing is changed before it is confirmed. After an interruption,
     the same command, or --resume, finishes the withdrawal.

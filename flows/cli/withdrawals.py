@@ -19,7 +19,10 @@ def withdrawals(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the withdrawals, or show one: who, when, why, what was withdrawn, and its steps."""
+    """List the withdrawals, or show one.
+
+    Who, when, why, what was withdrawn, and the steps done.
+    """
     from db.withdrawals import find_withdrawal, list_withdrawals
     from flows.cli.withdrawal_display import UNFINISHED, files_of
 
@@ -79,7 +82,7 @@ def document(
         "counts": [one.model_dump(mode="json") for one in counts_of(store, id_)],
         "notices": [one.model_dump(mode="json") for one in notices_of(store, id_)],
         "steps": [
-            {"step": one.step, "told": one.details, "done_at": one.done_at}
+            {"step": one.step, "details": one.details, "done_at": one.done_at}
             for one in steps_of(store, id_)
         ],
         "not_reached": left.as_json(),

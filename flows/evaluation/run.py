@@ -587,7 +587,7 @@ def run_evaluation(context: RunContext, request: EvaluationRequest) -> Evaluatio
 
 
 def _warn_of_withdrawals(context: RunContext, found: FoundRelease) -> None:
-    """Says what was withdrawn of the release, and what becomes of its vectors."""
+    """Says what was withdrawn of the release, and what is done with its vectors."""
     known = notices_known(context.settings.home, context.store)
     withdrawal = withdrawal_of(found.manifest, found.folder, known)
     if withdrawal is None:

@@ -44,7 +44,7 @@ from tests.retrieval.literal_retrieval import literal_scores
 LITERAL = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
 
 
-class Told(SilentProgress):
+class RecordedProgress(SilentProgress):
     """Remembers the reports of stages."""
 
     def __init__(self) -> None:
@@ -207,11 +207,11 @@ def test_other_vectors_under_one_name_are_another_model(
 
 
 def test_vectors_of_a_model_are_embedded_once(home_run: RunContext, released: Path) -> None:
-    first, second = (replace(home_run, progress=Told()) for _ in range(2))
+    first, second = (replace(home_run, progress=RecordedProgress()) for _ in range(2))
     one = evaluate_release(first, released, BuiltinEmbedder())
     two = evaluate_release(second, released, BuiltinEmbedder())
-    assert isinstance(first.progress, Told)
-    assert isinstance(second.progress, Told)
+    assert isinstance(first.progress, RecordedProgress)
+    assert isinstance(second.progress, RecordedProgress)
     embedded = [report.done for report in first.progress.reports]
     assert embedded[0] == 12
     assert [report.done for report in second.progress.reports] == [0, 0]

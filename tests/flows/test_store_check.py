@@ -54,8 +54,8 @@ def test_what_is_missing_or_damaged_is_named_and_made_again_from_its_source(
     without = loupe("store", "check", "--repair")
     assert without.exit_code == 1
     assert "--from" in without.out
-    mended = loupe("store", "check", "--repair", "--from", imported, "--json")
-    assert (mended.exit_code, mended.json["mended"]) == (0, 2)
+    repaired = loupe("store", "check", "--repair", "--from", imported, "--json")
+    assert (repaired.exit_code, repaired.json["repaired"]) == (0, 2)
     assert {path: path.read_bytes() for path in held} == held
     assert loupe("store", "check").exit_code == 0
 
@@ -66,8 +66,8 @@ def test_a_source_that_changed_is_no_source(loupe: Loupe, home: Path, imported: 
     for path in imported.glob("*.jpg"):
         path.write_bytes((imported / "0001_0.jpg").read_bytes())
     done = loupe("store", "check", "--repair", "--from", imported, "--json")
-    assert done.json["faulty"] + done.json["mended"] == 2
-    assert done.json["mended"] <= 1  # that very picture was harmed, at most
+    assert done.json["faulty"] + done.json["repaired"] == 2
+    assert done.json["repaired"] <= 1  # that very picture was harmed, at most
     assert {path: path.read_bytes() for path in blobs_in(home) if path in before} | before == before
 
 
@@ -75,7 +75,7 @@ def test_a_backup_of_the_store_will_do(loupe: Loupe, home: Path, imported: Path)
     backup = (home / "blobs").rename(home.parent / "backup")
     assert loupe("store", "check", "--json").json["faulty"] == 6
     done = loupe("store", "check", "--repair", "--from", backup, "--json")
-    assert (done.exit_code, done.json["mended"]) == (0, 6)
+    assert (done.exit_code, done.json["repaired"]) == (0, 6)
 
 
 def test_a_release_holds_what_was_lost_and_what_was_withdrawn_is_not_missed(

@@ -21,7 +21,7 @@ from tests.flows.withdrawals import Home, home_of
 from tests.release.worlds import DATASET, SOURCES
 
 
-class Told(SilentProgress):
+class RecordedProgress(SilentProgress):
     """Remembers what was said."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ def copy(home: Home, tmp_path: Path) -> Path:
 
 def evaluated(home: Home, folder: Path) -> tuple[EvaluationReport, str]:
     """What a model comes to, and what was said."""
-    output = Told()
+    output = RecordedProgress()
     request = EvaluationRequest(str(folder), embedder="builtin")
     report = run_evaluation(replace(home.run, progress=output), request)
     return report, "\n".join(output.said)
