@@ -30,9 +30,9 @@ def data_statement(manifest: Manifest) -> list[Statement]:
         Statement("Annotators", _annotators(manifest)),
         Statement(
             "Situation",
-            "Generated, in no situation."
+            "Generated; no situation applies."
             if manifest.demonstration
-            else "Written, not spoken: what an image shows, for readers who look for that image.",
+            else "Written, not spoken: what an image shows, for readers who search for that image.",
         ),
         Statement("Text characteristics", _characteristics(manifest)),
         Statement("Images", _images(manifest)),
@@ -43,8 +43,8 @@ def data_statement(manifest: Manifest) -> list[Statement]:
 def _rationale(manifest: Manifest) -> str:
     what = "people" if is_of_persons(manifest) else "scenes"
     return (
-        f"The texts are meant to tell {what} apart that look alike, by all that can be seen of "
-        f"them."
+        f"The texts are meant to distinguish {what} that look alike, by everything that is "
+        f"visible of them."
     )
 
 
@@ -60,20 +60,20 @@ def _authors(manifest: Manifest) -> str:
     here = made.written + made.edited + made.drafted if made else 0
     given = sum(one.originals for one in statistics.sources) - here
     if given:
-        parts.append(f"{given:,} texts by authors that their sources know")
+        parts.append(f"{given:,} texts by authors of the sources")
     contrasts = statistics.contrasts
     if contrasts and (coarse := contrasts.coarse_captions):
-        parts.append(f"{coarse:,} coarse captions of anchors by authors that their sources know")
+        parts.append(f"{coarse:,} coarse captions of anchors by authors of the sources")
     if made and made.annotators:
         people = "1 person" if made.annotators == 1 else f"{made.annotators:,} people"
-        parts.append(f"{made.written + made.edited:,} by {people} here")
+        parts.append(f"{made.written + made.edited:,} by {people} for this release")
     drafted = made.drafted if made else 0
     written = statistics.rewrites.released - statistics.rewrites.edited + drafted
     if written:
         models = ", ".join(sorted({one.name for one in manifest.models})) or "models"
         parts.append(f"{written:,} by {models}")
     if statistics.rewrites.edited:
-        parts.append(f"{statistics.rewrites.edited:,} edits of rewrites by people here")
+        parts.append(f"{statistics.rewrites.edited:,} edits of rewrites by people for this release")
     return f"{'; '.join(parts)}." if parts else ""
 
 
@@ -83,8 +83,8 @@ def _annotators(manifest: Manifest) -> str:
     counts = [one.annotators for one in agreement] + [made.annotators if made else 0]
     if not max(counts):
         if manifest.unreviewed:
-            return "Nobody annotated or reviewed anything here."
-        return f"How many people reviewed is not recorded; {_NOT_ASKED}."
+            return "Nobody annotated or reviewed this release."
+        return f"The number of reviewers is not recorded; {_NOT_ASKED}."
     least = max(counts)
     people = "one person" if least == 1 else f"{least:,} people"
     return f"At least {people}, known by pseudonyms; {_NOT_ASKED}."
@@ -94,7 +94,7 @@ def _characteristics(manifest: Manifest) -> str:
     statistics = manifest.statistics
     words = statistics.words
     return (
-        f"Descriptions of {words.minimum} to {words.maximum} words, {words.mean:.1f} in the mean; "
+        f"Descriptions of {words.minimum} to {words.maximum} words, {words.mean:.1f} on average; "
         f"{statistics.vocabulary:,} different words."
     )
 
@@ -104,11 +104,9 @@ def _images(manifest: Manifest) -> str:
         seconds = [one.duration_seconds for one in manifest.videos]
         known = [one for one in seconds if one is not None]
         length = (
-            f", {sum(known) / 60:.1f} minutes long together" if len(known) == len(seconds) else ""
+            f", {sum(known) / 60:.1f} minutes long in total" if len(known) == len(seconds) else ""
         )
-        return (
-            f"Cut out of {len(manifest.videos):,} videos{length}; the bytes are as they were cut."
-        )
+        return f"Cut out of {len(manifest.videos):,} videos{length}; not re-encoded since."
     contrasts = manifest.statistics.contrasts
     edited = sum(one.edited for one in contrasts.differences) if contrasts else 0
     if edited:

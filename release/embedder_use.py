@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from schemas.release import EmbedderPurpose, Manifest
 
 _PURPOSES: dict[EmbedderPurpose, str] = {
-    "validated_captions": "captions measured by how well they tell their image from others",
-    "similar_images": "images chosen for being like an image that was there",
+    "validated_captions": "captions validated by how well they distinguish their image from others",
+    "similar_images": "images selected for their similarity to an existing image",
     "confusing_captions": "captions compared with both images of a pair",
-    "candidates": "candidates without captions: neighbours of images that have some",
+    "candidates": "candidates without captions: neighbours of images with captions",
 }
 _WORDS = {"k": "k", "eta": "η", "near_duplicates": "near-duplicates"}
 

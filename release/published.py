@@ -200,9 +200,9 @@ CCD: dict[str, PublishedFigures] = {
         images=one.images,
         captions=5 * one.images,
         method=(
-            "to each original image some others that differ from it in one detail of a known "
-            "type, found by search or edited, and for each image of such a group five captions "
-            "that tell it from the others"
+            "each original image gets other images that differ from it in one detail of a known "
+            "type, found by search or edited, and each image of such a group has five captions "
+            "that distinguish it from the others"
         ),
         citation=(
             "Benchmarking the Fine-Grained Discriminability in Image-Text Retrieval via "

@@ -151,7 +151,7 @@ def _agreement(explanation: "Explanation") -> str:
         return "; the store has no report on this track yet"
     if explanation.agrees:
         return ""
-    return "; [yellow]the report in the store says otherwise[/yellow]"
+    return "; [yellow]the report in the store differs[/yellow]"
 
 
 def _labels_width() -> int:
@@ -204,7 +204,7 @@ def _show_outcome(explanation: "Explanation") -> None:
         for one in explanation.against(observation.frame):
             style, _ = _MARKS[one.outcome]
             if one.frame in explanation.judgement.switches and one.rule == SWITCH.name:
-                out.print(f"[{style}]another person[/{style}] may begin at frame {one.frame}")
+                out.print(f"[{style}]another person[/{style}] may start at frame {one.frame}")
             elif one.beside is not None:
                 out.print(
                     f"frame {one.frame} [{style}]{one.outcome}[/{style}] by {one.rule}: "

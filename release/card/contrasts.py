@@ -117,16 +117,16 @@ def left_out_lines(contrasts: ContrastStatistics | None) -> list[str]:
     if held is None:
         return []
     reasons = (
-        (held.alone, "anchor that no image differs from", "anchors that no image differs from"),
+        (held.alone, "anchor without a contrastive image", "anchors without contrastive images"),
         (
             held.turned_down,
-            "group whose captions were turned down",
-            "groups whose captions were turned down",
+            "group whose captions were rejected",
+            "groups whose captions were rejected",
         ),
         (
             held.undecided,
-            "group whose captions were not written, or not decided on",
-            "groups whose captions were not written, or not decided on",
+            "group whose captions were not written or not reviewed",
+            "groups whose captions were not written or not reviewed",
         ),
     )
     return [f"{count:,} {one if count == 1 else many}" for count, one, many in reasons if count]
@@ -140,13 +140,13 @@ def repeat_lines(contrasts: ContrastStatistics | None) -> list[str]:
     lines = []
     if held.images:
         lines.append(
-            f"{held.images:,} images have the very bytes of another image of the release, "
-            f"such as {_files(held.image_pairs)}; which of them is looked for nobody can tell."
+            f"{held.images:,} images are byte-identical to another image of the release, "
+            f"such as {_files(held.image_pairs)}; no model can tell which of them is the target."
         )
     if held.captions:
         lines.append(
-            f"{held.captions:,} captions say word for word what a caption of another image says, "
-            f"such as those of {_files(held.caption_pairs)}; each image is right, only one counts."
+            f"{held.captions:,} captions are identical to a caption of another image, "
+            f"such as those of {_files(held.caption_pairs)}; each image matches, but only one counts."
         )
     return lines
 

@@ -113,7 +113,7 @@ def _other_line(held: Contamination) -> str:
     files = ", ".join(map(as_text, held.unreadable_files[:SHOWN_FILES]))
     more = ", …" if held.unreadable > SHOWN_FILES else ""
     what = "image" if held.unreadable == 1 else "images"
-    return f"{line}; {held.unreadable:,} {what} could not be looked at ({files}{more})"
+    return f"{line}; {held.unreadable:,} {what} could not be read ({files}{more})"
 
 
 def _split_rows(held: Contamination) -> Iterator[SplitRow]:

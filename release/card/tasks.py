@@ -65,7 +65,7 @@ def empty_tasks(manifest: Manifest) -> str:
     if not names:
         return ""
     what = "the task" if len(names) == 1 else "the tasks"
-    return f"There is nothing here for {what} {', '.join(names)}; nothing can be said of them."
+    return f"This release has no images for {what} {', '.join(names)}; they are not evaluated."
 
 
 def version_table(manifest: Manifest) -> list[VersionLine]:

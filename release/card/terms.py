@@ -7,8 +7,8 @@ from schemas.release import Condition, Manifest, ReleaseTerms
 
 _ASKED: dict[Condition, str] = {
     "attribution": "name creators, sources and licences",
-    "share_alike": "release what is made of share-alike works under the same licence",
-    "non_commercial": "use it without profit only",
+    "share_alike": "release works derived from share-alike works under the same licence",
+    "non_commercial": "use it only for non-commercial purposes",
 }
 _SHORT: dict[Condition, str] = {
     "attribution": "attribution",
@@ -38,7 +38,7 @@ def terms_table(terms: ReleaseTerms) -> list[TermsLine]:
 def _asks(conditions: tuple[Condition, ...] | None) -> str:
     if conditions is None:
         return "read the terms"
-    return ", ".join(_SHORT[one] for one in conditions) or "nothing"
+    return ", ".join(_SHORT[one] for one in conditions) or "none"
 
 
 def whole_sentence(manifest: Manifest) -> str:
@@ -48,12 +48,14 @@ def whole_sentence(manifest: Manifest) -> str:
     wanted = [one for one in _ASKED if one in {*terms.conditions, *of_texts}]
     asked = [_ASKED[one] for one in wanted]
     if not terms.is_read:
-        asked.append("keep to the terms in words of their own")
+        asked.append("follow the terms that are not a standard licence")
     if terms.is_read and not terms.conditions:
-        return "No licence of an image asks for anything."
+        return "No licence of an image sets conditions."
     if len(terms.licences) == 1 and wanted == list(terms.conditions):
-        return f"One must {_joined(asked)}."
-    return f"Each image keeps its licence. Who uses the release as a whole must {_joined(asked)}."
+        return f"You must {_joined(asked)}."
+    return (
+        f"Each image keeps its licence. To use the release as a whole, you must {_joined(asked)}."
+    )
 
 
 def _joined(parts: list[str]) -> str:
@@ -63,8 +65,8 @@ def _joined(parts: list[str]) -> str:
 def apart_sentences(terms: ReleaseTerms) -> list[str]:
     """Which images cannot become one work."""
     return [
-        f"Images under {one} and under {other} may stand side by side in a collection, but no "
-        f"single work may be made of both."
+        f"Images under {one} and under {other} may be in the same collection, but must not be "
+        f"combined in one work."
         for one, other in terms.apart
     ]
 
@@ -88,4 +90,4 @@ def texts_sentence(manifest: Manifest) -> str:
     if licence is None:
         return ""
     asks = " and ".join(_asks(conditions_of_licence(licence)).rsplit(", ", 1))
-    return f"The texts that were made here are given under {licence}, which asks for {asks}."
+    return f"The texts made for this release are licensed under {licence}; conditions: {asks}."

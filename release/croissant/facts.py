@@ -8,8 +8,8 @@ from schemas.release import AgreementStatistics, Manifest
 
 _PERSONAL = "Images show people; captions describe how they look: sex, age, clothing."
 _WITHDRAWAL = (
-    "Releases never change. What is withdrawn is left out of the next patch version, and holders "
-    "of earlier copies get a list of the withdrawn rows."
+    "Releases never change. Withdrawn items are left out of the next patch version, and users of "
+    "earlier copies get a list of the withdrawn rows."
 )
 
 
@@ -25,7 +25,7 @@ def responsible_facts(manifest: Manifest) -> dict[str, Any]:
         "dataUseCases": [
             "Training and measuring image–text retrieval"
             if not manifest.demonstration
-            else "Trying out the tools; nothing is measured with a demonstration"
+            else "Trying out the tools; do not evaluate models on a demonstration"
         ],
         "dataLimitations": limitations(manifest),
         "personalSensitiveInformation": [_PERSONAL] if is_of_persons(manifest) else None,
@@ -38,17 +38,21 @@ def limitations(manifest: Manifest) -> list[str]:
     """What one must know before one trusts the release, a sentence each."""
     details = []
     if manifest.demonstration:
-        details.append("Drawn pictures or built-in rule-based models are in this release.")
+        details.append(
+            "This release contains drawn pictures or the output of built-in rule-based models."
+        )
     if manifest.unreviewed:
-        details.append("No person has looked at the texts that models wrote for this release.")
+        details.append("No person has reviewed the texts that models wrote for this release.")
     for one in review_shares(manifest):
         if one.reviewed < one.released:
             left = one.released - one.reviewed
             details.append(
-                f"{left:,} of {one.released:,} {one.kind} were not decided on by a person."
+                f"{left:,} of {one.released:,} {one.kind} were not reviewed by a person."
             )
     if manifest.leaks is not None and manifest.leaks.leaks:
-        details.append("The splits leak, as their sources gave them; leaks.json tells where.")
+        details.append(
+            "The splits leak; they are unchanged from their sources. leaks.json lists the leaks."
+        )
     return details
 
 
@@ -65,7 +69,7 @@ def collection_sentence(manifest: Manifest) -> str:
             f"{contrasts.anchors:,} images of {names} and {contrasts.contrastive:,} that differ "
             f"from one of them in one detail, found by search or edited."
         )
-    return f"Images were taken over from {names}."
+    return f"The images are from {names}."
 
 
 def _collection_types(manifest: Manifest) -> list[str]:
@@ -92,21 +96,21 @@ def _preprocessing(manifest: Manifest) -> list[str]:
 
 def _analysis(manifest: Manifest) -> list[str]:
     details = [
-        f"{one.reviewed:,} of {one.released:,} {one.kind} were decided on by a person."
+        f"{one.reviewed:,} of {one.released:,} {one.kind} were reviewed by a person."
         for one in review_shares(manifest)
     ]
     details += map(agreement_sentence, manifest.statistics.agreement)
-    details += [f"{look.queue}: second look: {look}" for look in manifest.statistics.second_looks]
+    details += [f"{look.queue}: audit sample: {look}" for look in manifest.statistics.second_looks]
     return details
 
 
 def agreement_sentence(one: AgreementStatistics) -> str:
     """How far people agree in one control of a queue."""
-    what = "alike" if one.kind == "choice" else "similar"
+    what = "agreement" if one.kind == "choice" else "similarity"
     alpha = "" if one.coefficient is None else f", Krippendorff's alpha {one.coefficient:.3f}"
     return (
-        f"{one.queue}, {one.control}: answers of {one.annotators} people to {one.items:,} shared "
-        f"items are {one.alike:.3f} {what}{alpha}."
+        f"{one.queue}, {one.control}: {what} {one.alike:.3f} between answers of {one.annotators} "
+        f"people to {one.items:,} shared items{alpha}."
     )
 
 

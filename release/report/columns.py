@@ -36,7 +36,7 @@ FACETS = (
     Facet("tier", "Tier"),
     Facet("difference", "Difference"),
     Facet("way", "Made by"),
-    Facet("reviewed", "Decided by a person"),
+    Facet("reviewed", "Reviewed by a person"),
     Facet("licence", "Licence"),
 )
 """Those of which a row has one value. Origins of captions, of which it may have several, and words

@@ -103,7 +103,7 @@ def _words(statistics: ReleaseStatistics) -> Iterator[Histogram]:
     end = max(last, default=0) + HISTOGRAM_STEP
     for one in of_all:
         alone = len(of_all) == 1
-        title = "Words a caption" if alone else f"Words a caption: {one.granularity}"
+        title = "Words per caption" if alone else f"Words per caption: {one.granularity}"
         images = one.images - statistics.candidates if alone else one.images
         note = (
             f"{one.words.count:,} captions of {images:,} images; median "
@@ -177,18 +177,18 @@ def _types(statistics: ReleaseStatistics) -> Iterator[Bars]:
             share = share_text(type_.images, contrasts.contrastive)
             lines.append(bar._replace(text=f"{type_.images:,}", note=share, link=link))
         legend = (("plain", "found by search"), ("second", "edited"), ("third", "not known"))
-        title = "Contrastive images by what they differ in"
+        title = "Contrastive images by type of difference"
         note = f"{contrasts.contrastive:,} contrastive images of {contrasts.anchors:,} anchors"
         yield Bars(title, ("", "images"), tuple(lines), note, legend)
 
 
-_DECIDED = (("good", "decided on by a person"), ("faint", "not looked at by a person"))
+_DECIDED = (("good", "reviewed by a person"), ("faint", "not reviewed by a person"))
 
 
 def _review(statistics: ReleaseStatistics) -> Iterator[Bars]:
     lines = list(_reviewed(statistics))
     if lines:
-        yield Bars("Decided on by people", ("", "reviewed"), tuple(lines), "", _DECIDED)
+        yield Bars("Reviewed by people", ("", "reviewed"), tuple(lines), "", _DECIDED)
     rewrites = statistics.rewrites
     if rewrites.rejected or rewrites.pending:
         values = [
@@ -213,8 +213,8 @@ def _reviewed(statistics: ReleaseStatistics) -> Iterator[Bar]:
         kinds.append(("tracklets", statistics.tracklets.reviewed, statistics.tracklets.released))
     for name, reviewed, whole in kinds:
         if whole:
-            decided = ("good", "decided on by a person", reviewed)
-            left = ("faint", "not looked at by a person", whole - reviewed)
+            decided = ("good", "reviewed by a person", reviewed)
+            left = ("faint", "not reviewed by a person", whole - reviewed)
             yield stacked(name, [decided, left], whole)
 
 
@@ -231,8 +231,8 @@ def _second_looks(statistics: ReleaseStatistics) -> Bars:
             f"{100 * one.lower:.1f}–{100 * one.upper:.1f} %; {one.wrong:,} of {one.looked:,} wrong"
         )
         lines.append(Bar(one.queue, text, (interval, point), note))
-    note = "Of accepted items, looked at again by others; with 95 % intervals."
-    return Bars("Error rates that second looks found", ("queue", "wrong"), tuple(lines), note)
+    note = "Accepted items that other people reviewed again; with 95 % intervals."
+    return Bars("Error rates found by audit samples", ("queue", "wrong"), tuple(lines), note)
 
 
 def _similarity(statistics: ReleaseStatistics) -> Iterator[Bars]:
@@ -240,15 +240,17 @@ def _similarity(statistics: ReleaseStatistics) -> Iterator[Bars]:
     if contrasts is not None and (nearest := contrasts.nearest) is not None:
         values = [
             ("images", nearest.images),
-            ("images, anchors alone", nearest.original_images),
+            ("images, anchors only", nearest.original_images),
             ("captions", nearest.captions),
-            ("coarse captions of anchors alone", nearest.original_captions),
+            ("coarse captions of anchors only", nearest.original_captions),
         ]
         known = [(name, value) for name, value in values if value is not None]
         clipped = [(name, max(value, 0.0)) for name, value in known]
         texts = [f"{value:.3f}" for _, value in known]
         note = f"The mean cosine of a sample with its five nearest others, by {nearest.embedder}."
-        made = bars("How near others are", ("", "cosine"), clipped, texts=texts, note=note, whole=1)
+        made = bars(
+            "Similarity to other samples", ("", "cosine"), clipped, texts=texts, note=note, whole=1
+        )
         yield made._replace(bars=tuple(bar._replace(note="") for bar in made.bars))
     if statistics.choices:
         lines = []
@@ -258,7 +260,7 @@ def _similarity(statistics: ReleaseStatistics) -> Iterator[Bars]:
             label = f"{one.direction}, {one.tester}"
             note = f"{one.correct:,} of {one.total:,}"
             lines.append(Bar(label, f"{share:.1f} %", (part,), note))
-        title, columns = "Choices of six that testers had right", ("", "right")
+        title, columns = "Correct answers in the forced-choice test (6-AFC)", ("", "right")
         yield Bars(title, columns, tuple(lines), "", (), round(_SIX, 2), "chance: 16.7 %")
 
 
@@ -271,7 +273,7 @@ def _leak(one: Comparison) -> LeakLine:
         computed_by=one.computed_by,
         pairs=f"{one.pairs:,}",
         leaks=one.leaks,
-        distance=f"{pair.distance:g}{unit}" if pair else "none is equal",
+        distance=f"{pair.distance:g}{unit}" if pair else "no equal pair",
         nearest=tuple(map(_nearest, (pair.first, pair.second))) if pair else (),
     )
 
@@ -314,6 +316,6 @@ def _cost(models: tuple[ModelUse, ...]) -> Iterator[Bars]:
             continue
         values = [(name, float(cost)) for name, cost in amounts]
         texts = [_money(str(cost), currency) for _, cost in amounts]
-        note = f"{total} {currency} in all".replace("  ", " ")
+        note = f"{total} {currency} in total".replace("  ", " ")
         title = "Cost of captions and contrasts by model"
         yield bars(title, ("model", "cost"), values, texts=texts, whole=float(total), note=note)

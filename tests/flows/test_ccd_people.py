@@ -309,7 +309,7 @@ def test_groups_are_accepted_edited_and_rejected_as_a_whole(
     assert contrasts.without_captions == len(images) - len(rows) >= len(gone)
     card = (work.folder(build) / "README.md").read_text(encoding="utf-8")
     assert f"{contrasts.without_captions} images without fine captions are left out" in card
-    assert "edited by a person, from another text | 1 (" in card
+    assert "edited by a person from another text | 1 (" in card
     assert "unreviewed" not in card.casefold()
 
 

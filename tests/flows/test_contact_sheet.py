@@ -160,7 +160,9 @@ def test_the_page_opens_with_every_crop_in_it(
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.locator("section.rule").count() == len(document["rules"])
     titles = page.evaluate("[...document.querySelectorAll('figure')].map(one => one.title)")
-    assert any("<b>&amp;'\".mp4, track 9, frame 902, dropped by this alone" in t for t in titles)
+    assert any(
+        "<b>&amp;'\".mp4, track 9, frame 902, dropped by this rule only" in t for t in titles
+    )
     line = page.locator("#least_sharpness line.threshold").bounding_box()
     plot = page.locator("#least_sharpness .plot").bounding_box()
     assert line is not None

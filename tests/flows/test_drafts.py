@@ -131,10 +131,12 @@ def test_one_of_two_begins_with_a_draft_and_the_card_counts_it(
     unchanged = sum(keeps(name, draft_in(task) or "") for name, task in shown)
     assert 0 < unchanged < len(images)
     card = (built.release / "README.md").read_text("utf-8")
-    line = f"{len(images)} descriptions began as a draft of {MODEL}, {unchanged} of them unchanged."
+    line = (
+        f"{len(images)} descriptions started as a draft by {MODEL}, {unchanged} of them unchanged."
+    )
     assert line in card
     assert f"| written by a person | {len(images)} (50 %) |" in card
-    assert f"| edited by a person, from another text | {len(images) - unchanged} " in card
+    assert f"| edited by a person from another text | {len(images) - unchanged} " in card
     assert {one.state for one in fetch(run.store, drafts).values()} == {"superseded"}
     begun = parents_of(run.store, [one.id for one in captions(run, "accepted")], "edited_from")
     assert sorted(draft for found in begun.values() for draft in found) == sorted(drafts)
@@ -159,7 +161,7 @@ def test_whoever_is_asked_in_place_of_the_first_begins_with_nothing(
     write(office, lambda name, _: f"{OWN} as {name}")
     built = go()
     assert built.release is not None
-    assert "began as a draft" not in (built.release / "README.md").read_text("utf-8")
+    assert "started as a draft" not in (built.release / "README.md").read_text("utf-8")
     unused = [one.state for one in captions(run) if one.record(Caption).author == MODEL]
     assert unused == ["proposed"] * len(drafted)
 

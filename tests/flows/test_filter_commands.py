@@ -48,7 +48,7 @@ def test_a_track_is_explained_frame_by_frame(loupe: Loupe, world: FilterWorld) -
     assert lines["flat", "least_contrast"][7] == "15.0?"
     assert lines["occluded", "most_overlap"][5:7] == ["0.600✗", "0.310✗"]
     assert lines["near_duplicate", "duplicate_bits"][5:7] == ["–", "–"]
-    assert "another person may begin at frame 30" in shown.out
+    assert "another person may start at frame 30" in shown.out
     assert "part 1 keeps 4: 0, 5, 10, 25" in shown.out
     assert "part 2 keeps 4: 30, 35, 40, 45" in shown.out
 
@@ -85,7 +85,7 @@ def test_a_profile_shows_what_it_would_do(
 ) -> None:
     monkeypatch.setenv("LOUPE_PROFILE__FILTER__MOST_OVERLAP", "0.5")
     shown = loupe("filter", "explain", world.tracks[1], "--profile", "builtin")
-    assert "thresholds of profile 'builtin'; the report in the store says otherwise" in shown.out
+    assert "thresholds of profile 'builtin'; the report in the store differs" in shown.out
     assert "part 1 keeps 5: 0, 5, 10, 20, 25" in shown.out
     unknown = loupe("filter", "explain", world.tracks[1], "--profile", "nothing")
     assert unknown.exit_code == 2

@@ -230,9 +230,9 @@ def test_pictures_that_are_gone_or_changed_are_named(
     (copy / gone).unlink()
     (copy / changed).write_bytes((copy / changed).read_bytes() + b"\0")
     page = render_page(board._replace(folder=copy))
-    assert f"{gone} is not here" in page
-    assert f"{changed} is not here" in page
-    assert "is not here" not in render_page(board)
+    assert f"{gone} is not available" in page
+    assert f"{changed} is not available" in page
+    assert "is not available" not in render_page(board)
     assert "<img" not in render_page(board._replace(folder=None))
 
 
@@ -241,7 +241,7 @@ def test_a_model_that_finds_every_match_first_has_no_hardest_queries(
 ) -> None:
     stored = [StoredEvaluation(made_up(read, "perfect", 1e6), datetime.now(UTC))]
     page = render_page(arranged(FoundRelease(read.manifest, folder), "test", stored))
-    assert page.count("<b>perfect@1</b>: every query found a match first.") == 2
+    assert page.count("<b>perfect@1</b>: every query has a match at rank 1.") == 2
     assert "first match at rank" not in page
 
 

@@ -138,7 +138,7 @@ def test_how_near_samples_are_stands_beside_table_1(
         assert cells in card
     shown = "| mean cosine with the five nearest other images |"
     assert shown in card
-    assert "Here they are those of loupe-" in card
+    assert "Similarities in this release are computed with loupe-" in card
     again = loupe(*build, tmp_path / "again").json
     assert again["id"] == manifest["id"]
     bare = loupe(

@@ -48,7 +48,7 @@ def test_the_card_names_sources_models_prompts_and_published_figures(manifest: M
     assert "| Qwen/Qwen-14B-Chat | abc | seed 0, temperature 0.7 | 12 |" in card
     assert manifest.prompts[0].text in card
     assert "| captions (text queries) | 36 | 37,939 |" in card
-    assert "| … of these decided on by a person | 12 (50 %) |" in card
+    assert "| … of these reviewed by a person | 12 (50 %) |" in card
 
 
 def test_notices_stand_only_where_they_are_true(manifest: Manifest) -> None:
@@ -67,9 +67,9 @@ def test_holders_of_earlier_versions_learn_what_to_delete(manifest: Manifest) ->
     card = render_card(manifest.model_copy(update={"withdrawn": (gone,)}))
     assert "## Withdrawn from earlier versions" in card
     assert "| 0.9.0 | `abababababab` | 3 | 1 |" in card
-    assert "deletes those rows with their images" in card
+    assert "delete these rows with their images" in card
     assert "| `withdrawals.json` |" in card
-    assert "\n\n\n" not in card.split("## What is in it")[0].split("---\n", 2)[2]
+    assert "\n\n\n" not in card.split("## Contents")[0].split("---\n", 2)[2]
 
 
 def test_who_has_the_folder_alone_learns_what_it_holds(manifest: Manifest) -> None:
@@ -91,7 +91,10 @@ def test_what_chose_the_rows_is_shown(manifest: Manifest) -> None:
         embedder="clip@abc", purpose="validated_captions", count=1234, settings=limits
     )
     card = render_card(manifest.model_copy(update={"embedders": (use,)}))
-    assert "| clip@abc | captions measured by how well they tell their image from others |" in card
+    assert (
+        "| clip@abc | captions validated by how well they distinguish their image from others |"
+        in card
+    )
     assert "| 1,234 | k 6, η 0.8, near-duplicates (distance 0.25) |" in card
 
 

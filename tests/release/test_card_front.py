@@ -72,6 +72,6 @@ def test_the_card_tells_what_is_known_of_people_and_whom_to_write_to(
             or "**Language variety.** English (en" in card
         )
         assert f"Write to <{ABOUT.contact}>" in card
-        texts = "The texts that were made here are given under CC-BY-NC-SA-4.0, which asks for "
+        texts = "The texts made for this release are licensed under CC-BY-NC-SA-4.0; conditions: "
         assert f"{texts}attribution, share alike and non-commercial use." in card
         assert "\n\n\n\n" not in card

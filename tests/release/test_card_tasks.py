@@ -42,8 +42,8 @@ def test_versions_stand_beside_table_1(manifests: list[Manifest]) -> None:
     assert "| v0 | 8 | 16 | 500 | 2,500 |" in card
     assert "| **v1**, this release | 16 | 32 | 1,000 | 5,000 |" in card
     assert "| v2 | – | – | 15,982 | 5,000 |" in card
-    assert f"of recos 0.1.0 (v0, id `{manifests[0].id}`) stand in this release" in card
-    assert "stand in this release" not in render_card(manifests[0])
+    assert f"captions of recos 0.1.0 (v0, id `{manifests[0].id}`)." in card
+    assert "This release contains all" not in render_card(manifests[0])
     lines = version_table(manifests[2])
     assert [(one.images, one.captions) for one in lines] == [(8, 16), (16, 32), (28, 32)]
 
@@ -53,8 +53,8 @@ def test_tasks_stand_beside_figure_3(manifests: list[Manifest]) -> None:
     assert "| task | v0 | v1 | v2 | images | captions | published images (v0) |" in card
     assert "| color | 2 | 2 | 3 | 7 | 8 | 50 |" in card
     assert "| OCR | 0 | 0 | 0 | 0 | 0 | 30 |" in card
-    assert "There is nothing here for the tasks " in card
-    assert ", OCR" in card.split("There is nothing here for the tasks ")[1].partition(";")[0]
+    assert "This release has no images for the tasks " in card
+    assert ", OCR" in card.split("This release has no images for the tasks ")[1].partition(";")[0]
     lines = task_table(manifests[2])
     assert sum(one.images for one in lines) == manifests[2].statistics.images
     assert [len(one.tiers) for one in task_table(manifests[0])] == [1] * 12

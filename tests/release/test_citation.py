@@ -127,8 +127,8 @@ def test_only_a_licence_or_a_choice_is_shown(every_kind: dict[str, Built]) -> No
 
 def test_the_licence_of_the_texts_is_stated_everywhere(every_kind: dict[str, Built]) -> None:
     cases: list[tuple[str, object, str]] = [
-        ("CC0-1.0", "CC0-1.0", "given under CC0-1.0, which asks for nothing."),
-        ("CC-BY-4.0", None, "given under CC-BY-4.0, which asks for attribution."),
+        ("CC0-1.0", "CC0-1.0", "licensed under CC0-1.0; conditions: none."),
+        ("CC-BY-4.0", None, "licensed under CC-BY-4.0; conditions: attribution."),
     ]
     for of_texts, details, sentence in cases:
         for release in every_kind.values():
@@ -146,7 +146,7 @@ def test_the_licence_of_the_texts_is_stated_everywhere(every_kind: dict[str, Bui
             assert [one if isinstance(one, str) else one["name"] for one in pages] == (
                 [first] if details else [first, "CC-BY-4.0"]
             ), (of_texts, details, sentence)
-            whole = "No licence of an image asks for anything. The texts that were made here are"
+            whole = "No licence of an image sets conditions. The texts made for this release are"
             assert f"{whole} {sentence}" in render_card(manifest), (of_texts, details, sentence)
 
 

@@ -207,9 +207,9 @@ def test_anchors_without_a_group_and_groups_turned_down_are_distinguished(tmp_pa
     assert verify_release(built.folder) == []
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     assert "- 9 images without fine captions are left out:\n" in card
-    assert "\n  - 3 anchors that no image differs from;\n" in card
-    assert "\n  - 2 groups whose captions were turned down;\n" in card
-    assert "\n  - 1 group whose captions were not written, or not decided on.\n" in card
+    assert "\n  - 3 anchors without contrastive images;\n" in card
+    assert "\n  - 2 groups whose captions were rejected;\n" in card
+    assert "\n  - 1 group whose captions were not written or not reviewed.\n" in card
 
 
 def test_contrasts_of_an_anchor_that_was_turned_down_go_with_it(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_repeats_are_stated(tmp_path: Path) -> None:
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     limits = card.split("## Known limits")[1]
     assert (
-        f"- 2 images have the very bytes of another image of the release, such as `{pair[0]}`"
+        f"- 2 images are byte-identical to another image of the release, such as `{pair[0]}`"
         in limits
     )
     assert "- 2 captions say word for word" in limits
@@ -256,7 +256,7 @@ def test_nothing_is_said_of_repeats_where_there_are_none(released: BuiltRelease)
     found = released.manifest.statistics.contrasts
     assert found is not None
     assert found.repeats == RepeatStatistics(images=0, captions=0)
-    assert "word for word what" not in (released.folder / "README.md").read_text("utf-8")
+    assert "identical to a caption" not in (released.folder / "README.md").read_text("utf-8")
 
 
 def _repeat_an_image(rows: list[dict[str, Any]]) -> None:

@@ -121,9 +121,9 @@ def test_a_release_states_what_a_folder_a_release_and_a_dataset_share_with_it(
     assert len(json.loads(text)["contamination"]) == 3
     assert str(tmp_path) not in text
     card = (tmp_path / "ours" / CARD).read_text()
-    assert "**Some of this release is in others**" in card
+    assert "**Parts of this release are in other datasets**" in card
     assert f"content `{plain.content_sha256}`" in card
-    assert "1 image could not be looked at (cut.jpg)" in card
+    assert "1 image could not be read (cut.jpg)" in card
 
 
 def test_the_fingerprints_of_an_imported_dataset_are_made_once(

@@ -31,7 +31,7 @@ def test_the_card_and_the_manifest_tell_the_error_rate(world: World, tmp_path: P
     card = (tmp_path / "out/README.md").read_text("utf-8")
     assert "## Quality" in card
     assert (
-        "- ufine3c-rewrites: second look: 3 of 20 wrong, 15.0 % (95 % interval 5.2–36.0 %)" in card
+        "- ufine3c-rewrites: audit sample: 3 of 20 wrong, 15.0 % (95 % interval 5.2–36.0 %)" in card
     )
     assert verify_release(tmp_path / "out") == []
     assert read_manifest(tmp_path / "out") == built.manifest

@@ -217,7 +217,7 @@ def test_descriptions_that_began_as_drafts_are_counted_by_model(tmp_path: Path) 
         (str(LLAMA), 3, 1),
     ]
     card = (made.folder / "README.md").read_text("utf-8")
-    assert "5 descriptions began as a draft of Qwen/Qwen-14B-Chat@" in card
+    assert "5 descriptions started as a draft by Qwen/Qwen-14B-Chat@" in card
     assert ", 3 of them unchanged." in card
     assert {one.name for one in made.manifest.models} == {QWEN.name, LLAMA.name}
     assert verify_release(made.folder) == []

@@ -87,7 +87,7 @@ def test_a_release_does_not_differ_from_itself(versions: tuple[Path, Path], tmp_
 def test_the_difference_is_on_the_page(versions: tuple[Path, Path], tmp_path: Path) -> None:
     report = write_report(versions[1], tmp_path / "report", previous=versions[0])
     page = (report.folder / "index.html").read_text(encoding="utf-8")
-    assert "What differs from ufine3c 1.0.0" in page
+    assert "Differences from ufine3c 1.0.0" in page
     assert "<ins><bdi>A new person in a green coat.</bdi></ins>" in page
     assert str(versions[0]) not in page
     alone = write_report(versions[1], tmp_path / "alone").folder / "index.html"

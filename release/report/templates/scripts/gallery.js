@@ -49,8 +49,8 @@ function wordsGroup(change) {
   return h(
     "fieldset",
     { class: "words" },
-    h("legend", {}, "Words a caption, on average"),
-    h("div", {}, input("words-least", "at least so many words"), "to", input("words-most", "at most so many words"))
+    h("legend", {}, "Mean words per caption"),
+    h("div", {}, input("words-least", "minimum number of words"), "to", input("words-most", "maximum number of words"))
   );
 }
 

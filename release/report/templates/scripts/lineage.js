@@ -18,7 +18,7 @@ async function showLineage(row, detail) {
     return;
   }
   const graph = (chosen) => graphOf(chosen, page, shared);
-  const drawing = h("div", { class: "drawing", tabindex: 0, role: "region", "aria-label": "the lineage, drawn" });
+  const drawing = h("div", { class: "drawing", tabindex: 0, role: "region", "aria-label": "drawing of the lineage" });
   const list = h("details", {}, h("summary", {}, "as a list"));
   const draw = (chosen) => {
     const found = graph(chosen);
@@ -32,11 +32,11 @@ async function showLineage(row, detail) {
   const choice = h("select", { id: "lineage-of", onchange: (event) => draw(options[event.target.value][1]) },
     options.map(([name], place) => h("option", { value: place, selected: place === first }, name)));
   section.replaceChildren(
-    h("header", {}, h("h2", { id: "lineage-title" }, "Where it comes from"), h("span", { class: "of" }, h("label", { for: "lineage-of", class: "soft" }, "of "), choice)),
+    h("header", {}, h("h2", { id: "lineage-title" }, "Provenance"), h("span", { class: "of" }, h("label", { for: "lineage-of", class: "soft" }, "of "), choice)),
     drawing,
     h("p", { class: "soft legend" },
-      h("span", { class: "key entity" }, "thing"), h("span", { class: "key activity" }, "what was done"), h("span", { class: "key agent" }, "who did it"),
-      h("span", {}, "Arrows lead to what a thing was made from.")),
+      h("span", { class: "key entity" }, "entity"), h("span", { class: "key activity" }, "activity"), h("span", { class: "key agent" }, "agent"),
+      h("span", {}, "Arrows point to what an entity was made from.")),
     list
   );
   draw(options[first][1]);
@@ -255,7 +255,7 @@ function drawingOf(graph, shared) {
     }
   }
   const labels = [...roles].map(([node, named]) => text(centre(node) + 8, node.y - 7, cut([...named].join(", "), BOX / 2), { class: "role" }));
-  const summary = `${graph.nodes.length} things and ${makings.length} steps that made them; the list below tells the same`;
+  const summary = `${graph.nodes.length} entities and ${makings.length} activities that made them; the list below has the same content`;
   const more = graph.left > 0 && h("p", { class: "soft" }, `and ${count(graph.left)} more`);
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": summary },
     s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7.5, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0,0.5 L8,4 L0,7.5 z" }))),

@@ -25,7 +25,7 @@ function load(name) {
     script.onload = () => {
       script.remove();
       expected.delete(name);
-      reject(new Error(`data/${name}.js holds nothing`)); // of no effect where it was resolved
+      reject(new Error(`data/${name}.js is empty`)); // of no effect where it was resolved
     };
     script.onerror = () => {
       script.remove();

@@ -1,11 +1,11 @@
 // The page of one row: its image, its texts, what it differs in, and where it comes from.
 
 const ORIGINS = {
-  source: "as the source gave it",
+  source: "unchanged from the source",
   written: "written here by a person",
   drafted: "drafted by a model",
-  edited_draft: "a model’s draft, changed by a person",
-  confirmed_draft: "a model’s draft, left as it was by a person",
+  edited_draft: "a model’s draft, edited by a person",
+  confirmed_draft: "a model’s draft, confirmed by a person",
   edited: "edited by a person",
   rewrite: "rewritten by a model",
   edited_rewrite: "a model’s rewrite, edited by a person",
@@ -32,7 +32,7 @@ async function showRow(row, state, chosen) {
       h("div", {}, contrastOf(detail), captionsOf(detail))
     ),
     group,
-    report.lineage && h("section", { id: "lineage", class: "card", "aria-labelledby": "lineage-title" }, h("h2", { id: "lineage-title" }, "Where it comes from"), h("p", { class: "soft", role: "status" }, "loading …")),
+    report.lineage && h("section", { id: "lineage", class: "card", "aria-labelledby": "lineage-title" }, h("h2", { id: "lineage-title" }, "Provenance"), h("p", { class: "soft", role: "status" }, "loading …")),
   ];
   byId("row").replaceChildren(...parts.filter(Boolean));
   document.title = `Row ${number} – ${report.name}`;
@@ -60,7 +60,7 @@ function neighbours(row, state, chosen) {
     { class: "neighbours", "aria-label": "rows" },
     h("a", { href: addressOf("rows", { ...state, page }), "data-key": "back" }, "↑ gallery"),
     link(rowAt(at - 1), "‹ previous", "previous row", "previous"),
-    h("span", { class: "soft" }, `${count(at + 1)} of ${count(total)}${among && total < report.rows ? " chosen" : ""}`),
+    h("span", { class: "soft" }, `${count(at + 1)} of ${count(total)}${among && total < report.rows ? " matching" : ""}`),
     link(rowAt(at + 1), "next ›", "next row", "next")
   );
 }
@@ -79,8 +79,8 @@ function placeOf(rows, row) {
 
 /** The image as large as it is in reach: from the release, from previews, or its thumbnail. */
 function picture(number, detail) {
-  if (detail.withdrawn) return h("figure", { class: "picture none" }, "This image was withdrawn and must not be used any more.");
-  if (detail.hidden) return h("figure", { class: "picture none" }, "no picture could be made of this image");
+  if (detail.withdrawn) return h("figure", { class: "picture none" }, "This image was withdrawn and must no longer be used.");
+  if (detail.hidden) return h("figure", { class: "picture none" }, "this image cannot be shown");
   const original = originalOf(detail.file_path);
   const places = [original, report.previews && previewOf(number), thumbnailOf(number)].filter(Boolean);
   const image = h("img", {
@@ -127,7 +127,7 @@ function contrastOf(detail) {
   if (!contrast) return null;
   return h(
     "section",
-    { class: "card contrast", "aria-label": "what differs from the anchor" },
+    { class: "card contrast", "aria-label": "difference from the anchor" },
     h("p", { class: "line" }, h("span", { class: "badge contrast" }, contrast.difference), h("span", { class: "soft" }, WAYS[contrast.way] || "")),
     change(contrast)
   );
@@ -158,7 +158,7 @@ function captionsOf(detail) {
         { class: "summary" },
         foreign("span", author, { class: "author" }),
         h("span", {}, ORIGINS[origin] || origin),
-        h("span", { class: reviewed ? "badge good" : "badge faint" }, reviewed ? "decided by a person" : "not looked at"),
+        h("span", { class: reviewed ? "badge good" : "badge faint" }, reviewed ? "reviewed by a person" : "not reviewed"),
         h("code", { class: "entity", title: entity }, entity.slice(0, 12))
       )
     )
@@ -167,8 +167,8 @@ function captionsOf(detail) {
   return h(
     "section",
     { class: "captions", "aria-label": "captions" },
-    captions.length ? h("ol", {}, captions) : h("p", { class: "soft" }, detail.withdrawn ? "Its texts were withdrawn, too." : "This image has no caption."),
-    coarse.length > 0 && [h("h2", {}, "Coarse captions that these were made of"), h("ol", { class: "coarse" }, coarse)]
+    captions.length ? h("ol", {}, captions) : h("p", { class: "soft" }, detail.withdrawn ? "Its texts were withdrawn too." : "This image has no caption."),
+    coarse.length > 0 && [h("h2", {}, "Coarse captions that these were made from"), h("ol", { class: "coarse" }, coarse)]
   );
 }
 
@@ -180,7 +180,7 @@ async function groupOf(row) {
     columns.anchors.forEach((one, other) => {
       if (one === anchor) members.push(other);
     });
-    return members.length > 1 ? groupSection("The group: an anchor, and what differs from it", members, row, true) : null;
+    return members.length > 1 ? groupSection("The group: an anchor and its contrastive images", members, row, true) : null;
   }
   const identity = columns.identities[row];
   const members = [];
