@@ -42,10 +42,7 @@ def data_statement(manifest: Manifest) -> list[Statement]:
 
 def _rationale(manifest: Manifest) -> str:
     what = "people" if is_of_persons(manifest) else "scenes"
-    return (
-        f"The texts are meant to distinguish {what} that look alike, by everything that is "
-        f"visible of them."
-    )
+    return f"The texts are meant to distinguish {what} that look alike by all visible details."
 
 
 def _variety(manifest: Manifest) -> str:

@@ -145,8 +145,8 @@ def repeat_lines(contrasts: ContrastStatistics | None) -> list[str]:
         )
     if held.captions:
         lines.append(
-            f"{held.captions:,} captions are identical to a caption of another image, "
-            f"such as those of {_files(held.caption_pairs)}; each image matches, but only one counts."
+            f"{held.captions:,} captions are identical to a caption of another image, such as "
+            f"those of {_files(held.caption_pairs)}; each image is right, but only one counts."
         )
     return lines
 

@@ -63,7 +63,7 @@ def test_tasks_stand_beside_figure_3(manifests: list[Manifest]) -> None:
 def test_candidates_are_shown_where_there_are_any(manifests: list[Manifest]) -> None:
     v1, v2 = render_card(manifests[1]), render_card(manifests[2])
     assert "12 of the images have no captions" in v2
-    assert "Nobody described the 12 candidates" in v2
+    assert "The 12 candidates have no descriptions" in v2
     assert "candidates" not in v1
 
 

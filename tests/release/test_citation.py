@@ -165,8 +165,8 @@ def test_what_the_texts_ask_for_is_asked_of_the_whole(every_kind: dict[str, Buil
             release.manifest.model_copy(update={"terms": terms, "about": about})
         )
         assert details.endswith(
-            "must name creators, sources and licences; and release what is made of share-alike "
-            "works under the same licence."
+            "must name creators, sources and licences; and release works derived from "
+            "share-alike works under the same licence."
         )
 
 

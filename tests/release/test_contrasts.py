@@ -249,7 +249,7 @@ def test_repeats_are_stated(tmp_path: Path) -> None:
         f"- 2 images are byte-identical to another image of the release, such as `{pair[0]}`"
         in limits
     )
-    assert "- 2 captions say word for word" in limits
+    assert "- 2 captions are identical to a caption of another image" in limits
 
 
 def test_nothing_is_said_of_repeats_where_there_are_none(released: BuiltRelease) -> None:

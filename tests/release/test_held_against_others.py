@@ -197,7 +197,7 @@ def test_nothing_in_common_is_stated_too(tmp_path: Path) -> None:
     (held,) = manifest.contamination
     assert not held.leaks
     assert measure(held, "perceptual_hash").nearest
-    assert "Nothing of this release was found in others." in (tmp_path / "out" / CARD).read_text()
+    assert "No part of this release was found in other datasets." in (tmp_path / "out" / CARD).read_text()
     assert not verify_release(tmp_path / "out", decode=True)
 
 

@@ -190,9 +190,9 @@ def test_drafts_count_as_drafts_and_only_when_accepted(tmp_path: Path) -> None:
         "meta-llama/Llama-2-70b-chat-hf",
     ]
     card = (made.folder / "README.md").read_text("utf-8")
-    assert "3 of 3 images have captions of one author only" in card
-    assert "| drafted by a model and not changed | 2 (66 %) |" in card
-    assert "1 of 2 descriptions that a model drafted were accepted without a person" in card
+    assert "3 of 3 images have captions by one author only" in card
+    assert "| drafted by a model, unchanged | 2 (66 %) |" in card
+    assert "1 of 2 descriptions drafted by a model were accepted without human review" in card
     assert made.manifest.prompts[0].text in card
     assert verify_release(made.folder) == []
 
@@ -246,9 +246,9 @@ def test_the_card_compares_with_the_paper(sound: BuiltRelease) -> None:
         "| train | 3 | 6 | 12 |",
         "| train / test | perceptual hash | pHash, 64 bits | up to 4 bits differ | 12 | 0 |",
         "| written by a person | 16 (100 %) |",
-        "selected in 4 tracklets, of which people looked at 4 (100 %).",
+        "selected from 4 tracklets; people reviewed 4 of them (100 %).",
         "| square.mp4 | LUPerson-NL |",
-        "![How many captions have how many words](words.svg)",
+        "![Histogram of words per caption](words.svg)",
     ):
         assert line in card
     assert "ewrite" not in card

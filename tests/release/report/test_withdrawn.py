@@ -56,4 +56,4 @@ def test_what_was_withdrawn_is_nowhere_in_the_report(
     )
     for text in {*rows[0]["captions"], rows[1]["captions"][0]} - elsewhere:
         assert f'"{text}"' not in everything
-    assert "What was withdrawn is not shown here." in everything
+    assert "Withdrawn items are not shown here." in everything
