@@ -197,7 +197,8 @@ def test_nothing_in_common_is_stated_too(tmp_path: Path) -> None:
     (held,) = manifest.contamination
     assert not held.leaks
     assert measure(held, "perceptual_hash").nearest
-    assert "No part of this release was found in other datasets." in (tmp_path / "out" / CARD).read_text()
+    card = (tmp_path / "out" / CARD).read_text(encoding="utf-8")
+    assert "No part of this release was found in other datasets." in card
     assert not verify_release(tmp_path / "out", decode=True)
 
 
