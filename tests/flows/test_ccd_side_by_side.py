@@ -14,8 +14,9 @@ from db.store import Store
 from flows.ccd import downloading as found_images
 from flows.ccd import editing as edit_ledger
 from flows.ccd import editing as edited_images
-from flows.ccd import image_choice, refining
+from flows.ccd import image_choice
 from flows.ccd import strategies as strategy_proposals
+from flows.engine import model_step
 from flows.engine.report import BuildReport
 from flows.engine.runner import Stage
 from models.builtin.editor.model import StillsEditor
@@ -71,7 +72,7 @@ def web(
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs share the work piece by piece, so that they are in each other's way all the time."""
-    for module in (strategy_proposals, found_images, image_choice, edited_images, refining):
+    for module in (strategy_proposals, found_images, image_choice, edited_images, model_step):
         monkeypatch.setattr(module, "Stage", _OneByOne)
 
 
