@@ -91,8 +91,8 @@ def ccd_pipeline(
             ),
             Step(_form_groups),
             Step(_refine_captions),
-            Gate("groups", "groups_gate"),
-            Step(_apply_group_decisions),
+            Gate("groups", "groups_gate", apply=_apply_group_decisions),
+            Step(_say_attrition),
             Release(lambda run: run.build.version),
         ),
     )
@@ -178,6 +178,9 @@ def _refine_captions(run: CcdRun) -> None:
 
 def _apply_group_decisions(run: CcdRun) -> None:
     run.add(apply_group_decisions(run.context, run.dataset))
+
+
+def _say_attrition(run: CcdRun) -> None:
     run.say(attrition_sentence(run.store, run.dataset))
 
 

@@ -95,10 +95,14 @@ class Step(Generic[RunT]):
 
 @dataclass(frozen=True)
 class Gate(Generic[RunT]):
-    """The run goes on only when queue `name` is decided, under the policy in the build's `key`."""
+    """The run goes on only when queue `name` is decided, under the policy in the build's `key`.
+
+    `apply` does what follows from the decisions so far, also while other items wait.
+    """
 
     name: str
     key: str
+    apply: Callable[[RunT], None] | None = None
     enabled: Callable[[RunT], bool] = always
 
     def run(self, run: RunT) -> None:
@@ -107,6 +111,8 @@ class Gate(Generic[RunT]):
         run.report.waiting = review(run.context, queue, run.open_desks, wait=run.wait)
         if run.report.waiting:
             run.say(f"queue {queue.name} waits for people")
+        if self.apply is not None:
+            self.apply(run)
 
 
 @dataclass(frozen=True)

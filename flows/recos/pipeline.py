@@ -105,8 +105,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
             ),
             _release("v1"),
             Step(_expand_gallery, enabled=_reaches("v2")),
-            Gate("duplicates", "duplicates_gate", enabled=_reaches("v2")),
-            Step(_remove_duplicates, enabled=_reaches("v2")),
+            Gate("duplicates", "duplicates_gate", apply=_remove_duplicates, enabled=_reaches("v2")),
             _release("v2"),
         ),
     )
