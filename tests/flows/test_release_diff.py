@@ -215,7 +215,7 @@ def test_a_strict_version_is_refused_where_the_store_cannot_rebuild(home: Home) 
     assert str(result.exception).startswith(
         "nothing was released: a strict version is compared with ufine3c 1.0.0, which is not "
         f"sound in {home.folder / '1.0.0'} and cannot be rebuilt: ufine3c 1.0.0 is not rebuilt: 1 "
-        "of what"
+        "of its entities was withdrawn"
     )
     assert not (home.folder / "2.0.0").exists()
 
@@ -243,5 +243,5 @@ def test_releases_are_exported_by_name(home: Home) -> None:
     assert (result.exit_code, result.stdout.startswith(f"{DATASET} 1.0.0 exported")) == (0, True)
     shutil.rmtree(home.folder / "1.0.0")
     gone = loupe_release(*command)
-    assert "make it anew with `loupe release rebuild`" in str(gone.exception)
+    assert "make it again with `loupe release rebuild`" in str(gone.exception)
     assert isinstance(loupe_release("export", "", *command[2:]).exception, UsageError)
