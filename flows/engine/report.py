@@ -56,6 +56,11 @@ class StageReport:
                 self.stalled = self.may_stall
         self._more.set()
 
+    def stop(self) -> None:
+        """Ends the stage: a chunk failed, and the executor raises its error when it closes."""
+        self.stalled = True
+        self._more.set()
+
     def wait_for_more(self, seconds: float) -> None:
         """Waits until something is added, or was since the last time; no longer than `seconds`."""
         if self._more.wait(seconds):

@@ -231,8 +231,12 @@ def _run(
     context.progress.start(stage.title, total)
 
     def process(chunk: T) -> None:
-        with _given_back(chunk, give_back):
-            results = run_chunk(chunk)
+        try:
+            with _given_back(chunk, give_back):
+                results = run_chunk(chunk)
+        except BaseException:
+            report.stop()
+            raise
         report.add(results)
         finished = sum(isinstance(result, WorkResult) for result in results)
         context.progress.advance(stage.title, finished)
