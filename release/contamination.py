@@ -4,13 +4,13 @@ Exact, and in memory that grows with ours: the other's images pass by one after 
 looked for among ours; only perceptual hashes are gathered, a quarter of a million at a time.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from release.other_digest import OtherDigest
 from release.own_images import OwnImages, SeenImage, caption_key
 from release.publishable import published_name
 from schemas.contamination import (
@@ -25,6 +25,36 @@ from schemas.contamination import (
 )
 from schemas.hamming import BITS, nearest_hashes
 from schemas.near_duplicates import FINGERPRINT
+
+_NOTHING = "-"
+
+
+class OtherDigest:
+    """Gathers what is compared, 32 bytes for each entry."""
+
+    def __init__(self) -> None:
+        self._entries: list[bytes] = []
+
+    def add_image(self, image: SeenImage, captions: Iterable[bytes]) -> None:
+        """An image with the digests of its captions (`release.own_images.caption_key`)."""
+        look = _NOTHING if image.look is None else f"{image.look:016x}"
+        identity = _NOTHING if image.identity is None else "/".join(image.identity)
+        self._add(f"image\n{image.sha256}\n{image.name}\n{look}\n{identity}\n", captions)
+
+    def add_video(self, name: str, sha256: str) -> None:
+        """A video that images were, or may be, cut out of."""
+        self._add(f"video\n{sha256}\n{name}\n")
+
+    def _add(self, lines: str, digests: Iterable[bytes] = ()) -> None:
+        entry = hashlib.sha256(lines.encode("utf-8", "surrogatepass"))
+        for digest in digests:
+            entry.update(digest)
+        self._entries.append(entry.digest())
+
+    def result(self) -> str:
+        """The digest of all that was added, as 64 hex digits."""
+        return hashlib.sha256(b"".join(sorted(self._entries))).hexdigest()
+
 
 SHOWN = 10
 """Of so many of ours it is shown what they are nearest to, by each measure."""

@@ -7,11 +7,13 @@ from pathlib import Path
 from db.blobs import BlobStore
 from release.contents import Contents, FoundRow
 from release.files import place_file
+from release.image_looks import look_at
 from release.json_rows import JsonRows
-from release.own_rows import seen_row
+from release.own_images import SeenImage
 from release.parquet_rows import EmbeddedRow, ParquetRows
 from release.published_ccd import CcdLines
 from release.row_tally import CopiedRow, ReleaseAccumulator
+from release.rows import ReleaseRow
 from release.threads import ordered_map
 from schemas.nearness import perceptual_hash
 from schemas.release import ReleasedFile
@@ -57,3 +59,16 @@ class RowWriter:
         place_file(self._folder, row.file_path, image)
         hashed = perceptual_hash(image) if self._tally.has_splits else None
         return CopiedRow(found, image, hashed, seen_row(row, image) if self._is_compared else None)
+
+
+def seen_row(row: ReleaseRow, image: bytes) -> SeenImage:
+    """The row with the perceptual hash of its image."""
+    return SeenImage(
+        name=row.file_path,
+        sha256=row.sha256,
+        look=look_at(image).perceptual_hash,
+        split=row.split,
+        identity=(row.source, row.identity),
+        video_sha256=row.crop.video_sha256 if row.crop else None,
+        captions=tuple(one.text for one in (*row.captions, *row.coarse_captions)),
+    )

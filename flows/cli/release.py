@@ -2,16 +2,14 @@
 
 import typer
 
-from flows.cli.release_build import build
+from flows.cli.release_build import build, rebuild
 from flows.cli.release_contamination import contamination
 from flows.cli.release_diff import diff
 from flows.cli.release_export import export
 from flows.cli.release_list import list_, show
 from flows.cli.release_opening import within_memory
-from flows.cli.release_proofs import check_proof, prove
-from flows.cli.release_rebuild import rebuild
+from flows.cli.release_proofs import check_proof, prove, sign
 from flows.cli.release_report import report
-from flows.cli.release_sign import sign
 from flows.cli.release_upload import upload
 from flows.cli.release_verify import verify
 

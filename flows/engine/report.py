@@ -53,7 +53,7 @@ class StageReport:
             for result in results:
                 self._count(result)
             if results and all(isinstance(result, Deferred) for result in results):
-                self.stalled = self.may_stall
+                self.stalled = self.stalled or self.may_stall
         self._more.set()
 
     def stop(self) -> None:

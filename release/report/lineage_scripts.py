@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from db.lineage import EntityNode, Lineage
-from release.lineage.reading import ReleasedLineage
-from release.report.lineage_gist import gist_of
+from db.lineage import EntityNode, Lineage, TracedEntity
+from release.lineage.reading import ReleasedLineage, summarize
 from release.report.scripts import ScriptWriter, write_script
 from schemas.errors import IntegrityError
 
@@ -186,3 +185,12 @@ class _Page:
             [one.verdict, self._shared.agent(self._traced, one.agent_id), one.reason or ""]
             for one in self._traced.decisions.get(entity_id, ())
         ]
+
+
+GIST_CHARACTERS = 160
+
+
+def gist_of(entity: TracedEntity) -> str:
+    """What a person wants to see of what an entity holds, on one line."""
+    shown = summarize(entity.kind, entity.payload, 4 * GIST_CHARACTERS)
+    return shown if len(shown) <= GIST_CHARACTERS else f"{shown[: GIST_CHARACTERS - 1]}…"

@@ -10,8 +10,7 @@ import typer
 from db.entities import fetch
 from flows.cli.lineage import _released
 from flows.cli.release_contamination import contamination
-from flows.cli.release_proofs import prove
-from flows.cli.release_sign import sign
+from flows.cli.release_proofs import prove, sign
 from release.notices_files import read_mark
 from schemas.errors import UsageError
 from schemas.records import Caption
