@@ -34,6 +34,7 @@ class ThreadExecutor:
 
     def submit(self, function: Callable[[], T]) -> None:
         """Starts a function; raises the error of an earlier one instead, where there was one."""
+        self._collect({future for future in self._running if future.done()})
         while len(self._running) >= self._workers:
             self._collect(wait(self._running, return_when=FIRST_COMPLETED).done)
         self._running.add(self._pool.submit(function))

@@ -53,13 +53,15 @@ class StageReport:
             for result in results:
                 self._count(result)
             if results and all(isinstance(result, Deferred) for result in results):
-                self.stalled = self.stalled or self.may_stall
+                self.stalled = self.may_stall
         self._more.set()
 
-    def stop(self) -> None:
-        """Ends the stage: a chunk failed, and the executor raises its error when it closes."""
-        self.stalled = True
-        self._more.set()
+    def defer(self, results: Sequence[StageResult]) -> None:
+        """Notes the deferred inputs before their claim ends, when others may claim them."""
+        with self._lock:
+            for result in results:
+                if isinstance(result, Deferred):
+                    self._deferred[result.input] = result.reason
 
     def wait_for_more(self, seconds: float) -> None:
         """Waits until something is added, or was since the last time; no longer than `seconds`."""

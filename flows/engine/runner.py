@@ -133,11 +133,11 @@ def run_stage(
     grown = 0 if stage.independent else -(-total // MAX_CHUNKS)
     size = max(stage.chunk_size, grown)
 
-    def run_chunk(chunk: ClaimedChunk) -> Sequence[StageResult]:
-        return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id)
+    def run_chunk(chunk: ClaimedChunk, report: StageReport) -> Sequence[StageResult]:
+        return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id, report)
 
     def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
-        waiting, tried = pauses(), set[int]()
+        waiting = pauses()
         while not report.stalled:
             before, claimed = report.finished, 0
             # Asked before claiming, so that the claims find what others let go of from here on.
@@ -145,11 +145,11 @@ def run_stage(
             passed_over = report.deferred_inputs if stage.independent else ()
             for chunk in _claims(context, plan_id, pending, size, report, passed_over):
                 claimed += 1
-                numbers = {one.seq for one in chunk.inputs}
-                if stage.independent and not tried.isdisjoint(numbers):
+                if stage.independent and not report.deferred_inputs.isdisjoint(
+                    one.seq for one in chunk.inputs
+                ):
                     give_back(chunk)  # deferred since this look began: the next one passes over it
                     continue
-                tried |= numbers
                 yield chunk
             if report.finished > before:
                 waiting = pauses()
@@ -205,8 +205,8 @@ def run_stream(
             if new := [item for item in chunk if item[0] not in done]:
                 yield new
 
-    def run_chunk(chunk: list[tuple[int, T]]) -> Sequence[StageResult]:
-        return _work_and_commit(context, stage, plan_id, work, chunk, None)
+    def run_chunk(chunk: list[tuple[int, T]], report: StageReport) -> Sequence[StageResult]:
+        return _work_and_commit(context, stage, plan_id, work, chunk, None, report)
 
     return _run(context, stage, total, chunks, run_chunk)
 
@@ -222,7 +222,7 @@ def _run(
     stage: Stage,
     total: int | None,
     chunks: Callable[[StageReport], Iterator[T]],
-    run_chunk: Callable[[T], Sequence[StageResult]],
+    run_chunk: Callable[[T, StageReport], Sequence[StageResult]],
     give_back: Callable[[T], None] = lambda _: None,
 ) -> StageReport:
     """Has the executor run every chunk; one that fails, or finds no worker, is given back."""
@@ -231,12 +231,8 @@ def _run(
     context.progress.start(stage.title, total)
 
     def process(chunk: T) -> None:
-        try:
-            with _given_back(chunk, give_back):
-                results = run_chunk(chunk)
-        except BaseException:
-            report.stop()
-            raise
+        with _given_back(chunk, give_back):
+            results = run_chunk(chunk, report)
         report.add(results)
         finished = sum(isinstance(result, WorkResult) for result in results)
         context.progress.advance(stage.title, finished)
@@ -278,6 +274,7 @@ def _work_and_commit(
     work: Callable[[Sequence[T]], Sequence[StageResult]],
     inputs: Sequence[T],
     claim_id: str | None,
+    report: StageReport,
 ) -> Sequence[StageResult]:
     started_at = datetime.now(UTC)
     results = work(inputs)
@@ -293,6 +290,7 @@ def _work_and_commit(
         started_at=started_at,
         agents=(context.software, *stage.agents),
     )
+    report.defer(results)
     finished = [result for result in results if isinstance(result, WorkResult)]
     commit_chunk(context.store, activity, finished, claim_id)
     return results
