@@ -26,7 +26,6 @@ from annotate.interfaces.page import (
 )
 from db.entities import StoredEntity
 from db.reviews import ShownImage
-from db.store import Store
 from schemas.base import EntityRecord
 from schemas.records import Caption, Image
 
@@ -116,14 +115,9 @@ class DescriptionWriting(LabellingPage):
         """The page in Label Studio's XML, with the counter in it."""
         return page_config("description_writing.xml").replace("COUNTER", counter_frame())
 
-    def pages(
-        self,
-        store: Store,  # noqa: ARG002 - an image needs nothing beside it
-        entities: Sequence[StoredEntity],
-        images_url: str,
-    ) -> list[TaskContent]:
-        """One page per image, in order."""
-        return [_content(entity, images_url) for entity in entities]
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one image."""
+        return _content(entity, images_url)
 
     def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
         """The page with the draft in the text and its author above it."""

@@ -19,7 +19,6 @@ from annotate.interfaces.page import (
     shown_image,
 )
 from db.entities import StoredEntity
-from db.store import Store
 from schemas.similar_images import DuplicateQuestion
 
 SAME = "the same image"
@@ -32,14 +31,9 @@ class DuplicateCheck(LabellingPage):
 
     name = "duplicate-check"
 
-    def pages(
-        self,
-        store: Store,  # noqa: ARG002 - the record holds all that the page shows
-        entities: Sequence[StoredEntity],
-        images_url: str,
-    ) -> list[TaskContent]:
-        """One page per pair of images, in order."""
-        return [_content(entity.record(DuplicateQuestion), images_url) for entity in entities]
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one pair of images."""
+        return _content(entity.record(DuplicateQuestion), images_url)
 
     def read_annotation(
         self,

@@ -27,7 +27,6 @@ from annotate.interfaces.page import (
     values,
 )
 from db.entities import StoredEntity
-from db.store import Store
 from schemas.base import EntityRecord
 from schemas.caption_contrast import caption_name, image_letter, indistinct
 from schemas.proposals import CaptionGroup, GroupMember
@@ -39,14 +38,9 @@ class GroupRefinement(LabellingPage):
 
     name = "group-refinement"
 
-    def pages(
-        self,
-        store: Store,  # noqa: ARG002 - the record holds all that the page shows
-        entities: Sequence[StoredEntity],
-        images_url: str,
-    ) -> list[TaskContent]:
-        """One page per group, in order."""
-        return [_content(entity.record(CaptionGroup), images_url) for entity in entities]
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one group."""
+        return _content(entity.record(CaptionGroup), images_url)
 
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity

@@ -5,7 +5,6 @@ The anchor is on the left, the candidate on the right. Below them are the measur
 wanted difference, the candidate's origin, and the problems to tick.
 """
 
-from collections.abc import Sequence
 from html import escape
 
 from annotate.interfaces.page import (
@@ -16,7 +15,6 @@ from annotate.interfaces.page import (
     shown_image,
 )
 from db.entities import StoredEntity
-from db.store import Store
 from schemas.proposals import Candidate, EditMeasurement, FoundImage
 
 
@@ -25,14 +23,9 @@ class ImageFilter(ImageVerdict):
 
     name = "image-filter"
 
-    def pages(
-        self,
-        store: Store,  # noqa: ARG002 - the record holds all that the page shows
-        entities: Sequence[StoredEntity],
-        images_url: str,
-    ) -> list[TaskContent]:
-        """One page per candidate, in order."""
-        return [_content(entity.record(Candidate), images_url) for entity in entities]
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one candidate."""
+        return _content(entity.record(Candidate), images_url)
 
 
 def _content(candidate: Candidate, images_url: str) -> TaskContent:

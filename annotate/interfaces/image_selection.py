@@ -1,11 +1,9 @@
 """The page on which an image is accepted or rejected for a task of a benchmark (ReCoS)."""
 
-from collections.abc import Sequence
 from html import escape
 
 from annotate.interfaces.page import ImageVerdict, TaskContent, image_address, shown_image
 from db.entities import StoredEntity
-from db.store import Store
 from schemas.retrieval_task import RetrievalTask
 from schemas.similar_images import Selection
 
@@ -36,14 +34,9 @@ class ImageSelection(ImageVerdict):
 
     name = "image-selection"
 
-    def pages(
-        self,
-        store: Store,  # noqa: ARG002 - the record holds all that the page shows
-        entities: Sequence[StoredEntity],
-        images_url: str,
-    ) -> list[TaskContent]:
-        """One page per image, in order."""
-        return [_content(entity.record(Selection), images_url) for entity in entities]
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one image."""
+        return _content(entity.record(Selection), images_url)
 
 
 def _content(selection: Selection, images_url: str) -> TaskContent:

@@ -2,7 +2,6 @@
 
 import re
 import xml.etree.ElementTree as ET
-from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
@@ -336,7 +335,7 @@ def _plain(text: str) -> str:
 # Base classes of the labelling interfaces.
 
 
-class LabellingPage(ABC):
+class LabellingPage:
     """A page whose XML and instructions are in files named after it."""
 
     name: ClassVar[str]
@@ -372,11 +371,18 @@ class LabellingPage(ABC):
         """The page as it is."""
         return content
 
-    @abstractmethod
     def pages(
-        self, store: Store, entities: Sequence[StoredEntity], images_url: str
+        self,
+        store: Store,  # noqa: ARG002 - read by pages that show more than their entity
+        entities: Sequence[StoredEntity],
+        images_url: str,
     ) -> list[TaskContent]:
         """One page per entity, in order; not validated yet."""
+        return [self.page(entity, images_url) for entity in entities]
+
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one entity; what reads the store overrides `pages` instead."""
+        raise NotImplementedError
 
     def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
         """Whether the verdicts are equal and the texts similar."""

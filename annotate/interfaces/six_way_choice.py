@@ -18,7 +18,6 @@ from annotate.interfaces.page import (
     shown_image,
 )
 from db.entities import StoredEntity
-from db.store import Store
 from schemas.base import digest_of
 from schemas.quality import OPTIONS, ChoiceTest
 
@@ -42,14 +41,9 @@ class SixWayChoice(LabellingPage):
     name = "six-way-choice"
     independent = True
 
-    def pages(
-        self,
-        store: Store,  # noqa: ARG002 - the record holds all that the page shows
-        entities: Sequence[StoredEntity],
-        images_url: str,
-    ) -> list[TaskContent]:
-        """One page per test, in order."""
-        return [choice_page(entity, images_url) for entity in entities]
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one test."""
+        return choice_page(entity, images_url)
 
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity

@@ -29,7 +29,6 @@ from annotate.interfaces.page import (
     values,
 )
 from db.entities import StoredEntity
-from db.store import Store
 from schemas.base import EntityRecord
 from schemas.proposals import Strategy
 from schemas.requests import MOST_INSTRUCTION_WORDS
@@ -69,14 +68,9 @@ class StrategyCheck(LabellingPage):
         )
         return super().instructions.replace("TYPES", f"<ul>{''.join(items)}</ul>")
 
-    def pages(
-        self,
-        store: Store,  # noqa: ARG002 - the record holds all that the page shows
-        entities: Sequence[StoredEntity],
-        images_url: str,
-    ) -> list[TaskContent]:
-        """One page per strategy, in order."""
-        return [_content(entity.record(Strategy), images_url) for entity in entities]
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one strategy."""
+        return _content(entity.record(Strategy), images_url)
 
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity

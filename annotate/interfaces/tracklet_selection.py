@@ -24,7 +24,6 @@ from annotate.interfaces.page import (
 )
 from db.entities import StoredEntity
 from db.reviews import ShownImage
-from db.store import Store
 from schemas.base import EntityRecord
 from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
 
@@ -44,14 +43,9 @@ class TrackletSelection(LabellingPage):
 
     name = "tracklet-selection"
 
-    def pages(
-        self,
-        store: Store,  # noqa: ARG002 - the record holds all that the page shows
-        entities: Sequence[StoredEntity],
-        images_url: str,
-    ) -> list[TaskContent]:
-        """One page per tracklet, in order."""
-        return [_content(entity.record(Tracklet), images_url) for entity in entities]
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one tracklet."""
+        return _content(entity.record(Tracklet), images_url)
 
     def read_annotation(
         self, result: Sequence[dict[str, Any]], shown: StoredEntity
