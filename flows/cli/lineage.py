@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from flows.cli.options import notices_at_hand
 from flows.cli.output import JsonOption, out, print_json, warn
-from flows.cli.release_opening import notices_at_hand
 
 if TYPE_CHECKING:
     from rich.tree import Tree

@@ -25,10 +25,9 @@ from flows.cli import (
     store,
     track,
     withdraw,
-    withdrawals,
 )
+from flows.cli.options import within_memory
 from flows.cli.output import err
-from flows.cli.release_opening import within_memory
 from flows.engine.stopping import stopped_by_signals
 from schemas.errors import ConfigurationError, LoupeError
 
@@ -67,7 +66,7 @@ app.add_typer(quality.app, name="quality")
 app.add_typer(release.app, name="release")
 app.command()(within_memory(lineage.lineage))
 app.command()(withdraw.withdraw)
-app.command()(withdrawals.withdrawals)
+app.command()(withdraw.withdrawals)
 app.add_typer(store.app, name="store")
 app.command()(store.quarantine)
 app.command()(store.cost)

@@ -1,12 +1,150 @@
-"""Arguments and options that several commands share."""
+"""What several commands share: arguments, options, the store, a progress bar, a memory limit."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, ParamSpec, TypeVar
 
 import typer
+
+from flows.cli.output import err, warn
 
 if TYPE_CHECKING:
     from annotate.queues import Queue
     from db.store import Store
+    from release.build import Progress
+    from schemas.withdrawal import WithdrawalNotice
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_SQLITE = "sqlite:///"
+MEMORY_BYTES: Final = 4 << 30
+"""What a command that reads a release may use beside what the program holds."""
+FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")]
+NameArgument = Annotated[
+    str, typer.Argument(help="DATASET (its newest), DATASET@VERSION, or an id's beginning.")
+]
+ReleaseArgument = Annotated[
+    str,
+    typer.Argument(
+        help="The folder of a release, DATASET (its newest), DATASET@VERSION, or an id's beginning."
+    ),
+]
+VerifyOption = Annotated[
+    bool,
+    typer.Option(
+        "--verify/--no-verify", help="First check every file of the release against its digest."
+    ),
+]
+
+
+@contextmanager
+def opened_store() -> Iterator["Store"]:
+    """The store of this installation."""
+    from db.store import Store
+    from profiles.settings import load_settings
+
+    store = Store.open(load_settings().database_url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def folder_called(name: str) -> Path:
+    """The folder that is meant: one that is there, or that of a release which the store knows.
+
+    Raises:
+        UsageError: there is none.
+    """
+    from db.releases import find_release
+    from schemas.errors import UsageError
+
+    if name and (folder := Path(name)).is_dir():
+        return folder
+    if "/" in name:
+        raise UsageError(f"{name} is not a folder; name the folder of a release")
+    with opened_store() as store:
+        release = find_release(store, name)
+    if not release.folder.is_dir():
+        known = f"{release.manifest.dataset} {release.manifest.version}"
+        raise UsageError(
+            f"{known} was built in {release.folder}, which is gone; name its folder, or make it "
+            f"again with `loupe release rebuild`"
+        )
+    return release.folder
+
+
+@contextmanager
+def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
+    """A bar on a terminal, nothing elsewhere."""
+    from rich.progress import Progress
+
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
+        task = bars.add_task(label)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
+    """What this installation knows to be withdrawn; warns if the store does not answer."""
+    from profiles.settings import load_settings
+    from release.notices import notices_of_home
+    from release.notices_files import followed
+    from schemas.errors import ConfigurationError, ServiceError
+
+    settings = load_settings()
+    url = settings.database_url
+    if url.startswith(_SQLITE) and not Path(url.removeprefix(_SQLITE)).exists():
+        return followed(notices_of_home(settings.home))  # without loading database code
+
+    from flows.withdrawal.withdrawn import known_notices
+
+    try:
+        return known_notices(settings)
+    except (ConfigurationError, ServiceError) as error:
+        warn(f"withdrawals that only the store of this installation knows are left out: {error}")
+        return notices_of_home(settings.home)
+
+
+def within_memory(command: Callable[P, T]) -> Callable[P, T]:
+    """A command that reads what strangers may have made, in `MEMORY_BYTES` at most.
+
+    Linux holds the limit, since what a file says of its own sizes may be a lie.
+    """
+
+    @wraps(command)
+    def bounded(*args: P.args, **kwargs: P.kwargs) -> T:
+        import resource
+
+        from schemas.errors import IntegrityError
+
+        facts = Path("/proc/self/statm")
+        if not facts.exists():  # only Linux enforces it
+            return command(*args, **kwargs)
+        before = resource.getrlimit(resource.RLIMIT_DATA)
+        held = int(facts.read_text().split()[5]) * resource.getpagesize()
+        most = held + MEMORY_BYTES
+        hard = before[1]
+        resource.setrlimit(
+            resource.RLIMIT_DATA,
+            (most if hard == resource.RLIM_INFINITY else min(most, hard), hard),
+        )
+        try:
+            return command(*args, **kwargs)
+        except MemoryError as error:
+            raise IntegrityError(
+                f"reading it needs more than {MEMORY_BYTES:,} bytes of memory, which no release "
+                f"does; `loupe release verify` may tell which file is wrong"
+            ) from error
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
+
+    return bounded
+
+
+# Queues.
 
 
 QueueArgument = Annotated[str, typer.Argument(help="The queue, e.g. ufine3c-rewrites.")]
@@ -32,10 +170,6 @@ def opened_queue(name: str) -> "tuple[Store, Queue]":
     return store, queue
 
 
-ReleaseArgument = Annotated[
-    str,
-    typer.Argument(help="Release folder, DATASET (newest version), DATASET@VERSION or release id."),
-]
 SplitOption = Annotated[
     str | None, typer.Option(help="The split (default: test, or the only split).")
 ]

@@ -1,17 +1,328 @@
-"""`loupe release`: all that is done with releases."""
+"""`loupe release`: build, list and show releases; the other commands are in `release_*.py`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
-from flows.cli.release_build import build, rebuild
-from flows.cli.release_contamination import contamination
-from flows.cli.release_diff import diff
-from flows.cli.release_export import export
-from flows.cli.release_list import list_, show
-from flows.cli.release_opening import within_memory
-from flows.cli.release_proofs import check_proof, prove, sign
-from flows.cli.release_report import report
-from flows.cli.release_upload import upload
-from flows.cli.release_verify import verify
+from flows.cli.options import (
+    NameArgument,
+    ReleaseArgument,
+    opened_store,
+    progress_bar,
+    within_memory,
+)
+from flows.cli.output import JsonOption, out, print_json, print_table, warn
+from flows.cli.release_compare import contamination, diff
+from flows.cli.release_export import export, report, upload
+from flows.cli.release_verify import check_proof, prove, sign, verify
+from flows.cli.withdraw import warn_of_unfinished
+
+if TYPE_CHECKING:
+    from db.releases import StoredRelease
+    from release.build import BuiltRelease
+    from schemas.release import Manifest
+    from schemas.withdrawal import WithdrawalNotice
+
+
+# `loupe release build` and `rebuild`: an immutable folder from the decisions in the store.
+
+
+_TierOption = Annotated[
+    str | None,
+    typer.Option(
+        help="For a benchmark with tiers: v0, v1 or v2; the version starts with 0, 1 or 2."
+    ),
+]
+_MeasureOption = Annotated[
+    bool,
+    typer.Option(
+        "--measure/--no-measure",
+        help="Of a contrastive benchmark, measure how near other samples are, by the profile's "
+        "model.",
+    ),
+]
+_StrictVersionOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict-version",
+        help="Refuse a version that is too small for what differs from the one before (rebuilt "
+        "for that where it is gone); otherwise it is only reported.",
+    ),
+]
+_DateOption = Annotated[
+    str | None,
+    typer.Option(help="Date of publication, such as 2026-11-22. Default: none."),
+]
+_PermissionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SOURCE=REASON",
+        help="Why the terms of a source that are no licence we know permit the release. May be "
+        "given several times.",
+    ),
+]
+_AgainstOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME_OR_DIR",
+        help="Hold it against this release, dataset of the store, or folder of images "
+        "(NAME=DIR to call it so). May be given several times.",
+    ),
+]
+_RefuseContaminatedOption = Annotated[
+    bool,
+    typer.Option(
+        "--refuse-contaminated",
+        help="Refuse a release that shares anything with what it is compared with; otherwise it "
+        "is only stated.",
+    ),
+]
+
+
+def build(
+    dataset: Annotated[str, typer.Argument(help="The dataset to release.")],
+    version: Annotated[str, typer.Option(help="Three numbers, such as 1.0.0.")],
+    out_folder: Annotated[Path, typer.Option("--out", help="The folder to write; must not exist.")],
+    tier: _TierOption = None,
+    measure: _MeasureOption = True,
+    strict_version: _StrictVersionOption = False,
+    date: _DateOption = None,
+    permitted_by: _PermissionOption = None,
+    against: _AgainstOption = None,
+    refuse_contaminated: _RefuseContaminatedOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build a version of a dataset from the decisions so far."""
+    from db.blobs import BlobStore
+    from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
+    from flows.engine.context import open_context
+    from flows.engine.release_facts import release_facts, unknown_names
+    from flows.engine.releasing import all_of, release_checks, release_signer, version_inspection
+    from profiles.settings import load_settings
+    from release.build import build_release
+    from release.tiers import tier_called
+
+    settings = load_settings()
+    signer = release_signer(settings)
+    permissions = tuple(permitted_by or ())
+    facts = release_facts(
+        settings.releases_file, dataset, date_released=date, permitted_by=permissions
+    )
+    blobs, chosen = BlobStore(settings.blobs_url), tier_called(tier)
+    with (
+        opened_store() as store,
+        NamedDatasets(lambda: open_context(settings)) as named,
+        progress_bar() as on_progress,
+    ):
+        for doubt in unknown_names(settings.releases_file, facts, store):
+            warn(doubt)
+        warn_of_unfinished(store)
+        checks = release_checks(store, settings, dataset, facts=facts)
+        checks = checks._replace(against=comparison_with(map(named.called, against or ())))
+        if not measure:
+            checks = checks._replace(nearest=None)
+        built = build_release(
+            store,
+            blobs,
+            dataset,
+            version,
+            out_folder,
+            tier=chosen,
+            checks=checks,
+            signer=signer,
+            on_progress=on_progress,
+            inspect=all_of(
+                version_inspection(store, blobs, warn, strict=strict_version),
+                contamination_inspection(warn, refuse=refuse_contaminated),
+            ),
+        )
+    if built.unsigned:
+        warn(built.unsigned)
+    if as_json:
+        print_json(_document(built))
+    else:
+        _show_built(built)
+
+
+def _document(built: "BuiltRelease") -> dict[str, Any]:
+    return {
+        **built.manifest.model_dump(mode="json"),
+        "folder": str(built.folder),
+        "known_in": str(built.known_in),
+        "is_new": built.is_new,
+    }
+
+
+def _show_built(built: "BuiltRelease") -> None:
+    manifest = built.manifest
+    done = "built" if built.is_new else "is there already, unchanged:"
+    out.print(
+        f"{escape(manifest.dataset)} {manifest.version} {done} {escape(str(built.folder))}\n"
+        f"  {manifest.statistics.images:,} images, {manifest.statistics.captions:,} captions, "
+        f"id {manifest.id}",
+        soft_wrap=True,
+    )
+    if built.elsewhere:
+        out.print(f"  {escape(built.elsewhere)}", soft_wrap=True)
+
+
+def rebuild(
+    name: NameArgument,
+    out_folder: Annotated[Path, typer.Option("--out", help="The folder to write; must not exist.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Build a past release again, byte for byte.
+
+    Later data and decisions have no effect. Nothing is written if the result differs or if anything
+    in the release was withdrawn.
+    """
+    from db.blobs import BlobStore
+    from db.releases import find_release
+    from profiles.settings import load_settings
+    from release.rebuild import rebuild_release
+
+    settings = load_settings()
+    with opened_store() as store, progress_bar() as on_progress:
+        stored, blobs = find_release(store, name), BlobStore(settings.blobs_url)
+        built = rebuild_release(store, blobs, stored, out_folder, on_progress=on_progress)
+    manifest = built.manifest
+    if as_json:
+        place = {"folder": str(built.folder), "known_in": str(built.known_in)}
+        done = {"is_new": built.is_new, "identical": True}
+        known = {"id": manifest.id, "dataset": manifest.dataset, "version": manifest.version}
+        print_json({**known, "images": manifest.statistics.images, **place, **done})
+        return
+    how = "rebuilt in" if built.is_new else "is there already, unchanged:"
+    details = (
+        f"{manifest.dataset} {manifest.version} {how} {built.folder}\n"
+        f"  byte for byte the same: {manifest.statistics.images:,} images, "
+        f"{manifest.files_count:,} files, id {manifest.id}"
+    )
+    if built.elsewhere:
+        details += f"\n  {built.elsewhere}"
+    out.print(escape(details), soft_wrap=True)
+
+
+# `loupe release list` and `show`: the releases that were built here, and what each holds.
+
+
+def list_(
+    dataset: Annotated[str | None, typer.Argument(help="Only releases of this dataset.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the releases built here."""
+    from db.releases import list_releases
+    from flows.withdrawal.withdrawn import notices_known
+    from profiles.settings import load_settings
+
+    with opened_store() as store:
+        known = notices_known(load_settings().home, store)
+        rows = [_summary(one, known) for one in list_releases(store, dataset)]
+        warn_of_unfinished(store)
+    if as_json:
+        print_json(rows)
+    elif rows:
+        columns = ["dataset", "version", "images", "captions", "id", "folder"]
+        shown = [{**row, "id": row["id"][:12], "folder": _folder_or_gone(row)} for row in rows]
+        if any(row["withdrawal"] for row in rows):
+            columns.append("withdrawn")
+            for row in shown:
+                row["withdrawn"] = _withdrawn_in_short(row["withdrawal"])
+        print_table("releases", columns, [[row[name] for name in columns] for row in shown])
+    else:
+        out.print("no releases yet; build one with: loupe release build DATASET --version 1.0.0 …")
+
+
+def show(
+    name: ReleaseArgument,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the card of a release.
+
+    With --json: its manifest, without the list of files.
+    """
+    from flows.withdrawal.withdrawn import known_notices, withdrawal_of
+    from profiles.settings import load_settings
+
+    is_folder = "/" in name or Path(name).is_dir()
+    manifest, place = _in_folder(Path(name)) if is_folder else _in_store(name)
+    withdrawal = withdrawal_of(manifest, Path(place["folder"]), known_notices(load_settings()))
+    if as_json:
+        details = withdrawal and withdrawal.model_dump(mode="json")
+        print_json({**manifest.model_dump(mode="json"), **place, "withdrawal": details})
+        return
+    if withdrawal:
+        warn(withdrawal.sentence)
+    from rich.markdown import Markdown
+
+    from release.card import card_body
+
+    out.print(Markdown(card_body(manifest)))
+    out.print(f"\nid {manifest.id}")
+    built = f"built {place['built_at'][:19].replace('T', ' ')} UTC " if place["built_at"] else ""
+    out.print(f"{built}in {escape(_folder_or_gone(place))}", soft_wrap=True)
+
+
+def _in_store(name: str) -> "tuple[Manifest, dict[str, Any]]":
+    from db.releases import find_release
+
+    with opened_store() as store:
+        found = find_release(store, name)
+    return found.manifest, _place(found)
+
+
+def _in_folder(folder: Path) -> "tuple[Manifest, dict[str, Any]]":
+    """The release that lies in a folder, wherever it came from."""
+    from release.reading import read_listed
+
+    manifest, _ = read_listed(folder)
+    return manifest, {"folder": str(folder), "is_there": True, "built_at": None}
+
+
+def _summary(release: "StoredRelease", known: "tuple[WithdrawalNotice, ...]") -> dict[str, Any]:
+    from flows.withdrawal.withdrawn import withdrawal_of
+
+    manifest = release.manifest
+    withdrawal = withdrawal_of(manifest, release.folder, known)
+    return {
+        "id": manifest.id,
+        "dataset": manifest.dataset,
+        "version": manifest.version,
+        "images": manifest.statistics.images,
+        "captions": manifest.statistics.captions,
+        "demonstration": manifest.demonstration,
+        "unreviewed": manifest.unreviewed,
+        **_place(release),
+        "withdrawal": withdrawal and withdrawal.model_dump(mode="json"),
+    }
+
+
+def _withdrawn_in_short(withdrawal: dict[str, Any] | None) -> str | None:
+    if withdrawal is None:
+        return None
+    rows = "1 row" if withdrawal["rows"] == 1 else f"{withdrawal['rows']:,} rows"
+    newer = withdrawal["superseded_by"]
+    return f"{rows}; use {newer}" if newer else f"{rows}"
+
+
+def _place(release: "StoredRelease") -> dict[str, Any]:
+    from release.manifest import MANIFEST
+
+    return {
+        "folder": str(release.folder),
+        "is_there": (release.folder / MANIFEST).is_file(),
+        "built_at": release.built_at.isoformat(),
+    }
+
+
+def _folder_or_gone(place: dict[str, Any]) -> str:
+    folder: str = place["folder"]
+    return folder if place["is_there"] else f"{folder} (not there any more)"
+
+
+# The command group.
 
 app = typer.Typer(
     help="Build, verify, compare, sign, export and upload releases.", no_args_is_help=True

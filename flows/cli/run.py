@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.output import JsonOption, err, out, print_json
-from flows.cli.withdrawals import warn_of_unfinished
+from flows.cli.withdraw import warn_of_unfinished
 
 if TYPE_CHECKING:
     from flows.engine.context import RunContext

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.markup import escape
 
+from flows.cli.options import progress_bar
 from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
-from flows.cli.release_opening import progress_bar
 
 if TYPE_CHECKING:
     from db.blob_check import FaultyBlob

@@ -9,8 +9,8 @@ import typer
 
 from db.entities import fetch
 from flows.cli.lineage import _released
-from flows.cli.release_contamination import contamination
-from flows.cli.release_proofs import prove, sign
+from flows.cli.release_compare import contamination
+from flows.cli.release_verify import prove, sign
 from release.notices_files import read_mark
 from schemas.errors import UsageError
 from schemas.records import Caption
