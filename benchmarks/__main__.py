@@ -3,7 +3,7 @@
 import runpy
 import sys
 
-BENCHMARKS = (
+BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.stage_runner", []),
     ("benchmarks.inspect_images", []),
     ("benchmarks.import_memory", ["--megabytes", "100"]),

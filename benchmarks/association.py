@@ -112,9 +112,10 @@ def true_boxes(path: Path, frame_rate: float) -> Scene:
     """The boxes of a ground truth file as detections that miss nothing."""
     boxes, _ = read_boxes(path)
     by_frame = dict(boxes.by_frame())
+    none = Boxes(boxes.frames[:0], boxes.numbers[:0], boxes.boxes_tlwh[:0], boxes.scores[:0])
     detections, truth = [], []
     for frame in range(1, max(by_frame) + 1):
-        found = by_frame.get(frame, Boxes(*(column[:0] for column in boxes)))
+        found = by_frame.get(frame, none)
         corners = found.boxes_tlwh.copy()
         corners[:, 2:] += corners[:, :2]
         truth += [
@@ -178,11 +179,13 @@ def print_quality(scene: Scene) -> None:
 def quality(truth: list[Result], results: list[Result]) -> tuple[float, float, float, int]:
     """IDF1, HOTA and MOTA in per cent, and identity switches."""
     with TemporaryDirectory() as folder:
-        paths = [Path(folder) / name for name in ("truth.txt", "results.txt")]
+        paths = Path(folder) / "truth.txt", Path(folder) / "results.txt"
         for path, boxes in zip(paths, (truth, results), strict=True):
             path.write_text("".join(map(_line, boxes)))
         found = evaluate_mot_sequence(*paths, metrics=["CLEAR", "HOTA", "Identity"])
     identity, hota, clear = found.Identity, found.HOTA, found.CLEAR
+    if identity is None or hota is None or clear is None:
+        raise RuntimeError("trackers gave no metrics")
     return 100 * identity.IDF1, 100 * hota.HOTA, 100 * clear.MOTA, clear.IDSW
 
 

@@ -109,8 +109,8 @@ def used_once_share(trees: dict[Path, ast.Module]) -> float:
                 defined[node.name] += 1
                 home[node.name] = path
     for path, tree in trees.items():
-        for node in ast.walk(tree):
-            name = getattr(node, "id", None) or getattr(node, "attr", None)
+        for reference in ast.walk(tree):
+            name = getattr(reference, "id", None) or getattr(reference, "attr", None)
             if name in home:
                 uses[name] += 1
                 elsewhere[name] += home[name] != path

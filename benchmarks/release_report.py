@@ -29,6 +29,7 @@ from release.lineage import (
     DECISIONS,
     DERIVATIONS,
     ENTITIES,
+    LineageTable,
     write_table,
 )
 from release.manifest import named, unnamed, write_manifest
@@ -141,7 +142,9 @@ def make_release(folder: Path, count: int, side: int) -> None:
 def lineage(folder: Path, count: int) -> list[ReleasedFile]:
     source, activity, agent = identifier("source"), identifier("activity"), identifier("agent")
     payload = json.dumps({"text": "a text of some words that tells what is seen in the image"})
-    entities = [(source, "made-up", "source", "proposed", "{}", [], activity, None)]
+    entities: list[tuple[object, ...]] = [
+        (source, "made-up", "source", "proposed", "{}", [], activity, None)
+    ]
     derivations = []
     for number in range(1, count + 1):
         image = identifier(number)
@@ -154,7 +157,7 @@ def lineage(folder: Path, count: int) -> list[ReleasedFile]:
             is_given = place < 2
             role = "describes" if is_given else "rewrite_of"
             derivations.append((text, role, image if is_given else parent))
-    tables = {
+    tables: dict[LineageTable, list[tuple[object, ...]]] = {
         ENTITIES: sorted(entities),
         DERIVATIONS: sorted(derivations),
         DECISIONS: [],

@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 from pathlib import Path
+from typing import Any
 
 os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # it would ask the web for a newer version
 
@@ -20,7 +21,7 @@ from img2dataset import download
 
 urls, folder, processes, threads = sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:5])
 longest = int(sys.argv[5]) if len(sys.argv) > 5 else None
-resizing = {"disable_all_reencoding": True}
+resizing: dict[str, Any] = {"disable_all_reencoding": True}
 if longest is not None:
     resizing = {"resize_mode": "keep_ratio_largest", "resize_only_if_bigger": True}
     resizing |= {"image_size": longest}
