@@ -5,14 +5,13 @@ from typing import Any
 
 from PIL import Image
 
-from models.embedding import Vectors, plain_picture
-from models.torch_batches import Batches, torch_device
+from models.embedding import plain_picture
+from models.torch_batches import TorchEmbedder
 from models.transformers_loading import load_network, processor_of
-from schemas.chat import ModelRef
 from schemas.embedding import TransformersEmbedder
 
 
-class Blip2Embedder:
+class Blip2Embedder(TorchEmbedder[TransformersEmbedder]):
     """The vectors of BLIP-2's Q-Former: of a text its first token's, of an image its queries' mean.
 
     BLIP-2 compares a text with each of an image's 32 query vectors and takes the greatest cosine.
@@ -23,36 +22,15 @@ class Blip2Embedder:
     """
 
     def __init__(self, spec: TransformersEmbedder) -> None:
-        import torch
         import transformers
 
-        self._spec = spec
-        self._device = torch_device(spec.device)
-        self._dtype = getattr(torch, spec.dtype)
+        super().__init__(spec)
         model_class = transformers.Blip2ForImageTextRetrieval
         self._model = load_network(model_class, spec, self._dtype).to(self._device)
         self._processor = processor_of(transformers, spec.ref)
         config = self._model.config
         self._most_tokens = config.qformer_config.max_position_embeddings
-        self._batches = Batches(spec.ref, spec.batch_size, config.image_text_hidden_size)
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; the revision is what is loaded."""
-        return self._spec.ref
-
-    @property
-    def dimension(self) -> int:
-        """How long a vector is."""
-        return self._batches.dimension
-
-    def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
-        """A vector for each image: see `ImageTextEmbedder`."""
-        return self._batches.embed(images, self._encode_images)
-
-    def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """A vector for each text: see `ImageTextEmbedder`."""
-        return self._batches.embed(texts, self._encode_texts)
+        self.dimension = config.image_text_hidden_size
 
     def query_vectors(self, images: Sequence[Image.Image]) -> Any:
         """The unit vectors of all queries, as a tensor of shape (n, queries, d)."""

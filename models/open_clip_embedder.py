@@ -8,11 +8,10 @@ from typing import Any
 
 from PIL import Image
 
-from models.embedding import Vectors, plain_picture
+from models.embedding import plain_picture
 from models.fairmot.detector import checkpoint_digest
-from models.torch_batches import Batches, loading_faults, torch_device
+from models.torch_batches import TorchEmbedder, loading_faults
 from models.weights import folder_digest, require_digest
-from schemas.chat import ModelRef
 from schemas.embedding import OpenClipEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
@@ -21,7 +20,7 @@ _QUICK = "-quickgelu"
 _PRECISIONS = {"float32": "fp32", "bfloat16": "pure_bf16", "float16": "pure_fp16"}
 
 
-class OpenClipImageTextEmbedder:
+class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
     """The vectors that a CLIP's contrastive loss compares.
 
     Images are resized and normalised as the weights were trained; texts longer than the context
@@ -39,31 +38,10 @@ class OpenClipImageTextEmbedder:
         except ModuleNotFoundError as error:
             raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
         self._torch = torch
-        self._spec = spec
-        self._device = torch_device(spec.device)
-        self._dtype = getattr(torch, spec.dtype)
+        super().__init__(spec)
         with loading_faults("OpenCLIP", spec.ref):
             self._load(open_clip)
-        dimension = len(self._encode_texts([""])[0])
-        self._batches = Batches(spec.ref, spec.batch_size, dimension)
-
-    @property
-    def ref(self) -> ModelRef:
-        """Architecture and weights as the profile states them."""
-        return self._spec.ref
-
-    @property
-    def dimension(self) -> int:
-        """How long a vector is."""
-        return self._batches.dimension
-
-    def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
-        """A vector for each image: see `ImageTextEmbedder`."""
-        return self._batches.embed(images, self._encode_images)
-
-    def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """A vector for each text: see `ImageTextEmbedder`."""
-        return self._batches.embed(texts, self._encode_texts)
+        self.dimension = len(self._encode_texts([""])[0])
 
     def _load(self, open_clip: Any) -> None:
         spec = self._spec

@@ -5,10 +5,9 @@ from typing import Any
 
 from PIL import Image
 
-from models.embedding import Vectors, plain_picture
-from models.torch_batches import Batches, loading_faults, torch_device
+from models.embedding import plain_picture
+from models.torch_batches import TorchEmbedder, loading_faults
 from models.transformers_loading import configuration_of, load_network, processor_of
-from schemas.chat import ModelRef
 from schemas.embedding import QwenVLEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
@@ -22,7 +21,7 @@ _PROMPT = (
 """What both families were trained with: the state of the last token is the vector."""
 
 
-class QwenVLImageTextEmbedder:
+class QwenVLImageTextEmbedder(TorchEmbedder[QwenVLEmbedder]):
     """The state of the last token after an instruction and an image or a text.
 
     Only the transformer is loaded: an embedder writes nothing. Images are resized to between
@@ -35,39 +34,18 @@ class QwenVLImageTextEmbedder:
 
     def __init__(self, spec: QwenVLEmbedder) -> None:
         try:
-            import torch
+            import torch  # noqa: F401
             import torchvision  # noqa: F401
             import transformers
         except ModuleNotFoundError as error:
             raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
-        self._spec = spec
-        self._device = torch_device(spec.device)
-        self._dtype = getattr(torch, spec.dtype)
+        super().__init__(spec)
         with loading_faults("transformers", spec.ref):
             found = configuration_of(transformers, spec.ref).model_type
             if found != _KIND:
                 raise ModelError(f"{spec.ref} is a {found!r}; wanted a {_KIND!r}")
             self._load(transformers)
-        dimension = self._model.config.get_text_config().hidden_size
-        self._batches = Batches(spec.ref, spec.batch_size, dimension)
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; the revision is what is loaded."""
-        return self._spec.ref
-
-    @property
-    def dimension(self) -> int:
-        """How long a vector is."""
-        return self._batches.dimension
-
-    def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
-        """A vector for each image: see `ImageTextEmbedder`."""
-        return self._batches.embed(images, self._encode_images)
-
-    def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """A vector for each text: see `ImageTextEmbedder`."""
-        return self._batches.embed(texts, self._encode_texts)
+        self.dimension = self._model.config.get_text_config().hidden_size
 
     def _load(self, transformers: Any) -> None:
         spec = self._spec

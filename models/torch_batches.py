@@ -1,13 +1,16 @@
-"""Networks of torch: the device they run on, and embeddings batch by batch."""
+"""Networks of torch: the device they run on, embedders batch by batch, errors of loading."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
+from PIL import Image
 
 from models.embedding import Vectors
 from schemas.chat import ModelRef
+from schemas.embedding import TorchEmbedderSpec
 from schemas.errors import ModelError
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ def torch_device(name: str) -> "torch.device":
 # Embeds with a network of torch: batch by batch, to rows of unit length on the CPU.
 
 _Input = TypeVar("_Input")
+SpecT = TypeVar("SpecT", bound=TorchEmbedderSpec)
 _LOADING_FAULTS = (
     ImportError,  # of what a tokenizer needs, say
     OSError,
@@ -48,44 +52,64 @@ _LOADING_FAULTS = (
 )
 
 
-class Batches(NamedTuple):
-    """How the inputs of `model` are cut up, and how long its vectors are."""
+class TorchEmbedder(ABC, Generic[SpecT]):
+    """An `ImageTextEmbedder` of a network that encodes a batch to a tensor (batch, dimension).
 
-    model: ModelRef
-    size: int
+    A subclass loads its network after this constructor, then sets `dimension`.
+    """
+
     dimension: int
+    """How long a vector is."""
 
-    def embed(
-        self, inputs: Sequence[_Input], network: Callable[[Sequence[_Input]], Any]
-    ) -> Vectors:
-        """A unit row for each of `inputs`, in order, of shape (n, dimension).
-
-        Args:
-            inputs: images or texts.
-            network: gives a tensor of shape (batch, dimension) for a batch of inputs.
-
-        Raises:
-            ModelError: a batch does not fit into memory, or what comes out is no direction.
-        """
+    def __init__(self, spec: SpecT) -> None:
         import torch
 
+        self._spec = spec
+        self._device = torch_device(spec.device)
+        self._dtype: torch.dtype = getattr(torch, spec.dtype)
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision as the profile states them; they are what is loaded."""
+        return self._spec.ref
+
+    def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
+        """A vector for each image: see `ImageTextEmbedder`."""
+        return self._embed(images, self._encode_images)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """A vector for each text: see `ImageTextEmbedder`."""
+        return self._embed(texts, self._encode_texts)
+
+    @abstractmethod
+    def _encode_images(self, images: Sequence[Image.Image]) -> "torch.Tensor": ...
+
+    @abstractmethod
+    def _encode_texts(self, texts: Sequence[str]) -> "torch.Tensor": ...
+
+    def _embed(
+        self, inputs: Sequence[_Input], encode: "Callable[[Sequence[_Input]], torch.Tensor]"
+    ) -> Vectors:
+        import torch
+
+        model, size = self._spec.ref, self._spec.batch_size
         rows = np.empty((len(inputs), self.dimension), np.float32)
-        for start in range(0, len(inputs), self.size):
-            batch = inputs[start : start + self.size]
+        for start in range(0, len(inputs), size):
+            batch = inputs[start : start + size]
             try:
                 with torch.inference_mode():
-                    vectors = network(batch).float()
+                    vectors = encode(batch).float()
                     vectors = vectors / vectors.norm(dim=1, keepdim=True)
             except torch.OutOfMemoryError as error:
                 raise ModelError(
                     f"{len(batch)} inputs do not fit into memory at once; "
-                    f"lower batch_size ({self.size}) of {self.model}"
+                    f"lower batch_size ({size}) of {model}"
                 ) from error
             rows[start : start + len(batch)] = vectors.cpu().numpy()
         if not np.isfinite(rows).all():
             place = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
             raise ModelError(
-                f"{self.model} gives no direction for input {place}: its vector is zero or NaN; "
+                f"{model} gives no direction for input {place}: its vector is zero or NaN; "
                 f"a wider dtype may help"
             )
         return rows

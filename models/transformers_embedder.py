@@ -5,10 +5,9 @@ from typing import Any
 
 from PIL import Image
 
-from models.embedding import ImageTextEmbedder, Vectors, plain_picture
-from models.torch_batches import Batches, loading_faults, torch_device
+from models.embedding import ImageTextEmbedder, plain_picture
+from models.torch_batches import TorchEmbedder, loading_faults
 from models.transformers_loading import configuration_of, load_network, processor_of
-from schemas.chat import ModelRef
 from schemas.embedding import TransformersEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
@@ -42,7 +41,7 @@ def load_transformers_embedder(spec: TransformersEmbedder) -> ImageTextEmbedder:
     raise ModelError(f"{spec.ref} is a {found!r}; wanted one of {wanted}")
 
 
-class DualEncoder:
+class DualEncoder(TorchEmbedder[TransformersEmbedder]):
     """A tower for images and one for texts, each with a projection into the common space.
 
     Texts longer than the context are cut. Those of SigLIP are put into lower case and filled up to
@@ -53,9 +52,7 @@ class DualEncoder:
         import torch
         import transformers
 
-        self._spec = spec
-        self._device = torch_device(spec.device)
-        self._dtype = getattr(torch, spec.dtype)
+        super().__init__(spec)
         self._is_siglip = kind != "clip"
         network = load_network(getattr(transformers, _CLASSES[kind]), spec, self._dtype)
         self._model = network.to(self._device)
@@ -63,26 +60,7 @@ class DualEncoder:
         text = network.config.text_config
         self._most_tokens = _SIGLIP_TOKENS if self._is_siglip else text.max_position_embeddings
         with torch.inference_mode():
-            dimension = self._encode_texts([""]).shape[1]
-        self._batches = Batches(spec.ref, spec.batch_size, dimension)
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; the revision is what is loaded."""
-        return self._spec.ref
-
-    @property
-    def dimension(self) -> int:
-        """How long a vector is."""
-        return self._batches.dimension
-
-    def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
-        """A vector for each image: see `ImageTextEmbedder`."""
-        return self._batches.embed(images, self._encode_images)
-
-    def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """A vector for each text: see `ImageTextEmbedder`."""
-        return self._batches.embed(texts, self._encode_texts)
+            self.dimension = self._encode_texts([""]).shape[1]
 
     def _encode_images(self, images: Sequence[Image.Image]) -> Any:
         pictures = [plain_picture(image) for image in images]

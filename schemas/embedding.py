@@ -49,15 +49,18 @@ class BuiltinStillsEmbedder(_EmbedderBase):
         return {}
 
 
-class _TorchEmbedder(_EmbedderBase):
-    """`dtype` says what the network computes in, on every device: so a cached vector is right."""
+class TorchEmbedderSpec(_EmbedderBase):
+    """What embedders on torch share.
+
+    `dtype` says what the network computes in, on every device: so a cached vector is right.
+    """
 
     device: TorchDevice = "auto"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     batch_size: int = Field(default=64, gt=0)
 
 
-class OpenClipEmbedder(_TorchEmbedder):
+class OpenClipEmbedder(TorchEmbedderSpec):
     """A CLIP of OpenCLIP (extra `torch`): `name` is its architecture, `revision` its weights.
 
     `revision` is one of OpenCLIP's pretrained tags, or any word where weights lie on this machine:
@@ -82,7 +85,7 @@ class OpenClipEmbedder(_TorchEmbedder):
         }
 
 
-class TransformersEmbedder(_TorchEmbedder):
+class TransformersEmbedder(TorchEmbedderSpec):
     """A CLIP, SigLIP, SigLIP 2 or BLIP-2 (image-text retrieval) of transformers (extra `torch`).
 
     `name` is one of the hub at `revision`, or a folder, whose files have the digest
@@ -98,7 +101,7 @@ class TransformersEmbedder(_TorchEmbedder):
         return {"dtype": self.dtype, "folder_sha256": self.folder_sha256}
 
 
-class QwenVLEmbedder(_TorchEmbedder):
+class QwenVLEmbedder(TorchEmbedderSpec):
     """A Qwen2-VL made to embed (GME, Ops-MM-embedding): the last token's state, with instructions.
 
     These models were trained with an instruction before what asks, and `candidate_instruction`
@@ -127,7 +130,7 @@ class QwenVLEmbedder(_TorchEmbedder):
         return self.model_dump(mode="json", exclude=left_out)
 
 
-class CfamEmbedder(_TorchEmbedder):
+class CfamEmbedder(TorchEmbedderSpec):
     """A checkpoint of our CFAM trainer: a folder with `model.safetensors` and `settings.json`."""
 
     provider: Literal["cfam"]
