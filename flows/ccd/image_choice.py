@@ -21,7 +21,7 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from db.work import Pending, WorkResult, drop_rejections, register_plan, rejections_of
+from db.work import WorkResult, drop_rejections, register_plan, rejections_of
 from flows.ccd.anchors import is_anchor
 from flows.ccd.choice_test import write_choice_report
 from flows.ccd.downloading import Found, ResultsOfSearch
@@ -29,7 +29,7 @@ from flows.ccd.image_requests import MADE_FOR, ORDERED_BY, Looks, UsedImages, st
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage, sole_run
+from flows.engine.runner import Stage, get_or_create_entity, run_stream, sole_run
 from flows.recos.task_images import picture_of, stored_picture
 from models.embedding import Vectors
 from retrieval.near_duplicates import near_duplicate_pairs
@@ -425,7 +425,8 @@ def choose_candidates(
     )
     choosing = _Choosing(context, dataset, settings, embedder)
 
-    def work(orders: Sequence[StoredEntity]) -> list[StageResult]:
+    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[StageResult]:
+        orders = [order for _, order in items]
         strategies = strategies_of_orders(store, orders)
         results_of = ResultsOfSearch(store, searched, orders)
         results: dict[str, StageResult] = {}
@@ -444,22 +445,28 @@ def choose_candidates(
         chosen = choosing.results(open_)
         return [results.get(order.id) or chosen[order.id] for order in orders]
 
-    orders = Pending(dataset, ImageRequest.kind, ("proposed",), "search")
     with sole_run(context, dataset, stage.label, VERSION):  # or two runs choose one picture twice
-        _take_back_outdated(store, dataset, stage, searched)
-        return run_stage(context, stage, orders, work)
+        open_ = find(store, dataset, ImageRequest.kind, states=("proposed",))
+        # By id: a picture is chosen once, and numbers depend on which chunk was committed first.
+        orders = sorted((one for one in open_ if one.group == "search"), key=lambda one: one.id)
+        _take_back_outdated(store, orders, stage, searched)
+        return run_stream(
+            context, stage, [(one.seq, one) for one in orders], work, total=len(orders)
+        )
 
 
-def _take_back_outdated(store: Store, dataset: str, stage: Stage, searched: Found) -> None:
+def _take_back_outdated(
+    store: Store, orders: Sequence[StoredEntity], stage: Stage, searched: Found
+) -> None:
     """Has those orders chosen for again whose pictures are others than when none was chosen."""
     plan = register_plan(store, stage.name, stage.version, stage.configuration)
-    for page in pages(find(store, dataset, ImageRequest.kind, states=("proposed",))):
+    for page in pages(orders):
         rejected = rejections_of(store, plan, [one.seq for one in page])
-        orders = [one for one in page if one.seq in rejected]
-        results_of = ResultsOfSearch(store, searched, orders)
+        without = [one for one in page if one.seq in rejected]
+        results_of = ResultsOfSearch(store, searched, without)
         outdated = [
             one.seq
-            for one in orders
+            for one in without
             if rejected[one.seq].context.get(_PICTURES)
             != [picture.id for picture in results_of.pictures(one)]
         ]
@@ -690,7 +697,9 @@ def calibrate_choices(
     """
     searches = [
         (one, record)
-        for one in find(context.store, dataset, ResultsConsidered.kind)
+        for one in sorted(
+            find(context.store, dataset, ResultsConsidered.kind), key=lambda one: one.id
+        )
         if (record := one.record(ResultsConsidered)).results
     ]
     if not searches:

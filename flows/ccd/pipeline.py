@@ -1,6 +1,6 @@
 """`build-ccd`: strategies, images, captions, people at each step (CCD)."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -109,7 +109,7 @@ def _propose_strategies(run: CcdRun) -> None:
     run.add(propose_strategies(strategist, run.settings), take_strategies(strategist, run.settings))
 
 
-def _each_method(run: CcdRun) -> Iterator[None]:
+def _each_method(run: CcdRun) -> Generator[None]:
     """A pass for each method of the build, until people have to decide."""
     for method in run.build.ways:
         if method == "search" and run.search is None:

@@ -5,7 +5,8 @@ run costs only what is missing. At a gate, what people must decide is pushed to 
 the run ends, or waits where `wait` is set.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -119,18 +120,19 @@ class Gate(Generic[RunT]):
 class Loop(Generic[RunT]):
     """Steps that run once for each item that `passes` yields.
 
-    `passes` is resumed after every pass, also where items wait for people.
+    `passes` is resumed after every pass, also where items wait for people, and closed at the end.
     """
 
-    passes: Callable[[RunT], Iterator[None]]
+    passes: Callable[[RunT], Generator[None]]
     steps: "Sequence[PipelineStep[RunT]]"
     enabled: Callable[[RunT], bool] = always
 
     def run(self, run: RunT) -> None:
         """Runs the steps pass by pass."""
-        for _ in self.passes(run):
-            run.report.waiting = 0
-            _run_steps(run, self.steps)
+        with closing(self.passes(run)) as passes:
+            for _ in passes:
+                run.report.waiting = 0
+                _run_steps(run, self.steps)
 
 
 @dataclass(frozen=True)

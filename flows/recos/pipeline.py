@@ -1,6 +1,6 @@
 """`build-recos`: images for twelve tasks, their captions, what they are confused with (ReCoS)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -169,7 +169,7 @@ def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, F
         return drawn_source(home, task, seed, options, further), further
 
 
-def _until_images_fit(run: RecosRun) -> Iterator[None]:
+def _until_images_fit(run: RecosRun) -> Generator[None]:
     """Passes until no image is rejected for which there is another; none once v0 is validated."""
     asks = _asks_for_selections(run)
     if is_validated(run.context, run.dataset) or not (
@@ -195,10 +195,11 @@ def _take_instead(run: RecosRun) -> bool:
     """Takes the next best images in place of rejected ones; whether there were any."""
     rejected = turned_down(run.store, run.dataset)
     seed, embedder = run.build.seed, run.embedder
-    taken = [
-        take_instead(run.context, run.dataset, task, source, seed, embedder, rejected)
-        for task, source in run.taken
-    ]
+    with sole_run(run.context, run.dataset, "take_instead", "1"):  # or two runs take one too many
+        taken = [
+            take_instead(run.context, run.dataset, task, source, seed, embedder, rejected)
+            for task, source in run.taken
+        ]
     reports = [report for report in taken if report is not None and report.done]
     run.add(*reports)
     return bool(reports)
@@ -238,18 +239,20 @@ def _name_tasks_without_caption(run: RecosRun) -> None:
 # v1: similar images, with captions that can be confused
 
 
-def _until_captions_stay(run: RecosRun) -> Iterator[None]:
+def _until_captions_stay(run: RecosRun) -> Generator[None]:
     """Passes until no caption of v0 turns out to fit its similar image.
 
     One that does is rejected and the next similar image is looked for, as often as
-    `flows.recos.similar_images` allows.
+    `flows.recos.similar_images` allows. Which one that is depends on all that were taken and
+    rejected before, so that runs side by side do this one after the other.
     """
-    run.base = load_v0(run.store, run.dataset)
-    run.judge = load_judge(run.context, run.base, run.embedder, run.settings.confusion)
-    rejected = 1
-    while rejected:
-        yield
-        rejected = follow_answers(run.context, run.queues["confusions"], run.base)
+    with sole_run(run.context, run.dataset, "confuse", "1"):
+        run.base = load_v0(run.store, run.dataset)
+        run.judge = load_judge(run.context, run.base, run.embedder, run.settings.confusion)
+        rejected = 1
+        while rejected:
+            yield
+            rejected = follow_answers(run.context, run.queues["confusions"], run.base)
 
 
 def _match_similar_images(run: RecosRun) -> None:

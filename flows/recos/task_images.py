@@ -43,15 +43,16 @@ MEMBER_OF = "member_of"
 
 
 def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
-    """The images that were imported from a source and not turned down, in the order of import."""
+    """The images that were imported from a source and not turned down, by id."""
     children = find_children(store, source_id, "imported_from")
-    return [one for one in children if one.kind == Image.kind and one.state == "proposed"]
+    images = (one for one in children if one.kind == Image.kind and one.state == "proposed")
+    return sorted(images, key=lambda one: one.id)
 
 
 def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
-    """The images that a version added, whatever was decided on them; none withdrawn."""
+    """The images that a version added, by id, whatever was decided on them; none withdrawn."""
     found = find_in_groups(store, dataset, Image.kind, [tier])
-    return [image for image in found if image.state != "withdrawn"]
+    return sorted((one for one in found if one.state != "withdrawn"), key=lambda one: one.id)
 
 
 def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:

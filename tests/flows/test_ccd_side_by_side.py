@@ -143,7 +143,6 @@ def run_together(
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.timeout(300)
-@pytest.mark.soak  # the images that runs choose side by side still depend on who is first
 def test_nothing_is_paid_twice(
     tmp_path: Path,
     migrated_sqlite: Path,

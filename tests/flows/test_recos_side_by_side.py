@@ -2,7 +2,9 @@
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 from annotate.projects import Desks
 from db.store import Store
 from flows.engine.pipeline import run_pipeline
-from flows.engine.report import BuildReport
+from flows.engine.progress import Progress, SilentProgress
+from flows.engine.report import BuildReport, StageReport
 from flows.recos.pipeline import recos_pipeline
 from schemas.build import RecosBuild
 from schemas.profile import OpenAIChat, Profile
@@ -52,28 +55,60 @@ def no_desks() -> Desks:
     raise AssertionError("nobody is to be asked")
 
 
-@pytest.mark.timeout(120)
-def test_captions_are_rewritten_once(
-    tmp_path: Path, migrated_sqlite: Path, build: RecosBuild, captioner: CountingServer
-) -> None:
-    shutil.copy(migrated_sqlite, tmp_path / "loupe.db")
+class _Dawdling(SilentProgress):
+    """Pauses after each stage, so that another run finds everything half done."""
+
+    def end(self, report: StageReport) -> None:
+        time.sleep(0.2)
+
+
+def run_together(
+    folder: Path,
+    database: Path,
+    build: RecosBuild,
+    profile: Profile,
+    *progress: Progress,
+) -> set[str]:
+    """Two runs at once on a new store in `folder`; gives the releases that they came to."""
+    shutil.copy(database, folder / "loupe.db")
     together = threading.Barrier(2)
     reports: list[BuildReport] = []
 
-    def run() -> None:
-        store = Store.open(f"sqlite:///{tmp_path / 'loupe.db'}")
-        context = context_of(store, tmp_path / "home")
+    def run(progress: Progress) -> None:
+        store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
+        context = replace(context_of(store, folder / "home"), progress=progress)
         together.wait()
-        reports.append(run_pipeline(context, recos_pipeline(), build, profile(captioner), no_desks))
-        store.close()
+        try:
+            reports.append(run_pipeline(context, recos_pipeline(), build, profile, no_desks))
+        finally:
+            store.close()
 
-    threads = [threading.Thread(target=run) for _ in range(2)]
+    progress = progress or (SilentProgress(), SilentProgress())
+    threads = [threading.Thread(target=run, args=(one,)) for one in progress]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(reports) == 2
-    assert len({report.release_id for report in reports}) == 1
+    return {report.release_id or "" for report in reports}
+
+
+@pytest.mark.timeout(120)
+def test_captions_are_rewritten_once(
+    tmp_path: Path, migrated_sqlite: Path, build: RecosBuild, captioner: CountingServer
+) -> None:
+    assert len(run_together(tmp_path, migrated_sqlite, build, profile(captioner))) == 1
     counts = captioner.ledger.counts
     assert len(counts) > 10, "some captions were rewritten"
     assert set(counts.values()) == {1}
+
+
+@pytest.mark.timeout(120)
+def test_similar_images_are_chosen_by_one_run_at_a_time(
+    tmp_path: Path, migrated_sqlite: Path, build: RecosBuild
+) -> None:
+    """An image for which both chose would have two, or lose one whose captions are not there."""
+    confusing = build.model_copy(update={"last": "v1"})
+    progress = _Dawdling(), SilentProgress()
+    found = run_together(tmp_path, migrated_sqlite, confusing, small_profile(), *progress)
+    assert len(found) == 1

@@ -1,0 +1,110 @@
+"""What is stored does not depend on the order in which chunks of a stage are committed."""
+
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from annotate.projects import Desks
+from db.store import Store
+from flows.ccd.pipeline import ccd_pipeline
+from flows.engine.execution import ThreadExecutor
+from flows.engine.pipeline import run_pipeline
+from flows.engine.runner import Stage
+from flows.recos.pipeline import recos_pipeline
+from tests.flows.ccd_world import contrast_build, contrast_profile, searched_folder
+from tests.flows.drawn_stills import DrawnStills
+from tests.flows.homes import contents_of
+from tests.flows.recos_world import small_build, small_profile
+from tests.flows.runs import context_of
+
+T = TypeVar("T")
+_SECONDS = 0.004
+_WORKERS = 6
+
+
+class _OutOfOrder(ThreadExecutor):
+    """Chunks end in an order that chance decides."""
+
+    def __init__(self, name: str, workers: int, chance: random.Random) -> None:
+        super().__init__(name, 1 if workers == 1 else _WORKERS)
+        self._chance = chance
+
+    def submit(self, function: Callable[[], T]) -> None:
+        seconds = self._chance.random() * _SECONDS
+
+        def late() -> T:
+            time.sleep(seconds)
+            return function()
+
+        super().submit(late)
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every input is a chunk of its own."""
+    made = Stage.__init__
+
+    def init(self: Stage, **values: Any) -> None:
+        made(self, **{**values, "chunk_size": 1})
+
+    monkeypatch.setattr(Stage, "__init__", init)
+
+
+def no_desks() -> Desks:
+    raise AssertionError("nobody is to be asked")
+
+
+def run_out_of_order(
+    home: Path, database: Path, seed: int, pipeline: Any, build: Any, profile: Any
+) -> dict[str, Counter[Any]]:
+    """What a build in `home` stores, whose chunks end in an order that `seed` decides."""
+    home.mkdir()
+    shutil.copy(database, home / "loupe.db")
+    chance = random.Random(seed)
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    context = replace(
+        context_of(store, home), executor=lambda name, workers: _OutOfOrder(name, workers, chance)
+    )
+    report = run_pipeline(context, pipeline, build, profile, no_desks)
+    store.close()
+    assert report.release_id is not None
+    return contents_of(home)
+
+
+@pytest.mark.usefixtures("one_by_one")
+@pytest.mark.timeout(300)
+def test_contrastive_images(
+    tmp_path: Path, migrated_sqlite: Path, drawn_stills: DrawnStills
+) -> None:
+    stills = drawn_stills(24)
+    folder = searched_folder(stills, tmp_path / "pictures")
+    build = contrast_build(stills, anchors=4, ways=("search", "edit"), search_folder=folder)
+    first, second = (
+        run_out_of_order(
+            tmp_path / str(seed), migrated_sqlite, seed, ccd_pipeline(), build, contrast_profile()
+        )
+        for seed in (1, 2)
+    )
+    assert first == second
+
+
+@pytest.mark.usefixtures("one_by_one")
+@pytest.mark.timeout(300)
+def test_confusable_images(
+    tmp_path: Path, migrated_sqlite: Path, drawn_stills: DrawnStills
+) -> None:
+    build = small_build(drawn_stills(60), tmp_path, last="v2")
+    first, second = (
+        run_out_of_order(
+            tmp_path / str(seed), migrated_sqlite, seed, recos_pipeline(), build, small_profile()
+        )
+        for seed in (1, 2)
+    )
+    assert first == second
