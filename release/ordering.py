@@ -8,7 +8,7 @@ from schemas.records import Split
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
-_PIECES = re.compile(r"([0-9]+)")
+_DIGITS = re.compile(rb"[0-9]+")
 
 
 class RowKey(NamedTuple):
@@ -33,14 +33,10 @@ class RowKey(NamedTuple):
 @lru_cache(maxsize=4096)  # sources and identities repeat from row to row
 def natural_key(text: str) -> bytes:
     """Bytes that sort as people sort: 9 before 10, `a9` before `a10`; different for every text."""
-    pieces = _PIECES.split(text)
-    key = b"".join(
-        _number(piece) if index % 2 else piece.encode() + b"\0"
-        for index, piece in enumerate(pieces)
-    )
-    return key + b"\0" + text.encode()  # tells 01 from 1
+    data = text.encode()
+    return _DIGITS.sub(_number, data) + b"\0\0" + data  # the text itself tells 01 from 1
 
 
-def _number(digits: str) -> bytes:
-    significant = digits.lstrip("0").encode()
-    return b"\1" + len(significant).to_bytes(4, "big") + significant
+def _number(digits: re.Match[bytes]) -> bytes:
+    significant = digits[0].lstrip(b"0")
+    return b"\0\1" + len(significant).to_bytes(4, "big") + significant

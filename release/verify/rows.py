@@ -30,6 +30,7 @@ from schemas.records import Split
 from schemas.release import Manifest, SplitStatistics
 
 _PARQUET = "Parquet"
+_COUNTED = ("identities", "images", "captions")
 _PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_origins", "caption_reviewed")
 _MAY_BE_ABSENT = {"image", "crop", "task", "tier", "contrast", "creator", "source_url"}
 _NUMBERED = re.compile(r"images/(?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+")
@@ -45,14 +46,6 @@ class Numbered(NamedTuple):
     file: str
     row: Row
     image: ImageCheck = NO_IMAGE
-
-
-class RowPair(NamedTuple):
-    """The same row in JSON and in Parquet; None where it is not there."""
-
-    number: int
-    published: Numbered | None
-    embedded: Numbered | None
 
 
 class RowChecks:
@@ -97,7 +90,7 @@ class RowChecks:
         self._terms = TermsChecks(folder, manifest, scratch, findings)
         self._statistics = StatisticsChecks(manifest, findings, words=decode)
         self._order = OrderChecks(findings, has_groups=self._contrasts.is_needed)
-        self._splits: Counter[tuple[Split, str]] = Counter()
+        self._splits: dict[Split, list[int]] = {}
         self._unread: set[str] = set()
         self._last_number = 0
         self._listed_images = 0
@@ -108,8 +101,8 @@ class RowChecks:
         embedded = chain.from_iterable(
             self._numbered(shard, _PARQUET, self._embedded_rows) for shard in self._shards
         )
-        for pair in _side_by_side(published, embedded):
-            self._check(pair)
+        for number, ours, theirs in _side_by_side(published, embedded):
+            self._check(number, ours, theirs)
         if _PARQUET not in self._unread:
             self._check_totals()
             self._leaks.run()
@@ -147,9 +140,10 @@ class RowChecks:
         last = 0
         try:
             for index, (row, image) in enumerate(self._read(file, read), 1):
-                match = _NUMBERED.fullmatch(str(row.get("file_path")))
+                name = row.get("file_path")
+                match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
                 if match is None:
-                    what = f"names its image {row.get('file_path')!r}; wanted 'images/NUMBER.jpg'"
+                    what = f"names its image {name!r}; wanted 'images/NUMBER.jpg'"
                     self._report("row_unnumbered", what, Numbered(index, file, row))
                     continue
                 at = Numbered(int(match[1]), file, row, image)
@@ -182,12 +176,11 @@ class RowChecks:
     def _report(self, fault: str, what: str, at: Numbered) -> None:
         self._findings.add(fault, f"{at.file}: row {at.number} {what}", at.file, at.number)
 
-    def _check(self, pair: RowPair) -> None:
-        published, embedded = pair.published, pair.embedded
-        for number in range(self._last_number + 1, pair.number):
-            message = f"row {number} is missing, in {self._json} as in {_PARQUET}"
-            self._findings.add("row_missing", message, self._json, number)
-        self._last_number = pair.number
+    def _check(self, number: int, published: Numbered | None, embedded: Numbered | None) -> None:
+        for missing in range(self._last_number + 1, number):
+            message = f"row {missing} is missing, in {self._json} as in {_PARQUET}"
+            self._findings.add("row_missing", message, self._json, missing)
+        self._last_number = number
         if published is not None and embedded is not None:
             self._check_agreement(published, embedded)
         elif published is not None and _PARQUET not in self._unread:
@@ -278,9 +271,10 @@ class RowChecks:
         self._people.setdefault(crop["video_entity_id"], set()).add(at.row["id"])
 
     def _count(self, row: Row, *, is_new: bool) -> None:
-        split, captions = row["split"], len(row["captions"])
-        for what, count in (("identities", int(is_new)), ("images", 1), ("captions", captions)):
-            self._splits[split, what] += count
+        counts = self._splits.setdefault(row["split"], [0, 0, 0])
+        counts[0] += is_new
+        counts[1] += 1
+        counts[2] += len(row["captions"])
         tracklet = [row["crop"]["tracklet_entity_id"]] if row["crop"] else []
         coarse = row.get("coarse_caption_entity_ids") or ()
         texts = (*coarse, *(one["entity_id"] for one in row.get("translations") or ()))
@@ -289,12 +283,8 @@ class RowChecks:
 
     def _check_totals(self) -> None:
         statistics = self._manifest.statistics
-        for what, wanted in (
-            ("images", statistics.images),
-            ("captions", statistics.captions),
-            ("identities", statistics.identities),
-        ):
-            got = sum(self._splits[split, what] for split in SPLITS)
+        for at, what in enumerate(_COUNTED):
+            got, wanted = sum(one[at] for one in self._splits.values()), getattr(statistics, what)
             if got != wanted:
                 message = f"the Parquet files hold {got:,} {what}; {MANIFEST} says {wanted:,}"
                 self._findings.add("totals_differ", message, MANIFEST)
@@ -333,13 +323,8 @@ class RowChecks:
 
     def _check_splits(self, stated: tuple[SplitStatistics, ...]) -> None:
         found = tuple(
-            SplitStatistics(
-                split=split,
-                identities=self._splits[split, "identities"],
-                images=self._splits[split, "images"],
-                captions=self._splits[split, "captions"],
-            )
-            for split in dict.fromkeys(split for split, _ in self._splits)
+            SplitStatistics(split=split, **dict(zip(_COUNTED, counts, strict=True)))
+            for split, counts in self._splits.items()
         )
         if found != stated:
             message = (
@@ -357,19 +342,22 @@ def _in_short(splits: tuple[SplitStatistics, ...]) -> str:
     )
 
 
-def _side_by_side(published: Iterator[Numbered], embedded: Iterator[Numbered]) -> Iterator[RowPair]:
+def _side_by_side(
+    published: Iterator[Numbered], embedded: Iterator[Numbered]
+) -> Iterator[tuple[int, Numbered | None, Numbered | None]]:
     """Rows of both, matched by number; both count upwards."""
     ours, theirs = next(published, None), next(embedded, None)
     while ours is not None or theirs is not None:
-        number = min(one.number for one in (ours, theirs) if one is not None)
-        pair = RowPair(
-            number,
-            ours if ours is not None and ours.number == number else None,
-            theirs if theirs is not None and theirs.number == number else None,
-        )
-        yield pair
-        ours = next(published, None) if pair.published else ours
-        theirs = next(embedded, None) if pair.embedded else theirs
+        if theirs is None or (ours is not None and ours.number < theirs.number):
+            assert ours is not None  # noqa: S101 - one of both is there
+            yield ours.number, ours, None
+            ours = next(published, None)
+        elif ours is None or theirs.number < ours.number:
+            yield theirs.number, None, theirs
+            theirs = next(embedded, None)
+        else:
+            yield ours.number, ours, theirs
+            ours, theirs = next(published, None), next(embedded, None)
 
 
 def _published_rows(path: Path) -> Iterator[tuple[Row, ImageCheck]]:
