@@ -27,10 +27,8 @@ from rich.table import Table
 
 from benchmarks.near_duplicates import correlated_hashes, random_hashes
 from benchmarks.planted_duplicates import VARIANTS, originals, photographs, planted
-from release.contamination import compare
-from release.image_looks import look_at
+from release.contamination import OwnImages, SeenImage, compare, look_at
 from release.other_datasets import FolderOfImages
-from release.own_images import OwnImages, SeenImage
 from schemas.contamination import SEARCHED_BITS, ContaminationLimits, OtherKind
 from schemas.hamming import nearest_hashes
 

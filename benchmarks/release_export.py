@@ -54,7 +54,7 @@ def rows_of(release: Path) -> Iterator[dict[str, Any]]:
 
 
 def export(release: Path, name: str, out: Path, verify: bool) -> None:
-    from release.export.exporting import export_release
+    from release.export import export_release
     from release.export.formats import format_called
 
     export_release(release, format_called(name), out, verify=verify)
@@ -89,7 +89,7 @@ WRITERS: dict[str, Callable[[Path, Path], None]] = {
 
 def measure(release: Path, what: str, out: Path) -> None:
     """Does one piece of work; prints its seconds and the peak of memory in MiB as JSON."""
-    for module in (MODULES.get(what, "release.export.exporting"), "release.export.formats", "lmdb"):
+    for module in (MODULES.get(what, "release.export"), "release.export.formats", "lmdb"):
         importlib.import_module(module)  # what is loaded on the way is not counted
     start = time.perf_counter()
     if what in WRITERS:
@@ -131,7 +131,7 @@ def copied(home: Path, *, digested: bool) -> float:
 
     `digested`: copies are read once more for their SHA-256, which exports tell.
     """
-    from release.flushing import flush
+    from release.files import flush
 
     def copy_digested(source: str, target: str) -> str:
         shutil.copyfile(source, target)

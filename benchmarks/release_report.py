@@ -34,8 +34,7 @@ from release.lineage import (
 )
 from release.manifest import named, unnamed, write_manifest
 from release.parquet_rows import EmbeddedRow, ParquetRows
-from release.row_form import RowForm
-from release.rows import ReleasedCaption, ReleasedTerms, ReleaseRow
+from release.rows import ReleasedCaption, ReleasedTerms, ReleaseRow, RowForm
 from release.statistics import StatisticsCounter
 from release.terms import LicensedItem, terms_of
 from schemas.records import Granularity

@@ -8,7 +8,7 @@ were written. Images are read, written and forgotten a few at a time.
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -16,14 +16,15 @@ from typing import NamedTuple, get_args
 from sqlalchemy import Connection
 
 from db.blobs import BlobStore
-from db.entities import datasets_of
+from db.entities import StoredEntity, datasets_of
 from db.origins import EmbedderOrigin, embedder_origins
-from db.release_rows import snapshot
+from db.release_rows import entities_by_id, released_rows, snapshot
 from db.releases import (
     StateMark,
     StoreVersion,
     adopt_folder,
     current_mark,
+    list_releases,
     mark_after,
     store_release,
 )
@@ -31,28 +32,31 @@ from db.review_audits import looked_draws
 from db.store import Store
 from db.withdrawals import dataset_notices
 from release.checks import UNCHECKED, Checks
-from release.containment import contained, lower_releases
 from release.contents import Contents
 from release.documents import write_documents
 from release.draft import ReleaseSpec, draft_manifest
-from release.existing import holds, is_there, sign_existing
+from release.files import digest_of_file
+from release.findings import Findings, TooManyProblemsError
 from release.folder import Workspace, refuse_foreign, workspace_for
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
 from release.lineage.writing import write_lineage
-from release.manifest import named, write_manifest
+from release.manifest import MANIFEST, named, read_manifest, write_manifest
 from release.notices import prior_withdrawals, write_withdrawals
 from release.publishable import published_name, published_values
-from release.row_tally import ReleaseAccumulator
-from release.row_writing import RowWriter
+from release.row_writing import ReleaseAccumulator, RowWriter
 from release.scratch import Scratch
-from release.signing import Signer, write_signature
-from release.tiers import check_version
+from release.signing import Signature, Signer, add_signature, write_signature
+from release.threads import DEFAULT_THREADS
+from release.tiers import check_version, tiers_within, version_in
+from release.verify.files import verify_files
 from schemas.errors import IntegrityError, UsageError
 from schemas.leaks import LeakLimits
 from schemas.quality import summarise
+from schemas.records import Caption, Image
 from schemas.release import (
     DATASET_PATTERN,
     VERSION_PATTERN,
+    ContainedRelease,
     EmbedderPurpose,
     EmbedderUse,
     Manifest,
@@ -292,3 +296,103 @@ def _embedder_use(origin: EmbedderOrigin, count: int) -> EmbedderUse:
         count=count,
         settings=published_values(json.loads(origin.settings)),
     )
+
+
+def lower_releases(
+    store: Store, dataset: str, version: str, tier: Tier | None
+) -> tuple[Manifest, ...]:
+    """The releases of lower tiers, of the state that `version` is of, the lowest first."""
+    if tier is None:
+        return ()
+    wanted = {(lower, version_in(lower, version)) for lower in tiers_within(tier)[:-1]}
+    found = (one.manifest for one in list_releases(store, dataset))
+    return tuple(one for one in found if (one.tier, one.version) in wanted)
+
+
+def contained(
+    connection: Connection, lower: Iterable[Manifest], scratch: Scratch, name: str
+) -> tuple[ContainedRelease, ...]:
+    """The releases `lower`, all rows of which are among the items of `scratch`, as it is stated.
+
+    Raises:
+        IntegrityError: something of them is missing in the release called `name`.
+    """
+    return tuple(_contained(connection, one, scratch, name) for one in lower)
+
+
+def _contained(
+    connection: Connection, lower: Manifest, scratch: Scratch, name: str
+) -> ContainedRelease:
+    if missing := scratch.lacking(released_rows(connection, lower.id)):
+        found = entities_by_id(connection, missing).values()
+        images = sum(one.kind == Image.kind for one in found)
+        raise IntegrityError(
+            f"{name} must contain {lower.dataset} {lower.version}, of which {images:,} images and "
+            f"{len(missing) - images:,} captions are missing: first {min(map(_named, found))}; "
+            f"accept again what was rejected since, or release tier {lower.tier} again"
+        )
+    assert lower.tier is not None  # noqa: S101 - `lower_releases` has seen to it
+    return ContainedRelease(
+        tier=lower.tier,
+        version=lower.version,
+        id=lower.id,
+        images=lower.statistics.images,
+        captions=lower.statistics.captions,
+    )
+
+
+def _named(entity: StoredEntity) -> str:
+    if entity.kind == Image.kind:
+        image = entity.record(Image)
+        return f"image {image.file_path!r} of {image.source} (entity {entity.id})"
+    if entity.kind == Caption.kind:
+        return f"the caption {entity.record(Caption).text!r} (entity {entity.id})"
+    return f"{entity.kind} {entity.id}"
+
+
+def is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) -> bool:
+    """Whether the release in `content` lies at `out` already, every file as it was built now.
+
+    `scratch` has the files that it lists; every file at `out` is read. Once only for a scratch.
+
+    Raises:
+        IntegrityError: another release is there, or this one and a file of it is damaged, missing
+            or not its own.
+    """
+    if not (out / MANIFEST).exists():
+        return False
+    if digest_of_file(out / MANIFEST) != digest_of_file(content / MANIFEST):
+        raise IntegrityError(
+            f"{out} holds another release than what {manifest.dataset} {manifest.version} would be "
+            f"now ({manifest.id[:12]}); releases never change: choose a new version and folder"
+        )
+    findings = Findings()
+    with suppress(TooManyProblemsError):
+        verify_files(out, scratch, findings, DEFAULT_THREADS)
+    if findings.problems:
+        more = len(findings.problems) - 1
+        others = f", and {more:,} more are wrong" if more else ""
+        raise IntegrityError(
+            f"{out} is {manifest.dataset} {manifest.version}, but {findings.problems[0].message}"
+            f"{others}; nothing was written: move that folder away and build again"
+        )
+    return True
+
+
+def sign_existing(folder: Path, signature: Signature) -> str | None:
+    """Signs a release that `is_there`; says why not where it is signed otherwise or cannot be."""
+    try:
+        add_signature(folder, signature)
+    except UsageError as error:
+        return f"the release was not signed with the key of this installation: {error}"
+    return None
+
+
+def holds(folder: Path, release_id: str) -> bool:
+    """Whether the manifest of this release lies in `folder`."""
+    if not (folder / MANIFEST).is_file():
+        return False
+    try:
+        return read_manifest(folder).id == release_id
+    except (ValueError, OSError):
+        return False

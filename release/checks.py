@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from release.own_images import OwnImages
+from release.contamination import OwnImages
 from schemas.contamination import Contamination
 from schemas.quality import SecondLookStatistics
 from schemas.release import AgreementStatistics, ChoiceStatistics, NearestStatistics, ReleaseAbout

@@ -6,9 +6,9 @@ It is YAML; every value is written as JSON writes it, which is YAML too.
 from collections.abc import Mapping
 from typing import Any
 
-from release.card.terms import stated_licences, texts_sentence
-from release.sources import cited_sources
-from release.yaml_text import yaml_lines
+from release.facts import cited_sources
+from release.markup import yaml_lines
+from release.terms import stated_licences, texts_sentence
 from schemas.licences import licence_of
 from schemas.release import Creator, Manifest, ReleaseAbout, ReleasedSource
 

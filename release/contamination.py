@@ -7,12 +7,14 @@ looked for among ours; only perceptual hashes are gathered, a quarter of a milli
 import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from release.own_images import OwnImages, SeenImage, caption_key
 from release.publishable import published_name
+from schemas.base import sha256_of
 from schemas.contamination import (
     SEARCHED_BITS,
     Contamination,
@@ -23,8 +25,131 @@ from schemas.contamination import (
     SharedPair,
     SharedSplit,
 )
+from schemas.decoders import decode_limited
 from schemas.hamming import BITS, nearest_hashes
+from schemas.limited import LimitExceededError
 from schemas.near_duplicates import FINGERPRINT
+from schemas.records import Split
+from schemas.spectrum import UnusablePictureError, look_hash
+
+Identity = tuple[str, str]
+"""The name of a source, and that of an identity in it."""
+
+
+class SeenImage(NamedTuple):
+    """An image as it is compared with those of other datasets.
+
+    Attributes:
+        name: its file.
+        sha256: the digest of its bytes.
+        look: its perceptual hash (`schemas.spectrum`); None where it has none.
+        split: the split that it is in, if in any.
+        identity: the person or thing shown, as its source names it; None without a source.
+        video_sha256: the digest of the video that it was cut out of, if it was.
+        captions: what is said of it, coarse captions included.
+        fault: why it could not be looked at, if so.
+    """
+
+    name: str
+    sha256: str
+    look: int | None = None
+    split: Split | None = None
+    identity: Identity | None = None
+    video_sha256: str | None = None
+    captions: tuple[str, ...] = ()
+    fault: str | None = None
+
+
+def plain_words(text: str) -> str:
+    """A caption as captions are compared: without letter case, blanks for all white space."""
+    return " ".join(text.split()).casefold()
+
+
+def caption_key(text: str) -> bytes:
+    """16 bytes that stand for the words of a caption."""
+    words = plain_words(text).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(words, digest_size=16).digest()
+
+
+class OwnImages:
+    """What is compared with other datasets: kept in the order of rows, captions by digest."""
+
+    def __init__(self, images: Iterable[SeenImage] = ()) -> None:
+        self.names: list[str] = []
+        self.splits: list[Split | None] = []
+        self.files: list[bytes] = []
+        self.identities: list[Identity | None] = []
+        self.videos: list[bytes | None] = []
+        self.captions: list[bytes] = []
+        self.caption_images: list[int] = []
+        self._looks: list[int] = []
+        self._looked: list[int] = []
+        for image in images:
+            self.add(image)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def add(self, image: SeenImage) -> None:
+        """Remembers the next image."""
+        place = len(self.names)
+        self.names.append(image.name)
+        self.splits.append(image.split)
+        self.files.append(bytes.fromhex(image.sha256))
+        self.identities.append(image.identity)
+        video = image.video_sha256
+        self.videos.append(None if video is None else bytes.fromhex(video))
+        if image.look is not None:
+            self._looks.append(image.look)
+            self._looked.append(place)
+        for text in image.captions:
+            self.captions.append(caption_key(text))
+            self.caption_images.append(place)
+
+    @property
+    def looks(self) -> NDArray[np.uint64]:
+        """The perceptual hashes of those that have one, of shape (n,)."""
+        return np.array(self._looks, np.uint64)
+
+    @property
+    def looked(self) -> NDArray[np.int64]:
+        """The places of the images that have a perceptual hash, of shape (n,)."""
+        return np.array(self._looked, np.int64)
+
+    def count(self, places: Iterable[int]) -> dict[Split | None, int]:
+        """How many of `places` are in each split, for all splits in their order."""
+        counted = Counter(self.splits[place] for place in places)
+        return {split: counted[split] for split in dict.fromkeys(self.splits)}
+
+
+class Look(NamedTuple):
+    """What is known of an image file; `fault` says why less than all is."""
+
+    sha256: str
+    perceptual_hash: int | None
+    fault: str | None = None
+
+
+def look_at(data: bytes) -> Look:
+    """The digest and the perceptual hash of an encoded image, decoded in a limited worker."""
+    digest = sha256_of(data)
+    try:
+        look = decode_limited(look_hash, data)
+    except UnusablePictureError as fault:
+        return Look(digest, None, str(fault))
+    except LimitExceededError as fault:
+        return Look(digest, None, f"cannot be decoded: it {fault}")
+    return Look(digest, look)
+
+
+def look_at_file(path: Path) -> Look:
+    """As `look_at`, of a file; without a digest where it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return Look("", None, f"cannot be read ({error.strerror or error})")
+    return look_at(data)
+
 
 _NOTHING = "-"
 
@@ -323,3 +448,42 @@ class _Comparison:
             distance=distance,
             value=there.value,
         )
+
+
+_OURS: dict[ContaminationMeasure, str] = {
+    "file": "images that are files of it",
+    "perceptual_hash": "images that look like its",
+    "video": "images from its videos",
+    "identity": "images of its identities",
+    "caption": "captions that it says word for word",
+}
+_UNITS: dict[ContaminationMeasure, str] = {"perceptual_hash": " bits"}
+
+
+def contaminated_sentence(held: Contamination) -> str:
+    """How much of a release is in the other dataset, by each measure, and the nearest pair."""
+    details = "; ".join(_counted(one) for one in held.leaks)
+    nearest = held.leaks[0].nearest[0]
+    return f"compared with {held.name}, {details} (such as {nearest.first}: {nearest.second})"
+
+
+def _counted(measure: SharedMeasure) -> str:
+    splits = ", ".join(
+        f"{one.leaks:,} of {one.compared:,}" + (f" in {one.split}" if one.split else "")
+        for one in measure.splits
+        if one.leaks
+    )
+    return f"{_OURS[measure.measure]}: {splits}"
+
+
+def leak_rule(measure: SharedMeasure) -> str:
+    """What counts as a leak."""
+    if measure.measure == "perceptual_hash":
+        return f"up to {measure.threshold} bits differ"
+    return "equal"
+
+
+def distance_in_words(measure: SharedMeasure, distance: int) -> str:
+    """A distance with its unit, or what none means."""
+    unit = _UNITS.get(measure.measure)
+    return "equal" if unit is None else f"{distance}{unit}"

@@ -18,11 +18,9 @@ from db.release_rows import (
     model_calls,
 )
 from release.model_use import model_uses
-from release.ordering import RowKey
 from release.publishable import published_name
-from release.row_form import RowForm
 from release.row_making import Anchor, Said, is_turned_down, left_out, origin_of, row_of, said_of
-from release.rows import NO_TERMS, ReleasedTerms, ReleaseRow
+from release.rows import NO_TERMS, ReleasedTerms, ReleaseRow, RowForm, RowKey
 from release.scratch import Scratch
 from release.tiers import CANDIDATES, TIERS, tiers_within
 from schemas.errors import IntegrityError, UsageError

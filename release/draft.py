@@ -6,7 +6,7 @@ from release.checks import Checks
 from release.contents import Contents
 from release.manifest import unnamed
 from release.model_use import is_demonstration
-from release.row_tally import ReleaseAccumulator
+from release.row_writing import ReleaseAccumulator
 from release.scratch import Scratch
 from release.statistics import is_reviewed
 from release.terms import licence_statistics, terms_of

@@ -1,5 +1,9 @@
-"""Files of a release: written once with their digest, and made to last."""
+"""Files of a release: written once with their digest, and made to last.
 
+Flushing each of ten thousand images takes a hundred times as long as flushing them all together.
+"""
+
+import ctypes
 import hashlib
 import os
 import stat
@@ -68,7 +72,7 @@ def write_file(folder: Path, path: str, data: bytes) -> ReleasedFile:
 def place_file(folder: Path, path: str, data: bytes) -> None:
     """A new file with these bytes, at `path` below `folder`; it may not last until it is flushed.
 
-    One of many, which are flushed together (`release.flushing`).
+    One of many, which are flushed together.
     """
     try:
         handle = os.open(f"{folder}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -109,3 +113,27 @@ def digest_of_file(path: Path | str) -> str:
     finally:
         os.close(handle)
     return digest.hexdigest()
+
+
+def flush(folder: Path) -> None:
+    """Waits until all that was written to the file system of `folder` is on its disk."""
+    system = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(system, "syncfs"):  # it is Linux's, and tells when writing failed
+        os.sync()
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        if system.syncfs(handle) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
+    finally:
+        os.close(handle)
+
+
+def flush_folder(folder: Path) -> None:
+    """Waits until the names in `folder` itself are on its disk, as after a renaming."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from db.engine import sqlite_temporary_folder
-from release.flushing import flush, flush_folder
+from release.files import flush, flush_folder
 from schemas.errors import DiskFullError, UsageError
 
 _LABEL = ".building-"

@@ -1,16 +1,17 @@
-"""The published format: a JSON list of images with their captions, one a line."""
+"""The published formats: `<dataset>.json`, and `ccd.jsonl` as the authors of CCD have it."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from release.files import DigestingFile
 from release.manifest import MAX_CHARACTERS
-from release.row_form import PLAIN, RowForm, published_row
-from release.rows import ReleaseRow
+from release.rows import PLAIN, ReleaseRow, RowForm, published_row, translated
 from schemas.json_stream import JsonBreak, JsonCursor, stream_list
+from schemas.licences import permits_release
 from schemas.release import ReleasedFile
+from schemas.taxonomy import DifferenceType
 
 
 class JsonRows:
@@ -55,3 +56,62 @@ def read_json_rows(path: Path) -> Iterator[dict[str, Any]]:
                 yield element.value
         except JsonBreak as fault:
             raise ValueError(f"it is not valid JSON ({fault}, byte {fault.offset:,})") from fault
+
+
+CCD_LINES = "ccd.jsonl"
+
+_SPELLED = {
+    DifferenceType.ENTITY_RELATION: "Entity Relationship",
+    DifferenceType.EVENT_TYPE: "Event Category",
+    DifferenceType.EVENT_ATTRIBUTE: "Event Element",
+    DifferenceType.STYLE: "Style and Presentation",
+}
+"""The types that the authors' files call otherwise than their paper does."""
+_ALL = RowForm(contrasts=True, terms=True)
+
+
+class CcdLines:
+    """Writes the rows of a release as they come. To be used in a `with`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = DigestingFile(folder / CCD_LINES)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, row: ReleaseRow) -> None:
+        """Appends a row."""
+        self._file.write(ccd_line(row.columns(_ALL)))
+
+    def finish(self) -> ReleasedFile:
+        """Ends the file."""
+        self._file.close()
+        return self._file.as_released(CCD_LINES)
+
+
+def ccd_line(row: Mapping[str, Any]) -> bytes:
+    """The line of a row that is given by its columns."""
+    details: dict[str, Any] = {
+        "image": PurePosixPath(row["file_path"]).name,
+        "captions": row["captions"],
+    }
+    if contrast := row["contrast"]:
+        details["ori_image"] = PurePosixPath(contrast["anchor"]).name
+        details["contrastive_aspect"] = spelled(DifferenceType(contrast["difference"]))
+        details["contrastive_detail"] = contrast["detail"]
+        details["contrastive_strategy"] = contrast["plan"]
+        details["way"] = contrast["way"]
+    if row["coarse_captions"]:
+        details["coarse_captions"] = row["coarse_captions"]
+    details |= {f"captions_{language}": texts for language, texts in translated(row).items()}
+    if row["creator"] or row["source_url"] or permits_release(row["licence"]):
+        details |= {name: row[name] for name in ("licence", "creator", "source_url") if row[name]}
+    return (json.dumps(details, ensure_ascii=False) + "\n").encode()
+
+
+def spelled(difference: DifferenceType) -> str:
+    """The type as the authors' files spell it."""
+    return _SPELLED.get(difference, difference.value)

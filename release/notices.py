@@ -15,9 +15,8 @@ from pydantic import ValidationError
 from release.card import CARD
 from release.citation import CITATION
 from release.croissant import CROISSANT
-from release.figure import FIGURE
-from release.files import digest_of_file, is_plain, write_file
-from release.flushing import flush_folder
+from release.documents import FIGURE
+from release.files import digest_of_file, flush_folder, is_plain, write_file
 from release.leaks import LEAKS
 from release.manifest import MANIFEST, read_files, read_manifest
 from release.notices_files import (

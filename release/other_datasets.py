@@ -5,11 +5,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from release.contamination import SeenVideo
+from release.contamination import Look, SeenImage, SeenVideo, look_at_file
 from release.files import digest_of_file, shown_path
-from release.image_looks import Look, look_at_file
 from release.manifest import MANIFEST
-from release.own_images import SeenImage
 from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
 from release.reading import chosen_split, read_listed
 from release.threads import ordered_map

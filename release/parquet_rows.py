@@ -1,8 +1,9 @@
-"""The rows as Parquet, image bytes embedded: loads with `datasets`, pandas, polars, DuckDB.
+"""Parquet files of rows: opened in bounds, written, read, and searched for one row.
 
-The writer's settings are fixed, and nothing in the files tells when they were written, so that the
-same rows give the same bytes (for one version of pyarrow, whose name is in the files). Some
-releases have columns more (`release.row_form`).
+Anybody may have written a file: what it says of its sizes is compared with limits before anything
+of it is read. As that may be a lie, what comes out is counted as it comes: no file gives more than
+`MOST_EXPANSION` times its own size and `FREE_BYTES`, far more than ids and pictures can be
+compressed.
 """
 
 import json
@@ -17,12 +18,106 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import DigestingFile
-from release.ordering import SPLITS
-from release.parquet_bounds import bounded_batches, opened_parquet
-from release.row_form import FORMS, PLAIN, RowForm
-from release.rows import ReleaseRow
+from release.manifest import MANIFEST, read_manifest
+from release.rows import FORMS, PLAIN, SPLITS, ReleaseRow, RowForm
+from schemas.errors import IntegrityError, UsageError
 from schemas.records import Split
 from schemas.release import ReleasedFile
+
+MOST_EXPANSION = 200
+FREE_BYTES = 64 << 20
+GROUP_BYTES = 512 << 20
+"""Of a row group, which some readers hold as a whole."""
+BATCH_BYTES = 1 << 30
+"""The most that a batch can take when all its rows repeat one value of a dictionary."""
+_FOOTER_BYTES = 64 << 20
+_MOST_PARTS = 1_000_000
+_MOST_TEXT = 16 << 20
+_TAIL = 8
+
+
+@contextmanager
+def opened_parquet(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
+    """A Parquet file whose footer keeps to the limits; `options` are for `ParquetFile`.
+
+    Raises:
+        ValueError: it states sizes beyond the limits.
+        Exception: whatever pyarrow raises of what is no Parquet file.
+    """
+    size = path.stat().st_size
+    _refuse_footer(path, size)
+    with pq.ParquetFile(
+        path,
+        pre_buffer=False,
+        thrift_string_size_limit=_MOST_TEXT,
+        thrift_container_size_limit=_MOST_PARTS,
+        **options,
+    ) as file:
+        _refuse_large(file.metadata, size)
+        yield file
+
+
+def bounded_batches(
+    file: pq.ParquetFile, path: Path, rows: int, **options: Any
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a file that `opened_parquet` gave; `options` are for `iter_batches`.
+
+    Raises:
+        ValueError: more comes out of it than any release holds in so many bytes.
+    """
+    left = _most_bytes(path.stat().st_size)
+    groups = options.get("row_groups") or range(file.num_row_groups)
+    most = min(rows, _safe_rows(file.metadata, groups))
+    for batch in file.iter_batches(most, use_threads=False, **options):
+        left -= batch.nbytes
+        if left < 0:
+            raise ValueError(
+                f"it unpacks to more than {MOST_EXPANSION} times its size, which no release does"
+            )
+        yield batch
+
+
+def _refuse_footer(path: Path, size: int) -> None:
+    with path.open("rb") as file:
+        file.seek(max(0, size - _TAIL))
+        stated = int.from_bytes(file.read(4), "little")
+    if stated > min(_FOOTER_BYTES, size):
+        raise ValueError(f"its footer is said to have {stated:,} bytes, which no release has")
+
+
+def _refuse_large(facts: pq.FileMetaData, size: int) -> None:
+    """Raises ValueError where a file states more rows, parts or bytes than a release has."""
+    parts = facts.num_row_groups * facts.num_columns
+    if parts > _MOST_PARTS:
+        raise ValueError(f"it has {parts:,} columns of row groups; {_MOST_PARTS:,} are allowed")
+    groups = [facts.row_group(place) for place in range(facts.num_row_groups)]
+    rows = sum(group.num_rows for group in groups)
+    if max(rows, facts.num_rows) > size:
+        raise ValueError(f"it states {max(rows, facts.num_rows):,} rows in {size:,} bytes")
+    sizes = [group.total_byte_size for group in groups]
+    if (largest := max(sizes, default=0)) > GROUP_BYTES:
+        raise ValueError(
+            f"a row group of it unpacks to {largest:,} bytes; {GROUP_BYTES:,} are allowed"
+        )
+    if (total := sum(sizes)) > (most := _most_bytes(size)):
+        raise ValueError(f"it unpacks to {total:,} bytes; of its size {most:,} are allowed")
+
+
+def _most_bytes(size: int) -> int:
+    return MOST_EXPANSION * size + FREE_BYTES
+
+
+def _safe_rows(facts: pq.FileMetaData, groups: Iterable[int]) -> int:
+    """Of how many rows a batch may be, whatever value of a dictionary each of them repeats."""
+    columns = (
+        group.column(number)
+        for group in map(facts.row_group, groups)
+        for number in range(facts.num_columns)
+    )
+    sizes = [one.total_uncompressed_size for one in columns if one.has_dictionary_page]
+    largest: int = max(sizes, default=1)
+    return max(1, BATCH_BYTES // max(1, largest))
+
 
 SHARD_BYTES = 500_000_000
 _GROUP_ROWS = 100  # what the Hugging Face viewer pages by
@@ -326,3 +421,73 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
             yield file
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it cannot be read as Parquet ({error})") from error
+
+
+_LOOK = "`loupe release verify` tells what else is wrong"
+
+
+def count_rows(folder: Path) -> int:
+    """How many rows the release in `folder` says that it has.
+
+    Raises:
+        IntegrityError: its manifest cannot be read.
+    """
+    try:
+        return read_manifest(folder).statistics.images
+    except (ValueError, OSError) as error:
+        raise IntegrityError(f"{folder / MANIFEST} cannot be read; {_LOOK}") from error
+
+
+def find_row(
+    folder: Path, number: int, columns: list[str], file_path: str | None = None
+) -> dict[str, Any]:
+    """These columns of the row with this number, from 1; its image must be `file_path`, if given.
+
+    Raises:
+        UsageError: the release has no such row.
+        IntegrityError: the rows cannot be read.
+    """
+    name = file_path or f"row {number}"
+    columns = [*columns, "file_path"]
+    try:
+        row = _read_row(folder, number, columns)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise IntegrityError(f"the rows of {folder} cannot be read ({error}); {_LOOK}") from error
+    if row is None:
+        if number <= (count := count_rows(folder)):
+            raise IntegrityError(
+                f"{folder}: files with rows are missing, {name} among them; {_LOOK}"
+            )
+        raise UsageError(f"{folder} has no {name}: it holds {count:,} rows")
+    if missing := [column for column in columns if row.get(column) is None]:
+        raise IntegrityError(f"the rows of {folder} hold no {', '.join(missing)}; {_LOOK}")
+    if file_path not in (None, row["file_path"]):
+        raise UsageError(
+            f"{folder} has no image {name}; that of row {number} is {row['file_path']}"
+        )
+    return row
+
+
+def _read_row(folder: Path, number: int, columns: list[str]) -> dict[str, Any] | None:
+    before = 0
+    for shard in _shards(folder):
+        with opened_parquet(shard) as file:
+            metadata = file.metadata
+            if number > before + metadata.num_rows:
+                before += metadata.num_rows
+                continue
+            for group in range(metadata.num_row_groups):
+                rows = metadata.row_group(group).num_rows
+                if number > before + rows:
+                    before += rows
+                    continue
+                table = file.read_row_group(group, columns, use_threads=False)
+                row: dict[str, Any] = table.slice(number - before - 1, 1).to_pylist()[0]
+                return row
+    return None
+
+
+def _shards(folder: Path) -> list[Path]:
+    """The Parquet files of the rows, in the order of the rows."""
+    names = (f"data/{path.name}" for path in (folder / "data").glob("*.parquet"))
+    return [folder / name for name in shards_among(names)]

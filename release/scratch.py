@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from release.ordering import RowKey
+from release.rows import RowKey
 from schemas.release import ReleasedFile
 
 _TABLES = """

@@ -7,23 +7,193 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
+from release.publishable import published_name
 from release.rows import ReleasedCaption, ReleaseRow
-from release.task_counts import TaskCounter
+from release.scratch import Scratch
+from release.tiers import TIERS
+from schemas.base import sha256_of
 from schemas.quality import SecondLookStatistics
 from schemas.records import Granularity, Split
 from schemas.release import (
     UNSTATED,
+    ContrastStatistics,
     DescriptionStatistics,
+    DifferenceStatistics,
     Distribution,
     DraftStatistics,
     GranularityName,
     GranularityStatistics,
+    LeftOutGroups,
+    NearestStatistics,
     ReleaseStatistics,
+    RepeatStatistics,
     RewriteStatistics,
     SourceStatistics,
     SplitStatistics,
+    TaskStatistics,
+    TierStatistics,
     TrackletStatistics,
 )
+from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.taxonomy import DifferenceType
+
+SHOWN = 5
+"""Of so many images, and captions, that repeat one another two files are named."""
+
+_IMAGE, _CAPTION = "image", "caption"
+
+
+class Repeats:
+    """Remembers the images of a release and their captions, in `scratch`, and counts the repeats.
+
+    Images are equal by their SHA-256; captions by their words, letter case and white space aside.
+    """
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
+        self._place = 0
+
+    def add(self, file_path: str, sha256: str, captions: list[str]) -> None:
+        """Remembers the next image and its fine captions; equal ones of one image count once."""
+        self._place += 1
+        digests = [(_IMAGE, sha256), *((_CAPTION, _digest(text)) for text in captions)]
+        self._scratch.add_shown(digests, self._place, file_path)
+
+    def result(self) -> RepeatStatistics:
+        """Everything that was remembered, counted."""
+        return RepeatStatistics(
+            images=self._scratch.count_repeats(_IMAGE),
+            captions=self._scratch.count_repeats(_CAPTION),
+            image_pairs=self._scratch.repeated_pairs(_IMAGE, SHOWN),
+            caption_pairs=self._scratch.repeated_pairs(_CAPTION, SHOWN),
+        )
+
+
+def _digest(text: str) -> str:
+    return sha256_of(" ".join(text.split()).casefold().encode("utf-8", "surrogatepass"))
+
+
+_TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
+
+
+def tokens_of(text: str) -> int:
+    """How many words and punctuation marks a caption has."""
+    return len(_TOKEN.findall(text))
+
+
+class ContrastCounter:
+    """Counts images and captions of a contrastive benchmark."""
+
+    def __init__(self) -> None:
+        self._images = 0
+        self._ways: Counter[tuple[DifferenceType, str | None]] = Counter()
+        self._per_image: set[int] = set()
+        self._captions: Counter[str] = Counter()
+        self._tokens: Counter[str] = Counter()
+        self._translations: Counter[str] = Counter()
+
+    def add(
+        self,
+        contrast: tuple[DifferenceType, str | None] | None,
+        captions: list[str],
+        coarse: list[str],
+        languages: list[str],
+    ) -> None:
+        """Counts an image: its type and way where it is no anchor, and its captions."""
+        self._images += 1
+        if contrast is not None:
+            self._ways[contrast] += 1
+        self._per_image.add(len(captions))
+        for kind, texts in (("fine", captions), ("coarse", coarse)):
+            self._captions[kind] += len(texts)
+            self._tokens[kind] += sum(map(tokens_of, texts))
+        self._translations.update(languages)
+
+    def result(
+        self,
+        without_captions: int = 0,
+        without_anchor: int = 0,
+        left_out: LeftOutGroups | None = None,
+        nearest: NearestStatistics | None = None,
+        editors: tuple[tuple[str, int], ...] = (),
+        repeats: RepeatStatistics | None = None,
+    ) -> ContrastStatistics:
+        """Everything counted so far, with what is known from elsewhere."""
+        contrastive = self._ways.total()
+        return ContrastStatistics(
+            anchors=self._images - contrastive,
+            contrastive=contrastive,
+            captions_per_image=next(iter(self._per_image)) if len(self._per_image) == 1 else None,
+            coarse_captions=self._captions["coarse"],
+            tokens=self._mean("fine") or 0.0,
+            coarse_tokens=self._mean("coarse"),
+            translations=tuple(sorted(self._translations.items())),
+            differences=tuple(map(self._difference, DifferenceType)),
+            without_captions=without_captions,
+            without_anchor=without_anchor,
+            left_out=left_out,
+            nearest=nearest and _published(nearest),
+            editors=editors,
+            repeats=repeats,
+        )
+
+    def _mean(self, kind: str) -> float | None:
+        captions = self._captions[kind]
+        return round(self._tokens[kind] / captions, 2) if captions else None
+
+    def _difference(self, difference: DifferenceType) -> DifferenceStatistics:
+        methods = {
+            method: count for (kind, method), count in self._ways.items() if kind is difference
+        }
+        return DifferenceStatistics(
+            difference=difference,
+            images=sum(methods.values()),
+            found=methods.get("search", 0),
+            edited=methods.get("edit", 0),
+        )
+
+
+def _published(nearest: NearestStatistics) -> NearestStatistics:
+    return nearest.model_copy(update={"embedder": published_name(nearest.embedder)})
+
+
+class TaskCounter:
+    """Counts images and captions by task and tier."""
+
+    def __init__(self) -> None:
+        self._images: Counter[tuple[RetrievalTask | None, Tier | None]] = Counter()
+        self._captions: Counter[tuple[RetrievalTask | None, Tier | None]] = Counter()
+
+    def add(self, task: RetrievalTask | None, tier: Tier | None, captions: int) -> None:
+        """Counts an image."""
+        self._images[task, tier] += 1
+        self._captions[task, tier] += captions
+
+    def result(self) -> tuple[TaskStatistics, ...]:
+        """By task, in the order in which the paper names them; nothing where no task is known."""
+        if not self._images.keys() - {(None, None)}:
+            return ()
+        return tuple(self._of(task) for task in (*RetrievalTask, None) if self._is_there(task))
+
+    def _is_there(self, task: RetrievalTask | None) -> bool:
+        return any(one is task for one, _ in self._images)
+
+    def _of(self, task: RetrievalTask | None) -> TaskStatistics:
+        return TaskStatistics(
+            task=task,
+            images=sum(self._images[task, tier] for tier in (*TIERS, None)),
+            captions=sum(self._captions[task, tier] for tier in (*TIERS, None)),
+            tiers=tuple(
+                TierStatistics(
+                    tier=tier,
+                    images=self._images[task, tier],
+                    captions=self._captions[task, tier],
+                )
+                for tier in TIERS
+                if self._images[task, tier]
+            ),
+        )
+
 
 HISTOGRAM_STEP = 10
 DESCRIBED = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {

@@ -2,7 +2,7 @@
 
 An anchor is `{"image", "captions"}`; a contrastive image tells its `contrastive_aspect` too, and
 its anchor in `ori_image` or by its name: `391895_contrast_0.jpg` differs from `391895.jpg`. Fields
-that releases add to these (`release.published_ccd`) are understood. Anchors lie under their own
+that releases add to these (`release.json_rows`) are understood. Anchors lie under their own
 name, or under that of the original in COCO or Flickr30k.
 """
 

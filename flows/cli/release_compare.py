@@ -347,7 +347,7 @@ def _stated_otherwise(ours: "Other", found: "Contamination") -> str | None:
 
 
 def _show_shared(ours: str, found: "Contamination") -> None:
-    from release.contamination_words import contaminated_sentence, leak_rule
+    from release.contamination import contaminated_sentence, leak_rule
 
     known = found.release_id or found.content_sha256
     out.print(
@@ -387,7 +387,7 @@ def _show_shared(ours: str, found: "Contamination") -> None:
 
 
 def _show_nearest(measure: "SharedMeasure") -> None:
-    from release.contamination_words import distance_in_words
+    from release.contamination import distance_in_words
 
     if not measure.nearest:
         return

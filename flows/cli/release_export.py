@@ -11,8 +11,7 @@ from flows.cli.options import FolderArgument, VerifyOption, folder_called, progr
 from flows.cli.output import JsonOption, err, out, print_json, warn
 
 if TYPE_CHECKING:
-    from release.hub.plan import PlannedUpload, UploadPlan
-    from release.hub.uploading import Uploaded
+    from release.hub import PlannedUpload, Uploaded, UploadPlan
 
 
 # A release in the formats that others load.
@@ -47,7 +46,7 @@ def export(
     """
     from flows.withdrawal.withdrawn import known_notices, withdrawal_in
     from profiles.settings import load_settings
-    from release.export.exporting import export_release
+    from release.export import export_release
     from release.export.formats import format_called
 
     shard_bytes = None if shard_megabytes is None else shard_megabytes * 1_000_000
@@ -199,7 +198,7 @@ def upload(
     """
     from flows.withdrawal.withdrawn import known_notices, withdrawal_in
     from profiles.settings import load_settings
-    from release.hub.plan import planned_upload
+    from release.hub import planned_upload
     from schemas.errors import UsageError
 
     if withdrawal := withdrawal_in(folder, known_notices(load_settings())):
@@ -224,7 +223,7 @@ def _sent(planned: "PlannedUpload", *, private: bool, replace: bool) -> "Uploade
     from huggingface_hub.utils.tqdm import disable_progress_bars
     from rich.progress import Progress
 
-    from release.hub.uploading import upload_release
+    from release.hub import upload_release
 
     disable_progress_bars()  # the hub's own
     with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:

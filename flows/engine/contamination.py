@@ -12,11 +12,18 @@ from flows.engine.fingerprints import LOOKS_LIKE, fingerprint_images, fingerprin
 from flows.recos.task_images import stored_image
 from release.build import Inspection
 from release.checks import Against
-from release.contamination import DEFAULT_LIMITS, Other, SeenVideo, compare
-from release.contamination_words import contaminated_sentence
-from release.image_looks import Look, look_at
+from release.contamination import (
+    DEFAULT_LIMITS,
+    Look,
+    Other,
+    OwnImages,
+    SeenImage,
+    SeenVideo,
+    compare,
+    contaminated_sentence,
+    look_at,
+)
 from release.other_datasets import FolderOfImages, ReleasedImages, is_release
-from release.own_images import OwnImages, SeenImage
 from schemas.contamination import Contamination, ContaminationLimits, OtherKind
 from schemas.errors import IntegrityError, UsageError
 from schemas.near_duplicates import FINGERPRINT, ImageFingerprint

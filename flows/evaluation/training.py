@@ -19,8 +19,8 @@ from profiles.settings import load_settings
 from release.files import digest_of_file
 from release.json_rows import read_json_rows
 from release.manifest import MANIFEST, read_manifest
-from release.ordering import SPLITS
 from release.reading import ReadRelease, read_release
+from release.rows import SPLITS
 from retrieval.cfam.training_data import (
     TrainingImage,
     TrainingSplits,

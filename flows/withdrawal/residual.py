@@ -17,7 +17,7 @@ from db.withdrawals import StoredWithdrawal, notices_of, withdrawn_entities
 from flows.withdrawal.releases import manifest_in
 from release.export.formats import read_export
 from release.notices_files import NOTICES
-from release.report.record import REPORT, ReportRecord
+from release.report.page import REPORT, ReportRecord
 
 PAGES = ("reports", "leaderboards")
 """The folders below the home that hold pages and nothing else.

@@ -3,27 +3,34 @@
 import re
 from functools import cache
 from itertools import dropwhile
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from release.card.contrasts import (
+from release.card.front import front_matter, languages
+from release.card.leaks import kept_apart, leak_in_words
+from release.card.tasks import (
     choice_table,
+    empty_tasks,
     left_out_lines,
     repeat_lines,
     size_table,
+    task_table,
     type_table,
+    version_table,
 )
-from release.card.front import front_matter
-from release.card.leaks import kept_apart, leak_in_words
-from release.card.tasks import empty_tasks, task_table, version_table
-from release.card.terms import apart_sentences, terms_table, texts_sentence, whole_sentence
 from release.citation import bibtex, citation
-from release.data_statement import data_statement
-from release.embedder_use import embedder_table
-from release.markdown import as_link, as_text
+from release.facts import (
+    cited_sources,
+    collection_sentence,
+    is_of_persons,
+    review_shares,
+    uncited_names,
+)
+from release.markup import as_link, as_text
+from release.model_use import embedder_table
 from release.published import CCD_TABLE, COMPARED, published_beside
-from release.reviewed import review_shares
-from release.sources import cited_sources, uncited_names
+from release.terms import apart_sentences, terms_table, texts_sentence, whole_sentence
 from schemas.records import Split
 from schemas.release import (
     AgreementStatistics,
@@ -194,3 +201,103 @@ def _parameters(model: ModelUse) -> str:
 def card_body(manifest: Manifest) -> str:
     """The card without its front matter, to be shown rather than published."""
     return render_card(manifest).split("\n---\n", 1)[1].lstrip()
+
+
+_NOT_ASKED = "age, gender, first language and training were not asked for"
+
+
+class Statement(NamedTuple):
+    """A heading of the data statement, and what is known."""
+
+    heading: str
+    text: str
+
+
+def data_statement(manifest: Manifest) -> list[Statement]:
+    """The statement, heading by heading."""
+    details = [
+        Statement("Curation rationale", f"{collection_sentence(manifest)} {_rationale(manifest)}"),
+        Statement("Language variety", _variety(manifest)),
+        Statement("Authors of the texts", _authors(manifest)),
+        Statement("Annotators", _annotators(manifest)),
+        Statement(
+            "Situation",
+            "Generated; no situation applies."
+            if manifest.demonstration
+            else "Written, not spoken: what an image shows, for readers who search for that image.",
+        ),
+        Statement("Text characteristics", _characteristics(manifest)),
+        Statement("Images", _images(manifest)),
+    ]
+    return [one for one in details if one.text]
+
+
+def _rationale(manifest: Manifest) -> str:
+    what = "people" if is_of_persons(manifest) else "scenes"
+    return f"The texts are meant to distinguish {what} that look alike by all visible details."
+
+
+def _variety(manifest: Manifest) -> str:
+    spoken = languages(manifest)
+    more = f"; translations into {', '.join(spoken[1:])}" if len(spoken) > 1 else ""
+    return f"English (en), of no stated variety{more}."
+
+
+def _authors(manifest: Manifest) -> str:
+    statistics = manifest.statistics
+    made, parts = statistics.descriptions, []
+    here = made.written + made.edited + made.drafted if made else 0
+    given = sum(one.originals for one in statistics.sources) - here
+    if given:
+        parts.append(f"{given:,} texts by authors of the sources")
+    contrasts = statistics.contrasts
+    if contrasts and (coarse := contrasts.coarse_captions):
+        parts.append(f"{coarse:,} coarse captions of anchors by authors of the sources")
+    if made and made.annotators:
+        people = "1 person" if made.annotators == 1 else f"{made.annotators:,} people"
+        parts.append(f"{made.written + made.edited:,} by {people} for this release")
+    drafted = made.drafted if made else 0
+    written = statistics.rewrites.released - statistics.rewrites.edited + drafted
+    if written:
+        models = ", ".join(sorted({one.name for one in manifest.models})) or "models"
+        parts.append(f"{written:,} by {models}")
+    if statistics.rewrites.edited:
+        parts.append(f"{statistics.rewrites.edited:,} edits of rewrites by people for this release")
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _annotators(manifest: Manifest) -> str:
+    agreement = manifest.statistics.agreement
+    made = manifest.statistics.descriptions
+    counts = [one.annotators for one in agreement] + [made.annotators if made else 0]
+    if not max(counts):
+        if manifest.unreviewed:
+            return "Nobody annotated or reviewed this release."
+        return f"The number of reviewers is not recorded; {_NOT_ASKED}."
+    least = max(counts)
+    people = "one person" if least == 1 else f"{least:,} people"
+    return f"At least {people}, known by pseudonyms; {_NOT_ASKED}."
+
+
+def _characteristics(manifest: Manifest) -> str:
+    statistics = manifest.statistics
+    words = statistics.words
+    return (
+        f"Descriptions of {words.minimum} to {words.maximum} words, {words.mean:.1f} on average; "
+        f"{statistics.vocabulary:,} different words."
+    )
+
+
+def _images(manifest: Manifest) -> str:
+    if manifest.videos:
+        seconds = [one.duration_seconds for one in manifest.videos]
+        known = [one for one in seconds if one is not None]
+        length = (
+            f", {sum(known) / 60:.1f} minutes long in total" if len(known) == len(seconds) else ""
+        )
+        return f"Cut out of {len(manifest.videos):,} videos{length}; not re-encoded since."
+    contrasts = manifest.statistics.contrasts
+    edited = sum(one.edited for one in contrasts.differences) if contrasts else 0
+    if edited:
+        return f"{edited:,} are edited; the bytes of the others are those of their sources."
+    return "The bytes are those of the sources; nothing was re-encoded."

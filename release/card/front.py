@@ -4,12 +4,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from release.card.terms import stated_licences
+from release.facts import is_of_persons
+from release.markup import yaml_lines
 from release.parquet_rows import schema_of
 from release.published import published_beside
-from release.reviewed import is_of_persons
-from release.row_form import RowForm
-from release.yaml_text import yaml_lines
+from release.rows import RowForm
+from release.terms import stated_licences
 from schemas.licences import licence_of
 from schemas.release import Manifest
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from release.contamination_words import distance_in_words, leak_rule
-from release.markdown import as_text
+from release.contamination import distance_in_words, leak_rule
+from release.markup import as_text
 from schemas.contamination import Contamination, SharedMeasure
 from schemas.leaks import Comparison, NearPair
 from schemas.release import Manifest

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from release.diff.metadata import metadata_changes
-from release.diff.pairs import RowPairs
-from release.diff.reading import OpenedRelease, open_release
+from release.diff.reading import OpenedRelease, known_withdrawn, open_release, stated_withdrawals
 from release.diff.records import (
     ComparedRelease,
     Difference,
@@ -16,8 +15,7 @@ from release.diff.records import (
     RowKind,
     TextKind,
 )
-from release.diff.rows import row_differences
-from release.diff.withdrawn import known_withdrawn, stated_withdrawals
+from release.diff.rows import RowPairs, row_differences
 from schemas.withdrawal import WithdrawalNotice
 
 EXAMPLES = 5

@@ -8,7 +8,7 @@ from typing import Any
 from release.card import CARD
 from release.diff.reading import OpenedRelease
 from release.diff.records import FieldChange
-from release.figure import FIGURE
+from release.documents import FIGURE
 from release.leaks import LEAKS
 from release.lineage import TABLES, same_rows
 from release.terms import ATTRIBUTION

@@ -1,20 +1,119 @@
-"""Opens a release to be compared: its manifest, and its rows without the images."""
+"""Opens a release to be compared: its manifest, its rows without images, and what is withdrawn."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pydantic import ValidationError
 
-from release.diff.form import ComparableRow, comparable_row
+from release.diff.records import PlacedText, RowDifference, RowPlace, TextChange
 from release.manifest import MANIFEST, named, read_files, read_manifest
-from release.notices_files import erasure_of
-from release.parquet_bounds import opened_parquet
-from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
+from release.notices_files import WITHDRAWALS, erasure_of, read_mark, read_notices
+from release.parquet_rows import COLUMNS, opened_parquet, read_parquet_rows, shards_among
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
 from schemas.release import Manifest, ReleasedFile
+from schemas.withdrawal import WithdrawalNotice
+
+Texts = list[dict[str, Any]]
+
+_PLAIN = (
+    *("split", "identity", "sha256", "width_px", "height_px"),
+    *("task", "tier", "licence", "creator", "source_url", "image_entity_id"),
+)
+_CROP = (
+    *("video", "video_sha256", "frame", "time_seconds", "box_xyxy", "score"),
+    *("video_entity_id", "tracklet_entity_id"),
+)
+_CONTRAST = ("difference", "detail", "plan", "way", "anchor_entity_id")
+_CAPTIONS = {
+    "text": "captions",
+    "entity_id": "caption_entity_ids",
+    "author": "caption_authors",
+    "origin": "caption_origins",
+    "reviewed": "caption_reviewed",
+}
+_COARSE = {"text": "coarse_captions", "entity_id": "coarse_caption_entity_ids"}
+
+ANCHOR = "contrast.anchor"
+"""The image that one differs from, called as it is in its source: names of files may move."""
+TOLD_FIELDS = frozenset(
+    (
+        *("image_entity_id", "creator", "source_url", "contrast.anchor_entity_id"),
+        *("crop.score", "crop.video_entity_id", "crop.tracklet_entity_id"),
+    )
+)
+"""Fields that tell where something comes from, and not what it is."""
+SAID_VALUES = ("language", "of", "text")
+"""The values of a text that are what it says; the others tell where it comes from."""
+
+
+class ComparableRow(NamedTuple):
+    """A row of a release, identified by the path of its image in its source.
+
+    `anchor_entity_id` is that of the image that it differs from, for contrastive benchmarks.
+    `texts` are the lists of captions, coarse captions and translations; empty ones are left out.
+    """
+
+    source: str
+    source_file_path: str
+    place: RowPlace
+    fields: dict[str, Any]
+    texts: dict[str, Texts]
+    anchor_entity_id: str | None
+
+
+def comparable_row(row: Mapping[str, Any], licences: Mapping[str, str]) -> ComparableRow:
+    """A row, given by its columns, as it is compared.
+
+    `licences` are those of sources: a release in which no image has terms of its own has no column
+    for them.
+
+    Raises:
+        ValueError: the row is not complete.
+    """
+    fields = {name: row.get(name) for name in _PLAIN}
+    if "licence" not in row:
+        fields["licence"] = licences.get(row["source"])
+    crop, contrast = row["crop"], row.get("contrast")
+    if crop is not None:
+        fields |= {f"crop.{name}": crop[name] for name in _CROP}
+        fields["crop.box_xyxy"] = list(crop["box_xyxy"])
+    if contrast is not None:
+        fields |= {f"contrast.{name}": contrast[name] for name in _CONTRAST}
+    texts = {
+        "captions": _text_columns(row, _CAPTIONS),
+        "coarse_captions": _text_columns(row, _COARSE) if "coarse_captions" in row else [],
+        "translations": [_translation(row, one) for one in row.get("translations") or ()],
+    }
+    return ComparableRow(
+        source=row["source"],
+        source_file_path=row["source_file_path"],
+        place=RowPlace(
+            id=row["id"],
+            file_path=row["file_path"],
+            split=row["split"],
+            entity_id=row["image_entity_id"],
+        ),
+        fields={name: value for name, value in fields.items() if value is not None},
+        texts={name: listed for name, listed in texts.items() if listed},
+        anchor_entity_id=contrast and contrast["anchor_entity_id"],
+    )
+
+
+def _text_columns(row: Mapping[str, Any], names: Mapping[str, str]) -> Texts:
+    columns = (row[column] for column in names.values())
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _translation(row: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, Any]:
+    """A translation, with the words that it translates in the place of their place."""
+    values = {name: value for name, value in one.items() if name != "caption"}
+    if not 0 <= one["caption"] < len(row["captions"]):
+        raise ValueError(f"{row['file_path']} has a translation of a caption that it has not")
+    return {**values, "of": row["captions"][one["caption"]]}
+
 
 _LOOK = "`loupe release verify` tells what else is wrong"
 _COLUMNS = [name for name in COLUMNS if name != "image"]
@@ -106,3 +205,101 @@ def _columns(folder: Path, files: dict[str, ReleasedFile]) -> tuple[str, ...]:
             return tuple(file.schema_arrow.names)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise IntegrityError(f"{folder / shards[0]}: it cannot be read as Parquet") from error
+
+
+WITHHELD = "(withdrawn)"
+"""Replaces the words of a text that was withdrawn."""
+
+
+class Withdrawn(NamedTuple):
+    """Entity ids of images that were withdrawn, and of texts of images that were not."""
+
+    images: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+
+    def takes_row(self, place: RowPlace, texts: Mapping[str, Iterable[Mapping[str, Any]]]) -> bool:
+        """Whether a row is gone with its image, or because all that it was captioned with is."""
+        captions = [one["entity_id"] for one in texts.get("captions", ())]
+        return place.entity_id in self.images or bool(captions and self.texts.issuperset(captions))
+
+    def details(self, change: TextChange) -> TextChange:
+        """The change of a text; one that is gone because it was withdrawn as such."""
+        gone = change.before if change.kind == "removed" else None
+        if gone is None or gone.values["entity_id"] not in self.texts:
+            return change
+        return change.model_copy(update={"kind": "withdrawn"})
+
+    def withheld(self, difference: RowDifference) -> RowDifference:
+        """The difference without what a row that was withdrawn holds, and without such texts."""
+        places = [one for one in (difference.before, difference.after) if one is not None]
+        gone = any(one.entity_id in self.images for one in places)
+        shown = [self._shown(one, whole=gone) for one in difference.texts]
+        update: dict[str, Any] = {"texts": tuple(shown)}
+        if gone:
+            update["fields"] = ()
+        if difference.row is not None:
+            update["row"] = self._row(difference.row, whole=gone)
+        return difference.model_copy(update=update)
+
+    def _shown(self, change: TextChange, *, whole: bool) -> TextChange:
+        def details(text: PlacedText | None) -> PlacedText | None:
+            if text is None:
+                return None
+            return text.model_copy(update={"values": self._text(text.values, whole=whole)})
+
+        return change.model_copy(
+            update={"before": details(change.before), "after": details(change.after)}
+        )
+
+    def _row(self, row: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+        texts = {
+            field: [self._text(one, whole=whole) for one in many]
+            for field, many in row["texts"].items()
+        }
+        return {**row, "fields": {} if whole else row["fields"], "texts": texts}
+
+    def _text(self, values: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+        if whole or values["entity_id"] in self.texts:
+            return {**values, "text": WITHHELD}
+        return dict(values)
+
+
+NOTHING_WITHDRAWN = Withdrawn()
+"""Of a release that states no withdrawal."""
+
+
+def stated_withdrawals(release: OpenedRelease) -> Withdrawn:
+    """What a release tells to be withdrawn from any earlier one.
+
+    Raises:
+        IntegrityError: its list of withdrawals cannot be read.
+    """
+    if WITHDRAWALS not in release.files:
+        return NOTHING_WITHDRAWN
+    return _details(read_notices(release.folder / WITHDRAWALS).notices)
+
+
+def known_withdrawn(
+    releases: Iterable[OpenedRelease], notices: Iterable[WithdrawalNotice] = ()
+) -> Withdrawn:
+    """All that releases tell, the marks in their folders, and notices that are known beside.
+
+    Raises:
+        IntegrityError: a list of withdrawals, or a mark, cannot be read.
+    """
+    found = [_details(notices)]
+    for release in releases:
+        mark = read_mark(release.folder)
+        found += [stated_withdrawals(release), _details(mark.notices if mark else ())]
+    return Withdrawn(
+        frozenset[str]().union(*(one.images for one in found)),
+        frozenset[str]().union(*(one.texts for one in found)),
+    )
+
+
+def _details(notices: Iterable[WithdrawalNotice]) -> Withdrawn:
+    rows = [row for notice in notices for row in notice.rows]
+    return Withdrawn(
+        frozenset(row.entity_id for row in rows if row.is_whole),
+        frozenset(text for row in rows for text in row.texts),
+    )

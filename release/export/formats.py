@@ -22,14 +22,14 @@ from release.card import CARD
 from release.files import OF_FILE_MANAGERS, DigestingFile, digest_of_file
 from release.findings import Findings, TooManyProblemsError
 from release.folder import Workspace
+from release.json_rows import CCD_LINES
 from release.manifest import MANIFEST, file_entry, read_files, read_values
 from release.notices_files import erasure_of, read_mark
 from release.parquet_rows import RowBatch, read_parquet_batches, shards_among
-from release.published_ccd import CCD_LINES
 from release.scratch import Scratch
 from release.threads import DEFAULT_THREADS, batches, ordered_map, read_ahead
+from release.verify.documents import verify_manifest
 from release.verify.files import verify_files
-from release.verify.manifest import verify_manifest
 from schemas.base import Record, canonical_json
 from schemas.errors import IntegrityError, UsageError
 from schemas.licences import spdx_page

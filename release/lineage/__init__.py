@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import DigestingFile
-from release.parquet_bounds import opened_parquet
+from release.parquet_rows import opened_parquet
 from release.publishable import published_name, published_text, published_values
 from schemas.base import canonical_json
 from schemas.provenance import WITHHELD_WHOLE

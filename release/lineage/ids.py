@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from release.lineage import LineageTable
-from release.parquet_bounds import bounded_batches, opened_parquet
+from release.parquet_rows import bounded_batches, opened_parquet
 from schemas.errors import IntegrityError
 
 # Ids as numbers: a million of them fit into 16 MB, and are looked up without a loop.

@@ -36,8 +36,7 @@ from release.lineage import (
 from release.lineage.ids import SortedTable
 from release.manifest import MANIFEST
 from release.notices_files import erasure_of
-from release.parquet_bounds import bounded_batches, opened_parquet
-from release.row_finding import count_rows, find_row
+from release.parquet_rows import bounded_batches, count_rows, find_row, opened_parquet
 from schemas.errors import IntegrityError, UsageError
 
 _BARE: Final = "{}"

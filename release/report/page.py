@@ -3,16 +3,132 @@
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from release.embedder_use import embedder_table
+from pydantic import ValidationError
+
+from release.citation import bibtex, citation
+from release.model_use import embedder_table
 from release.report.charts import HEIGHT, WIDTH
 from release.report.differences import ShownDifference
 from release.report.numbers import chosen, numbers_of
-from release.report.record import ReportRecord
-from release.report.stated import stated_facts
+from release.terms import (
+    TermsLine,
+    apart_sentences,
+    terms_table,
+    texts_sentence,
+    whole_sentence,
+)
+from schemas.base import Record
+from schemas.errors import UsageError
 from schemas.pages import page_environment
-from schemas.release import Manifest
+from schemas.release import (
+    Count,
+    Creator,
+    DatasetName,
+    HexSha256,
+    Manifest,
+    ReleaseAbout,
+    TermsPermission,
+    Version,
+)
+
+REPORT = "report.json"
+LAYOUT = 3
+"""Grows where the same release gives another report."""
+
+
+class ReportRecord(Record):
+    """A report in one record.
+
+    Attributes:
+        layout: which way of making reports it was made in.
+        release: the id of the release.
+        previous: the id of the release that it is compared with.
+        previews: whether it holds middle-sized pictures of all images.
+        beside: the name of the folder that the release lies in beside the report, whose images it
+            shows at full size; None where it shows none of them.
+        rows: how many rows it shows.
+        lineage: whether it draws where rows come from.
+        withdrawn: of how many rows it shows nothing, or not all, because it was withdrawn.
+    """
+
+    schema_version: Literal[1] = 1
+    layout: int = LAYOUT
+    release: HexSha256
+    dataset: DatasetName
+    version: Version
+    previous: HexSha256 | None
+    previews: bool
+    beside: str | None
+    rows: Count
+    lineage: bool
+    withdrawn: Count = 0
+
+
+def write_record(folder: Path, record: ReportRecord) -> None:
+    """Writes `report.json` into `folder`."""
+    (folder / REPORT).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def is_there(out: Path, wanted: ReportRecord) -> bool:
+    """Whether the very report lies at `out`; False where there is nothing, or an empty folder.
+
+    Raises:
+        UsageError: something else is there.
+    """
+    if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
+        return False
+    try:
+        found = ReportRecord.model_validate_json((out / REPORT).read_text(encoding="utf-8"))
+    except (OSError, ValidationError, ValueError) as error:
+        raise UsageError(
+            f"{out} exists and is not a report; choose a folder that does not exist"
+        ) from error
+    if found == wanted:
+        return True
+    raise UsageError(
+        f"{out} is another report: of {found.dataset} {found.version} ({found.release[:12]}), "
+        f"or made in another way; remove it or choose a folder that does not exist"
+    )
+
+
+class StatedFacts(NamedTuple):
+    """The content of the cards "Cite and contact" and "Terms".
+
+    Attributes:
+        about: what the curators state; everything may be missing.
+        creators: who they are.
+        doi_page: where the digital object identifier leads.
+        bibtex: how the release is cited.
+        terms: a line for each licence of images.
+        sentences: what the licences ask for, of the whole and of the texts.
+        permissions: why terms in words of their own permit the release.
+    """
+
+    about: ReleaseAbout
+    creators: tuple[Creator, ...]
+    doi_page: str | None
+    bibtex: str
+    terms: list[TermsLine]
+    sentences: list[str]
+    permissions: tuple[TermsPermission, ...]
+
+
+def stated_facts(manifest: Manifest) -> StatedFacts:
+    """The facts, in the sentences of the dataset card."""
+    about = manifest.about or ReleaseAbout()
+    details = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(manifest.terms))
+    return StatedFacts(
+        about=about,
+        creators=about.creators,
+        doi_page=f"https://doi.org/{about.doi}" if about.doi else None,
+        bibtex=bibtex(citation(manifest)),
+        terms=terms_table(manifest.terms),
+        sentences=[sentence for sentence in details if sentence],
+        permissions=manifest.terms.permissions,
+    )
+
 
 PAGE = "index.html"
 STYLE = "report.css"

@@ -1,10 +1,15 @@
 """Values as scripts: what a page that was opened from the disk can load bit by bit."""
 
+import base64
+import heapq
 import json
+import re
+import unicodedata
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 RECEIVER = "loupeReport"
 """The function of the page that is handed what a script holds."""
@@ -73,3 +78,152 @@ def write_script(folder: Path, name: str, value: Any) -> None:
     path = folder / DATA / f"{name}.js"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(script_text(name, value), encoding="utf-8", newline="\n")
+
+
+MAX_CHARACTERS = 40
+"""Words are known by so many characters."""
+ENTITY = "id:"
+"""What the words begin with that are no words but ids of images."""
+ENTITY_CHARACTERS = 16
+"""So many characters of an id are enough to tell it from all others."""
+SCRIPT_BYTES = 150_000
+PIECE_BYTES = 8_000_000
+
+_IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(f"[{_IDEOGRAPH}]|(?:(?![{_IDEOGRAPH}])[^\\W_])+")
+_COST = 60  # bytes that a new word needs in memory beside its rows
+
+
+def search_words(text: str) -> list[str]:
+    """The words of a text as they are searched for.
+
+    Runs of letters and digits, compatible forms and letter case aside; of Chinese and Japanese,
+    which do not part words, single characters.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return [word[:MAX_CHARACTERS] for word in _WORD.findall(text.lower())]
+
+
+def entity_word(entity_id: str) -> str:
+    """What an entity is found by."""
+    return ENTITY + entity_id[:ENTITY_CHARACTERS]
+
+
+class _Rows:
+    """The places of rows that a word occurs in, as differences to the one before."""
+
+    __slots__ = ("data", "first", "last")
+
+    def __init__(self, place: int) -> None:
+        self.first = self.last = place
+        self.data = bytearray()
+
+    def add(self, place: int) -> int:
+        before = len(self.data)
+        self.data += variable_bytes(place - self.last)
+        self.last = place
+        return len(self.data) - before
+
+
+class _Posting(NamedTuple):
+    """The rows of a word in one piece; `key` is what words are sorted by."""
+
+    key: bytes
+    first: int
+    last: int
+    data: bytes
+
+
+class SearchIndex:
+    """Collects the words of rows in their order. `scratch` is a folder for pieces."""
+
+    def __init__(self, scratch: Path, piece_bytes: int = PIECE_BYTES) -> None:
+        self._scratch = scratch
+        self._piece_bytes = piece_bytes
+        self._pieces: list[Path] = []
+        self._words: dict[str, _Rows] = {}
+        self._size = 0
+
+    def add(self, place: int, words: Iterable[str]) -> None:
+        """Remembers that the row at `place`, from 0, has these words."""
+        for word in set(words):
+            rows = self._words.get(word)
+            if rows is None:
+                self._words[word] = _Rows(place)
+                self._size += _COST + len(word)
+            else:
+                self._size += rows.add(place)
+        if self._size >= self._piece_bytes:
+            self._end_piece()
+
+    def write(self, writer: ScriptWriter, script_bytes: int = SCRIPT_BYTES) -> list[str]:
+        """Writes all words; gives the first word of each script, in their order."""
+        self._end_piece()
+        firsts, words, rows, size = list[str](), list[str](), list[str](), 0
+        for word, data in self._merged():
+            if words and size + len(data) > script_bytes:
+                writer.write({"words": words, "rows": rows})
+                words, rows, size = [], [], 0
+            if not words:
+                firsts.append(word)
+            words.append(word)
+            rows.append(packed(data))
+            size += len(data) + len(word)
+        if words:
+            writer.write({"words": words, "rows": rows})
+        return firsts
+
+    def _end_piece(self) -> None:
+        if not self._words:
+            return
+        path = self._scratch / f"words-{len(self._pieces)}"
+        with path.open("w", encoding="ascii") as file:
+            for key, word in sorted((sort_key(word), word) for word in self._words):
+                rows = self._words[word]
+                data = base64.b64encode(rows.data).decode()
+                file.write(f"{key.hex()} {rows.first} {rows.last} {data}\n")
+        self._pieces.append(path)
+        self._words, self._size = {}, 0
+
+    def _merged(self) -> Iterator[tuple[str, bytes]]:
+        pieces = [_read(path) for path in self._pieces]
+        merged = heapq.merge(*pieces, key=lambda one: (one.key, one.first))
+        for key, postings in groupby(merged, key=lambda one: one.key):
+            data, last = bytearray(), -1
+            for one in postings:
+                data += variable_bytes(one.first - last - 1 if last < 0 else one.first - last)
+                data += one.data
+                last = one.last
+            yield key.decode("utf-16-be"), bytes(data)
+
+
+def _read(path: Path) -> Iterator[_Posting]:
+    with path.open(encoding="ascii") as file:
+        for line in file:
+            key, first, last, data = line.rstrip("\n").split(" ")
+            yield _Posting(bytes.fromhex(key), int(first), int(last), base64.b64decode(data))
+
+
+def sort_key(word: str) -> bytes:
+    """Sorts words as JavaScript does."""
+    return word.encode("utf-16-be", "replace")
+
+
+def variable_bytes(number: int) -> bytes:
+    """A whole number from 0 on in as few bytes as it needs: seven bits each, the lowest first."""
+    if number < 0x80:
+        return bytes((number,))
+    data = bytearray()
+    while number >= 0x80:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
+
+
+def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
+    """All that a row is found by: the words of its texts, and the id of its image."""
+    for text in texts:
+        yield from search_words(text)
+    yield entity_word(row["image_entity_id"])

@@ -1,7 +1,7 @@
 """Writes the report on a release: beside its place, and moved there as a whole."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,20 +11,78 @@ from release.folder import Workspace, refuse_within, workspace_for
 from release.lineage import ENTITIES
 from release.lineage.reading import open_lineage
 from release.manifest import MANIFEST, read_manifest
-from release.report.columns import Columns
+from release.notices import affected_rows, known_of, withdrawn_sentence
 from release.report.differences import shown_difference
 from release.report.lineage_scripts import LineageScripts
-from release.report.page import write_page
-from release.report.record import ReportRecord, is_there, write_record
-from release.report.row_data import row_detail, row_tile, texts_of
-from release.report.scripts import ScriptWriter, write_script
-from release.report.search_index import SearchIndex, index_words
+from release.report.page import ReportRecord, is_there, write_page, write_record
+from release.report.row_data import Columns, row_detail, row_tile, texts_of
+from release.report.scripts import ScriptWriter, SearchIndex, index_words, write_script
 from release.report.thumbnails import FOLDER_IMAGES, PictureFolder
-from release.report.withdrawn import Withheld
 from release.threads import ordered_map
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
-from schemas.withdrawal import WithdrawalNotice
+from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
+
+_CAPTIONS = (
+    *("captions", "caption_entity_ids", "caption_authors", "caption_origins"),
+    "caption_reviewed",
+)
+_COARSE = ("coarse_captions", "coarse_caption_entity_ids")
+_TOLD = ("creator", "source_url", "crop")
+
+
+class Withheld:
+    """The rows of the release in `folder` that its mark (`WITHDRAWN.json`) or notices name."""
+
+    def __init__(
+        self, folder: Path, release_id: str, notices: Iterable[WithdrawalNotice] = ()
+    ) -> None:
+        self._notices: Sequence[WithdrawalNotice] = known_of(release_id, folder, notices)
+        self._rows = {one.number: one for one in affected_rows(self._notices)}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def sentence(self, images: int) -> str:
+        """What was withdrawn from the release, which has so many images; empty if nothing was."""
+        return withdrawn_sentence(self._notices, images) if self._rows else ""
+
+    def is_whole(self, number: int) -> bool:
+        """Whether nothing of the row with this number may be shown."""
+        return number in self._rows and self._rows[number].is_whole
+
+    def shown(self, number: int, row: dict[str, Any]) -> dict[str, Any]:
+        """The columns of a row without what was withdrawn of it."""
+        withdrawn = self._rows.get(number)
+        return row if withdrawn is None else _without(row, withdrawn)
+
+
+def _without(row: Mapping[str, Any], withdrawn: WithdrawnRow) -> dict[str, Any]:
+    left = dict(row)
+    gone = set(withdrawn.texts)
+
+    def keep(entity_id: str) -> bool:
+        return not withdrawn.is_whole and entity_id not in gone
+
+    for names in (_CAPTIONS, _COARSE):
+        if row.get(names[1]) is not None:
+            places = [at for at, one in enumerate(row[names[1]]) if keep(one)]
+            left |= {name: [row[name][at] for at in places] for name in names}
+            if names is _CAPTIONS:
+                moved = {at: place for place, at in enumerate(places)}
+    if row.get("translations"):
+        left["translations"] = [
+            {**one, "caption": moved[one["caption"]]}
+            for one in row["translations"]
+            if keep(one["entity_id"]) and one["caption"] in moved
+        ]
+    if withdrawn.is_whole:
+        left |= {name: None for name in _TOLD if name in row}
+        left |= {"source_file_path": "", "identity": ""}
+        if row.get("contrast"):
+            left["contrast"] = {**row["contrast"], "detail": "", "plan": ""}
+    return left
+
 
 Progress = Callable[[int, int], None]
 """Called with the rows written so far and their total."""

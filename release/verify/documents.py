@@ -1,27 +1,164 @@
-"""Which files a release may have, and its documents, word for word.
+"""The manifest of a release against itself, and the documents that are made of it.
 
 `README.md`, `CITATION.cff`, `words.svg` and `croissant.json` are rendered again from the manifest
 and compared.
 """
 
-from collections.abc import Callable
+import hashlib
+import re
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
 
 from release.croissant import CROISSANT, croissant_text
 from release.documents import OF_MANIFEST
 from release.files import is_plain
 from release.findings import NOT_READABLE, Findings
+from release.json_rows import CCD_LINES
 from release.leaks import LEAKS
 from release.lineage import TABLES
-from release.manifest import MANIFEST
+from release.manifest import (
+    MANIFEST,
+    Listing,
+    NoEntryError,
+    id_of,
+    manifest_head,
+    read_values,
+)
 from release.notices_files import WITHDRAWALS
 from release.parquet_rows import form_of
-from release.published_ccd import CCD_LINES
 from release.scratch import Scratch
 from release.terms import ATTRIBUTION
-from schemas.release import DOCUMENTS_VERSION, Manifest
+from schemas.errors import UsageError
+from schemas.release import DOCUMENTS_VERSION, Manifest, ReleasedFile
+
+_PIECE_BYTES = 1 << 20
+_FEWEST_DIGITS = 12
+_CITED = re.compile(rf"[0-9a-fA-F]{{{_FEWEST_DIGITS},64}}")
+
+
+class VerifiedManifest(NamedTuple):
+    """A manifest that can be used, and the id that its content has."""
+
+    manifest: Manifest
+    id: str
+
+
+def verify_manifest(
+    folder: Path, expected_id: str | None, scratch: Scratch, findings: Findings
+) -> VerifiedManifest | None:
+    """The manifest, or None where it cannot be used; its files are remembered in `scratch`."""
+    path = folder / MANIFEST
+    files = _Files(scratch, findings)
+    values: dict[str, Any] = {}
+    try:
+        values = read_values(_plain(path), files.take)
+        manifest = Manifest.model_validate(values)
+    except FileNotFoundError:
+        findings.add("manifest_missing", f"{MANIFEST} is missing", MANIFEST)
+    except ValidationError as error:
+        _report_invalid(error, values, findings)
+    except OSError as error:
+        message = f"{MANIFEST} cannot be read ({error.strerror})"
+        findings.add("manifest_unreadable", message, MANIFEST)
+    except ValueError as error:
+        findings.add("manifest_unreadable", f"{MANIFEST} cannot be read: {error}", MANIFEST)
+    else:
+        listed = files.listing.stated_in(manifest)
+        right = id_of(listed)
+        _verify_id(manifest.id, right, expected_id, findings)
+        if (manifest.files_root, manifest.files_count) != (listed.files_root, listed.files_count):
+            message = (
+                f"{MANIFEST} states {manifest.files_count:,} files with the root "
+                f"{manifest.files_root}; it lists {listed.files_count:,} with {listed.files_root}"
+            )
+            findings.add("manifest_edited", message, MANIFEST)
+        elif manifest.id == right and not _is_as_written(path, manifest, files.listing):
+            message = f"{MANIFEST} says what it should, but its bytes are not as they were written"
+            findings.add("manifest_edited", message, MANIFEST)
+        return VerifiedManifest(manifest, right)
+    return None
+
+
+def refuse_short(expected_id: str) -> None:
+    """Takes an id as it was cited, or its beginning, long enough that nobody can make it up.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if not _CITED.fullmatch(expected_id):
+        raise UsageError(
+            f"an expected id has {_FEWEST_DIGITS} to 64 hex digits; got {expected_id!r}"
+        )
+
+
+def _plain(path: Path) -> Path:
+    if path.exists() and not is_plain(path):
+        raise ValueError("it is not a plain file")
+    return path
+
+
+class _Files:
+    """Takes the entries of `files`."""
+
+    def __init__(self, scratch: Scratch, findings: Findings) -> None:
+        self._scratch = scratch
+        self._findings = findings
+        self.listing = Listing()
+
+    def take(self, entries: Iterator[ReleasedFile | NoEntryError]) -> None:
+        self._scratch.add_all_listed(self._sound(entries))
+        for path in self._scratch.listed_again():
+            message = f"{MANIFEST} lists {path} twice"
+            self._findings.add("file_listed_twice", message, MANIFEST)
+
+    def _sound(self, entries: Iterator[ReleasedFile | NoEntryError]) -> Iterator[ReleasedFile]:
+        for file in entries:
+            if isinstance(file, NoEntryError):
+                self._findings.add("manifest_invalid", f"{MANIFEST}: {file}", MANIFEST)
+            else:
+                self.listing.add(file)
+                yield file
+
+
+def _report_invalid(error: ValidationError, values: dict[str, Any], findings: Findings) -> None:
+    for problem in error.errors():
+        place = ".".join(map(str, problem["loc"]))
+        message = f"{MANIFEST}: {place}: {problem['msg']}"
+        fault = "manifest_invalid"
+        if problem["loc"][:1] == ("sources",) and problem["loc"][-1] == "licence":
+            source = values["sources"][problem["loc"][1]]
+            message = f"{MANIFEST}: source {source.get('name')!r} states no licence"
+            fault = "licence_missing"
+        findings.add(fault, message, MANIFEST)
+
+
+def _verify_id(stated: str, right: str, expected_id: str | None, findings: Findings) -> None:
+    if stated != right:
+        message = (
+            f"{MANIFEST} was changed after it was written: its id is {stated}, "
+            f"its content makes {right}"
+        )
+        findings.add("manifest_edited", message, MANIFEST)
+    if expected_id is not None and not right.startswith(expected_id.lower()):
+        message = f"this is the release {right}; wanted the one with the id {expected_id}"
+        findings.add("other_release", message, MANIFEST)
+
+
+def _is_as_written(path: Path, manifest: Manifest, listing: Listing) -> bool:
+    head = manifest_head(manifest)
+    rest = hashlib.sha256()
+    with path.open("rb") as file:
+        if not listing.is_sorted or file.read(len(head)) != head:
+            return False
+        while piece := file.read(_PIECE_BYTES):
+            rest.update(piece)
+    return rest.digest() == listing.tail_digest()
+
 
 _NO_TEXT = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)
 """What is raised where a manifest says what no release has."""

@@ -54,8 +54,7 @@ from release.lineage.ids import (
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses
-from release.parquet_bounds import bounded_batches, opened_parquet
-from release.parquet_rows import read_parquet_rows
+from release.parquet_rows import bounded_batches, opened_parquet, read_parquet_rows
 from release.payload_fingerprints import (
     PayloadFingerprints,
     hash_of_crop,

@@ -21,7 +21,7 @@ from tests.requirements import unavailable
 _RUN = """
 import hashlib, json, os, subprocess, sys
 from pathlib import Path
-import release.build, release.export.exporting, release.report.writing
+import release.build, release.export, release.report.writing
 from flows.cli.main import main
 
 def run(argv, log):

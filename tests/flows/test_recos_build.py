@@ -29,7 +29,7 @@ from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from profiles.loader import load_profile
 from release.manifest import read_manifest
-from release.markdown import as_text
+from release.markup import as_text
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.confusion import ConfusionCheck

@@ -23,7 +23,7 @@ from flows.engine.pages import thumbnail_uri
 from flows.recos.task_images import picture_of
 from flows.withdrawal.execution import carry_out
 from release.diff import compare_releases
-from release.export.exporting import export_release
+from release.export import export_release
 from release.export.formats import format_called
 from release.manifest import read_manifest
 from release.notices_files import read_mark, read_notices

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from PIL import Image
 
-from release.contamination import SeenVideo
-from release.own_images import SeenImage
+from release.contamination import SeenImage, SeenVideo
 from schemas.contamination import OtherKind
 from sources.demonstration.people import Chance
 from sources.demonstration.scenes import draw_scene, finish

@@ -9,7 +9,7 @@ import pytest
 from release.build import build_release
 from release.card import as_code_block, render_card, text_bars
 from release.card.front import size_category
-from release.markdown import as_link, as_text
+from release.markup import as_link, as_text
 from schemas.records import Granularity
 from schemas.release import EmbedderUse, Manifest, PriorWithdrawal, ReleasedPrompt
 from tests.release.worlds import DATASET, small_world, store_world

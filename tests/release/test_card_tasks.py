@@ -7,7 +7,7 @@ import pytest
 from release.build import build_release
 from release.card import render_card
 from release.card.tasks import task_table, version_table
-from release.figure import word_figure
+from release.documents import word_figure
 from release.published import RECOS, RECOS_TASKS
 from release.tiers import TIERS
 from schemas.release import Manifest

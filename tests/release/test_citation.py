@@ -8,12 +8,12 @@ import yaml
 
 from release.card import render_card
 from release.card.front import form_of, hub_licences
-from release.card.terms import whole_sentence
 from release.checks import UNCHECKED
 from release.citation import CITATION, bibtex, citation, citation_text
 from release.croissant import croissant
-from release.croissant.facts import collection_sentence
-from release.yaml_text import as_yaml, yaml_lines
+from release.facts import collection_sentence
+from release.markup import as_yaml, yaml_lines
+from release.terms import whole_sentence
 from schemas.release import LicenceTerms, ReleaseAbout, ReleaseTerms
 from tests.release.kinds import ABOUT, Built, built
 

@@ -10,10 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from release import contamination as module
-from release.contamination import SHOWN, SeenVideo, compare
-from release.image_looks import look_at
+from release.contamination import (
+    SHOWN,
+    OwnImages,
+    SeenImage,
+    SeenVideo,
+    compare,
+    look_at,
+    plain_words,
+)
 from release.other_datasets import FolderOfImages
-from release.own_images import OwnImages, SeenImage, plain_words
 from schemas.contamination import Contamination, ContaminationLimits, SharedMeasure
 from schemas.errors import UsageError
 from tests.release.others import VARIANTS, Collection, jpeg, scene

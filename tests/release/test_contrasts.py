@@ -11,7 +11,7 @@ import pytest
 from db.decisions import NewDecision
 from db.entities import new_entity
 from release.build import BuiltRelease, build_release
-from release.published_ccd import CCD_LINES, spelled
+from release.json_rows import CCD_LINES, spelled
 from release.reading import read_release
 from release.terms import ATTRIBUTION
 from release.verify import verify_release

@@ -6,10 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from release.diff.form import ANCHOR, comparable_row
-from release.diff.pairs import RowPairs
+from release.diff.reading import ANCHOR, comparable_row
 from release.diff.records import RowDifference
-from release.diff.rows import row_differences
+from release.diff.rows import RowPairs, row_differences
 from schemas.base import canonical_json
 
 Row = dict[str, Any]

@@ -10,8 +10,8 @@ import pytest
 from db.releases import find_release
 from release.build import BuiltRelease, build_release
 from release.diff import compare_releases
+from release.diff.reading import WITHHELD
 from release.diff.records import Difference
-from release.diff.withdrawn import WITHHELD
 from release.notices import withdrawn_rows
 from release.rebuild import rebuild_release
 from release.versions import Bump, check_version, required_bump

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from release.jpeg_size import jpeg_size
+from release.verify.images import jpeg_size
 
 sides = st.integers(1, 300)
 

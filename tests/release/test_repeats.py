@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.repeats import SHOWN, Repeats
 from release.scratch import Scratch
+from release.statistics import SHOWN, Repeats
 from schemas.release import RepeatStatistics
 
 WORDS = st.sampled_from(["a cat", "A  cat", "a dog\n", "a bus", "a tree"])

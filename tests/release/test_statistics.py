@@ -4,7 +4,7 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from release.ordering import natural_key
+from release.rows import natural_key
 from release.statistics import distribution, words_of
 
 BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -17,7 +17,7 @@ from db.work import register_plan
 from flows.ccd.choice_test import released_samples
 from release.build import BuiltRelease, build_release
 from release.reading import read_release
-from release.task_counts import TaskCounter
+from release.statistics import TaskCounter
 from release.tiers import TIERS, version_in
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.published_ccd import spelled
+from release.json_rows import spelled
 from schemas.errors import FormatError
 from schemas.records import Attribution
 from schemas.taxonomy import DifferenceType

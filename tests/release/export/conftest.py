@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from release.export.exporting import export_release
+from release.export import export_release
 from release.export.formats import FORMATS
 from tests.release.export.kinds import KINDS, released
 

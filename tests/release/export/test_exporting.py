@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from release.export.exporting import export_release
+from release.export import export_release
 from release.export.formats import FORMATS, format_called
 from release.manifest import read_manifest
 from release.verify import verify_release

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from release.export.exporting import export_release
+from release.export import export_release
 from release.export.formats import FORMATS, RowFaults
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.report.writing import write_report

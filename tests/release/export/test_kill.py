@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from release.export.exporting import export_release
+from release.export import export_release
 from release.export.formats import FORMATS
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import content_of
@@ -19,7 +19,7 @@ KILLS = 6
 EXPORT = """
 import sys, time
 from pathlib import Path
-from release.export.exporting import export_release
+from release.export import export_release
 from release.export.formats import FORMATS
 
 def slowly(done, total):  # so that there is a while in which to be killed

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from release.export.exporting import export_release
+from release.export import export_release
 from release.export.formats import WebDatasetShards, tar_header
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import truth, without_image

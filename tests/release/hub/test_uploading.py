@@ -12,8 +12,7 @@ import pytest
 from huggingface_hub import HfApi, snapshot_download
 
 from release.build import BuiltRelease, build_release
-from release.hub.plan import planned_upload
-from release.hub.uploading import Uploaded, upload_release
+from release.hub import Uploaded, planned_upload, upload_release
 from release.verify import verify_release
 from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from tests.release.hub.loopback_hub import TOKEN, LoopbackHub, Repository, running_hub

@@ -8,9 +8,8 @@ import pytest
 
 from release.export.formats import opened_release
 from release.lineage.reading import open_lineage
-from release.report.columns import in_order
-from release.report.row_data import number_in
-from release.report.search_index import search_words
+from release.report.row_data import in_order, number_in
+from release.report.scripts import search_words
 from release.report.writing import DETAIL_ROWS, write_report
 from schemas.errors import IntegrityError, UsageError
 from tests.release.export.kinds import KINDS, content_of, released

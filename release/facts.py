@@ -1,10 +1,67 @@
-"""What is known of how a release came about, by the names of Croissant's RAI vocabulary 1.0."""
+"""What is known of how a release came about: sources, review, and Croissant's RAI facts."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from release.reviewed import is_of_persons, review_shares
-from release.sources import origin_names
-from schemas.release import AgreementStatistics, Manifest
+from schemas.release import AgreementStatistics, Manifest, ReleasedSource
+
+
+class ReviewShare(NamedTuple):
+    """How many of a kind are in the release, and on how many of them a person decided."""
+
+    kind: str
+    released: int
+    reviewed: int
+
+
+def review_shares(manifest: Manifest) -> list[ReviewShare]:
+    """The shares, kind by kind; a kind of which there is nothing is left out.
+
+    What sources gave is not decided on here, and not counted.
+    """
+    statistics = manifest.statistics
+    made = statistics.descriptions
+    tracklets = statistics.tracklets
+    shares = [
+        ReviewShare(
+            "tracklets",
+            tracklets.released if tracklets else 0,
+            tracklets.reviewed if tracklets else 0,
+        ),
+        ReviewShare(
+            "descriptions",
+            made.written + made.edited + made.drafted if made else 0,
+            made.written + made.edited + made.reviewed if made else 0,
+        ),
+        ReviewShare("rewrites", statistics.rewrites.released, statistics.rewrites.reviewed),
+    ]
+    return [one for one in shares if one.released]
+
+
+def is_of_persons(manifest: Manifest) -> bool:
+    """Whether the images show people, not scenes."""
+    return not (manifest.statistics.tasks or manifest.statistics.contrasts)
+
+
+def cited_sources(manifest: Manifest) -> list[ReleasedSource]:
+    """The sources that have a citation, each citation once.
+
+    A search has none: the creators of its images are in `ATTRIBUTION.md`.
+    """
+    cited = [one for one in manifest.sources if one.citation.strip()]
+    return list({(one.name, one.citation): one for one in cited}.values())
+
+
+def uncited_names(manifest: Manifest) -> list[str]:
+    """The names of the other sources, by name."""
+    cited = {one.name for one in cited_sources(manifest)}
+    return sorted({one.name for one in manifest.sources} - cited)
+
+
+def origin_names(manifest: Manifest) -> list[str]:
+    """The sources that a release began with: those with a citation, or all where none has one."""
+    cited = list(dict.fromkeys(one.name for one in cited_sources(manifest)))
+    return cited or list(dict.fromkeys(one.name for one in manifest.sources))
+
 
 _PERSONAL = "Images show people; captions describe how they look: sex, age, clothing."
 _WITHDRAWAL = (

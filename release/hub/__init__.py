@@ -1,1 +1,0 @@
-"""Releases on the Hugging Face Hub."""
