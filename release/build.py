@@ -138,7 +138,7 @@ def build_release(
     wanted = ReleaseSpec(dataset, version, tier, leak_limits, checks)
     with workspace_for(out) as workspace, closing(Scratch(workspace.scratch_file)) as scratch:
         if lower is None:
-            lower = lower_releases(store, dataset, version, tier)
+            lower = _lower_releases(store, dataset, version, tier)
         build = _Build(store, blobs, workspace.content, scratch, on_progress)
         manifest, mark = build.run(wanted, as_of, lower)
         inspect(workspace.content, manifest)
@@ -146,10 +146,12 @@ def build_release(
         if signature is not None:
             write_signature(workspace.content, signature)
         is_new = _store(store, workspace, out, manifest, mark, scratch)
-        unsigned = None if is_new or signature is None else sign_existing(out, signature)
+        unsigned = None if is_new or signature is None else _sign_existing(out, signature)
         known_in = out
         if adopt:
-            known_in = adopt_folder(store, manifest.id, out, partial(holds, release_id=manifest.id))
+            known_in = adopt_folder(
+                store, manifest.id, out, partial(_holds, release_id=manifest.id)
+            )
     return BuiltRelease(manifest, out, is_new, known_in, unsigned)
 
 
@@ -162,12 +164,12 @@ def _store(
     scratch: Scratch,
 ) -> bool:
     """Publishes what was built and stores it, both or nothing; False where it lay at `out`."""
-    found = is_there(out, workspace.content, manifest, scratch)
+    found = _is_there(out, workspace.content, manifest, scratch)
 
     def publish() -> None:
         nonlocal found
         # A build side by side may have published meanwhile.
-        found = found or is_there(out, workspace.content, manifest, scratch)
+        found = found or _is_there(out, workspace.content, manifest, scratch)
         if not found:
             workspace.publish(out)
 
@@ -298,7 +300,7 @@ def _embedder_use(origin: EmbedderOrigin, count: int) -> EmbedderUse:
     )
 
 
-def lower_releases(
+def _lower_releases(
     store: Store, dataset: str, version: str, tier: Tier | None
 ) -> tuple[Manifest, ...]:
     """The releases of lower tiers, of the state that `version` is of, the lowest first."""
@@ -331,7 +333,7 @@ def _contained(
             f"{len(missing) - images:,} captions are missing: first {min(map(_named, found))}; "
             f"accept again what was rejected since, or release tier {lower.tier} again"
         )
-    assert lower.tier is not None  # noqa: S101 - `lower_releases` has seen to it
+    assert lower.tier is not None  # noqa: S101 - `_lower_releases` has seen to it
     return ContainedRelease(
         tier=lower.tier,
         version=lower.version,
@@ -350,7 +352,7 @@ def _named(entity: StoredEntity) -> str:
     return f"{entity.kind} {entity.id}"
 
 
-def is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) -> bool:
+def _is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) -> bool:
     """Whether the release in `content` lies at `out` already, every file as it was built now.
 
     `scratch` has the files that it lists; every file at `out` is read. Once only for a scratch.
@@ -379,8 +381,8 @@ def is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) -> 
     return True
 
 
-def sign_existing(folder: Path, signature: Signature) -> str | None:
-    """Signs a release that `is_there`; says why not where it is signed otherwise or cannot be."""
+def _sign_existing(folder: Path, signature: Signature) -> str | None:
+    """Signs a release that `_is_there`; says why not where it is signed otherwise or cannot be."""
     try:
         add_signature(folder, signature)
     except UsageError as error:
@@ -388,7 +390,7 @@ def sign_existing(folder: Path, signature: Signature) -> str | None:
     return None
 
 
-def holds(folder: Path, release_id: str) -> bool:
+def _holds(folder: Path, release_id: str) -> bool:
     """Whether the manifest of this release lies in `folder`."""
     if not (folder / MANIFEST).is_file():
         return False

@@ -21,7 +21,7 @@ class WrittenSample(NamedTuple):
     is_anchor: bool
 
 
-Nearest = Callable[[Sequence[WrittenSample]], NearestStatistics | None]
+_Nearest = Callable[[Sequence[WrittenSample]], NearestStatistics | None]
 """Measures how near the nearest other samples are, of all samples in their order."""
 
 
@@ -43,7 +43,7 @@ class Checks(NamedTuple):
         permitted_terms: by the name of a source, why terms in words of their own permit a release.
     """
 
-    nearest: Nearest | None = None
+    nearest: _Nearest | None = None
     choices: tuple[ChoiceStatistics, ...] = ()
     second_looks: tuple[SecondLookStatistics, ...] | None = None
     agreement: tuple[AgreementStatistics, ...] = ()

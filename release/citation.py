@@ -13,7 +13,7 @@ from schemas.licences import licence_of
 from schemas.release import Creator, Manifest, ReleaseAbout, ReleasedSource
 
 CITATION = "CITATION.cff"
-CFF_VERSION = "1.2.0"
+_CFF_VERSION = "1.2.0"
 _MESSAGE = "If you use this dataset, please cite it as below, and its sources with it."
 
 
@@ -21,7 +21,7 @@ def citation(manifest: Manifest) -> dict[str, Any]:
     """The citation of a release, by the field names of the format."""
     about = manifest.about or ReleaseAbout()
     details: dict[str, Any] = {
-        "cff-version": CFF_VERSION,
+        "cff-version": _CFF_VERSION,
         "message": " ".join(filter(None, (_MESSAGE, texts_sentence(manifest)))),
         "type": "dataset",
         "title": about.title or manifest.dataset,

@@ -32,7 +32,7 @@ from schemas.near_duplicates import FINGERPRINT
 from schemas.records import Split
 from schemas.spectrum import UnusablePictureError, look_hash
 
-Identity = tuple[str, str]
+_Identity = tuple[str, str]
 """The name of a source, and that of an identity in it."""
 
 
@@ -54,7 +54,7 @@ class SeenImage(NamedTuple):
     sha256: str
     look: int | None = None
     split: Split | None = None
-    identity: Identity | None = None
+    identity: _Identity | None = None
     video_sha256: str | None = None
     captions: tuple[str, ...] = ()
     fault: str | None = None
@@ -65,7 +65,7 @@ def plain_words(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def caption_key(text: str) -> bytes:
+def _caption_key(text: str) -> bytes:
     """16 bytes that stand for the words of a caption."""
     words = plain_words(text).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(words, digest_size=16).digest()
@@ -78,7 +78,7 @@ class OwnImages:
         self.names: list[str] = []
         self.splits: list[Split | None] = []
         self.files: list[bytes] = []
-        self.identities: list[Identity | None] = []
+        self.identities: list[_Identity | None] = []
         self.videos: list[bytes | None] = []
         self.captions: list[bytes] = []
         self.caption_images: list[int] = []
@@ -103,7 +103,7 @@ class OwnImages:
             self._looks.append(image.look)
             self._looked.append(place)
         for text in image.captions:
-            self.captions.append(caption_key(text))
+            self.captions.append(_caption_key(text))
             self.caption_images.append(place)
 
     @property
@@ -154,7 +154,7 @@ def look_at_file(path: Path) -> Look:
 _NOTHING = "-"
 
 
-class OtherDigest:
+class _OtherDigest:
     """Gathers what is compared, 32 bytes for each entry."""
 
     def __init__(self) -> None:
@@ -183,9 +183,9 @@ class OtherDigest:
 
 SHOWN = 10
 """Of so many of ours it is shown what they are nearest to, by each measure."""
-SHOWN_UNREADABLE = 10
+_SHOWN_UNREADABLE = 10
 DEFAULT_LIMITS = ContaminationLimits()
-LOOKED_AT_BY = f"{FINGERPRINT}, 64 bits"
+_LOOKED_AT_BY = f"{FINGERPRINT}, 64 bits"
 _AT_ONCE = 1 << 18
 _PAIRS_AT_ONCE = 1 << 28
 _THRESHOLDS = (0, 2, 4, 6, 8, SEARCHED_BITS)
@@ -327,7 +327,7 @@ class _Comparison:
         self._looks = _Looks(own)
         self._our_sources = {one[0] for one in own.identities if one is not None}
         self._sources: Counter[str] = Counter()
-        self._digest = OtherDigest()
+        self._digest = _OtherDigest()
         self._images = 0
         self._unreadable: list[str] = []
 
@@ -348,14 +348,14 @@ class _Comparison:
             images=self._images,
             captions=self._captions.theirs,
             unreadable=len(self._unreadable),
-            unreadable_files=tuple(sorted(self._unreadable)[:SHOWN_UNREADABLE]),
+            unreadable_files=tuple(sorted(self._unreadable)[:_SHOWN_UNREADABLE]),
             sources=tuple(sorted(self._our_sources & self._sources.keys())),
             measures=tuple(self._measures(limits)),
         )
 
     def _look_up(self, image: SeenImage) -> None:
         self._images += 1
-        captions = [caption_key(text) for text in image.captions]
+        captions = [_caption_key(text) for text in image.captions]
         self._digest.add_image(image, captions)
         if image.fault is not None:
             self._unreadable.append(image.name)
@@ -415,7 +415,7 @@ class _Comparison:
         nearest = [at for at in np.argsort(bits, kind="stable").tolist() if at in self._looks.there]
         return SharedMeasure(
             measure="perceptual_hash",
-            computed_by=LOOKED_AT_BY,
+            computed_by=_LOOKED_AT_BY,
             threshold=threshold,
             theirs=self._looks.theirs,
             splits=self._splits(looked.tolist(), within, threshold),

@@ -19,9 +19,9 @@ from release.terms import stated_licences
 from schemas.licences import licence_of, spdx_page
 from schemas.release import Creator, Manifest, ReleaseAbout, ReleasedFile
 
-ROWS: Final = "rows"
-SPLITS: Final = "splits"
-SOURCES: Final = "sources"
+_ROWS: Final = "rows"
+_SPLITS: Final = "splits"
+_SOURCES: Final = "sources"
 
 _URLS = {"train": "cr:TrainingSplit", "val": "cr:ValidationSplit", "test": "cr:TestSplit"}
 _MEANINGS: Final[dict[str, str]] = {
@@ -73,10 +73,10 @@ _MEANINGS: Final[dict[str, str]] = {
 }
 _KEY = "file_path"
 _IMAGE = "image"
-_REFERENCES = {"split": f"{SPLITS}/name", "source": f"{SOURCES}/name"}
+_REFERENCES = {"split": f"{_SPLITS}/name", "source": f"{_SOURCES}/name"}
 
 
-def rows_of(manifest: Manifest, form: RowForm) -> list[dict[str, Any]]:
+def _rows_of(manifest: Manifest, form: RowForm) -> list[dict[str, Any]]:
     """The record sets of a release."""
     return [_splits(manifest), _sources(manifest), _rows(form)]
 
@@ -84,10 +84,10 @@ def rows_of(manifest: Manifest, form: RowForm) -> list[dict[str, Any]]:
 def _rows(form: RowForm) -> dict[str, Any]:
     return {
         "@type": "cr:RecordSet",
-        "@id": ROWS,
-        "name": ROWS,
+        "@id": _ROWS,
+        "name": _ROWS,
         "description": "A row for each image, with its captions and where all of it comes from.",
-        "key": {"@id": f"{ROWS}/{_KEY}"},
+        "key": {"@id": f"{_ROWS}/{_KEY}"},
         "field": [_column(one) for one in schema_of(form)],
     }
 
@@ -121,7 +121,7 @@ def _part(column: str, part: pa.Field) -> dict[str, Any]:
 def _named(path: str) -> dict[str, Any]:
     return {
         "@type": "cr:Field",
-        "@id": f"{ROWS}/{path.replace('.', '/')}",
+        "@id": f"{_ROWS}/{path.replace('.', '/')}",
         "name": path.rpartition(".")[2],
         "description": _MEANINGS[path],
     }
@@ -144,7 +144,7 @@ def _typed(kind: pa.DataType) -> dict[str, Any]:
 def _splits(manifest: Manifest) -> dict[str, Any]:
     splits = [one.split for one in manifest.statistics.splits]
     return _inline(
-        SPLITS,
+        _SPLITS,
         "The splits.",
         [{"name": one, "url": _URLS[one].replace("cr:", _CR)} for one in splits],
         ("cr:Split",),
@@ -164,7 +164,7 @@ def _sources(manifest: Manifest) -> dict[str, Any]:
             "homepage": one.homepage or "",
         }
         described.setdefault(one.name, details)
-    return _inline(SOURCES, "The collections that images come from.", list(described.values()))
+    return _inline(_SOURCES, "The collections that images come from.", list(described.values()))
 
 
 def _inline(
@@ -277,7 +277,7 @@ def croissant(manifest: Manifest, form: RowForm, files: Iterable[ReleasedFile]) 
         "@type": "sc:Dataset",
         "name": manifest.dataset,
         "alternateName": about.title,
-        "description": description_of(manifest),
+        "description": _description_of(manifest),
         "conformsTo": list(CONFORMS_TO),
         "version": manifest.version,
         "license": _licences(manifest),
@@ -293,12 +293,12 @@ def croissant(manifest: Manifest, form: RowForm, files: Iterable[ReleasedFile]) 
         "inLanguage": languages(manifest),
         **{f"rai:{name}": fact for name, fact in responsible_facts(manifest).items()},
         "distribution": list(_distribution(files)),
-        "recordSet": rows_of(manifest, form),
+        "recordSet": _rows_of(manifest, form),
     }
     return {name: value for name, value in details.items() if value}
 
 
-def description_of(manifest: Manifest) -> str:
+def _description_of(manifest: Manifest) -> str:
     """What the release is: as its curators say, or in one sentence."""
     if manifest.about and manifest.about.description:
         return manifest.about.description

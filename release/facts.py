@@ -57,7 +57,7 @@ def uncited_names(manifest: Manifest) -> list[str]:
     return sorted({one.name for one in manifest.sources} - cited)
 
 
-def origin_names(manifest: Manifest) -> list[str]:
+def _origin_names(manifest: Manifest) -> list[str]:
     """The sources that a release began with: those with a citation, or all where none has one."""
     cited = list(dict.fromkeys(one.name for one in cited_sources(manifest)))
     return cited or list(dict.fromkeys(one.name for one in manifest.sources))
@@ -84,14 +84,14 @@ def responsible_facts(manifest: Manifest) -> dict[str, Any]:
             if not manifest.demonstration
             else "Trying out the tools; do not evaluate models on a demonstration"
         ],
-        "dataLimitations": limitations(manifest),
+        "dataLimitations": _limitations(manifest),
         "personalSensitiveInformation": [_PERSONAL] if is_of_persons(manifest) else None,
         "dataReleaseMaintenancePlan": _WITHDRAWAL,
     }
     return {name: fact for name, fact in details.items() if fact}
 
 
-def limitations(manifest: Manifest) -> list[str]:
+def _limitations(manifest: Manifest) -> list[str]:
     """What one must know before one trusts the release, a sentence each."""
     details = []
     if manifest.demonstration:
@@ -115,7 +115,7 @@ def limitations(manifest: Manifest) -> list[str]:
 
 def collection_sentence(manifest: Manifest) -> str:
     """Where the images come from."""
-    names = ", ".join(origin_names(manifest))
+    names = ", ".join(_origin_names(manifest))
     if manifest.videos:
         count = len(manifest.videos)
         videos = "1 video" if count == 1 else f"{count:,} videos"
@@ -156,12 +156,12 @@ def _analysis(manifest: Manifest) -> list[str]:
         f"{one.reviewed:,} of {one.released:,} {one.kind} were reviewed by a person."
         for one in review_shares(manifest)
     ]
-    details += map(agreement_sentence, manifest.statistics.agreement)
+    details += map(_agreement_sentence, manifest.statistics.agreement)
     details += [f"{look.queue}: audit sample: {look}" for look in manifest.statistics.second_looks]
     return details
 
 
-def agreement_sentence(one: AgreementStatistics) -> str:
+def _agreement_sentence(one: AgreementStatistics) -> str:
     """How far people agree in one control of a queue."""
     what = "agreement" if one.kind == "choice" else "similarity"
     alpha = "" if one.coefficient is None else f", Krippendorff's alpha {one.coefficient:.3f}"

@@ -35,7 +35,7 @@ from schemas.base import Record
 from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from schemas.release import Count, DatasetName, HexSha256, Manifest, ReleasedFile, Version
 
-MOST_IMAGES: Final = 10_000
+_MOST_IMAGES: Final = 10_000
 """The most files that the hub takes in one folder."""
 _IMAGES: Final = "images/"
 _BESIDE: Final = (MANIFEST, SIGNATURE)
@@ -117,16 +117,16 @@ def planned_upload(
     _check_name(repository)
     with opened_release(folder, lambda _done, _total: None) as source:
         images = source.manifest.statistics.images
-        if with_images and images > MOST_IMAGES:
+        if with_images and images > _MOST_IMAGES:
             raise UsageError(
-                f"the hub takes {MOST_IMAGES:,} files in a folder and the release has {images:,} "
+                f"the hub takes {_MOST_IMAGES:,} files in a folder and the release has {images:,} "
                 f"images; leave them out with --no-images: the Parquet files hold them too"
             )
         if verify:
             source.verify()
             _verify_signature(source)
         _require_plain(source)
-        takes_images = images <= MOST_IMAGES if with_images is None else with_images
+        takes_images = images <= _MOST_IMAGES if with_images is None else with_images
         listed = list(_sizes(source, takes_images))
         plan = UploadPlan(
             repository=repository,
@@ -193,7 +193,7 @@ def _check_name(repository: str) -> None:
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import GitRefInfo
 
-Progress = Callable[[int, int], None]
+_Progress = Callable[[int, int], None]
 """Called with the files sent so far and their total."""
 
 _AT_ONCE: Final = 100
@@ -215,7 +215,7 @@ def upload_release(
     private: bool = True,
     replace: bool = False,
     api: HfApi | None = None,
-    on_progress: Progress = lambda _done, _total: None,
+    on_progress: _Progress = lambda _done, _total: None,
 ) -> Uploaded:
     """Uploads what is planned. A repository that is not there is made, `private` or open to all.
 

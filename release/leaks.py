@@ -14,10 +14,10 @@ from schemas.records import Split
 
 LEAKS = "leaks.json"
 DEFAULT_LIMITS = LeakLimits()
-SHOWN = 5
+_SHOWN = 5
 """So many pairs are shown of each comparison, the nearest first, whether they leak or not."""
 
-Images = Sequence[ComparedImage]
+_Images = Sequence[ComparedImage]
 
 
 class SplitImages:
@@ -75,7 +75,7 @@ def leak_sentence(comparison: Comparison, splits: SplitImages) -> str:
 
 
 def find_leaks(
-    splits: Mapping[Split, Images], limits: LeakLimits = DEFAULT_LIMITS
+    splits: Mapping[Split, _Images], limits: LeakLimits = DEFAULT_LIMITS
 ) -> LeakCertificate:
     """Every split compared with every other one, image by image, by every measure.
 
@@ -88,7 +88,7 @@ def find_leaks(
 
 
 def _compared(
-    splits: tuple[Split, Split], first: Images, second: Images, limits: LeakLimits
+    splits: tuple[Split, Split], first: _Images, second: _Images, limits: LeakLimits
 ) -> Iterator[Comparison]:
     yield _shared(splits, "identity", "the dataset", first, second, lambda one: one.identity)
     if any(one.video_sha256 for one in (*first, *second)):
@@ -102,8 +102,8 @@ def _shared(
     splits: tuple[Split, Split],
     measure: Measure,
     computed_by: str,
-    first: Images,
-    second: Images,
+    first: _Images,
+    second: _Images,
     key: Callable[[ComparedImage], str | None],
 ) -> Comparison:
     """Pairs with equal values."""
@@ -116,7 +116,7 @@ def _shared(
     for image in second:
         if (value := key(image)) is not None:
             theirs[value] += 1
-            names = ours.get(value, [])[: SHOWN - len(equal)]
+            names = ours.get(value, [])[: _SHOWN - len(equal)]
             equal += [NearPair(first=name, second=image.name, distance=0) for name in names]
     counts = sum(map(len, ours.values())), theirs.total()
     return Comparison(
@@ -133,7 +133,7 @@ def _shared(
 
 
 def _near(
-    splits: tuple[Split, Split], measure: NearMeasure, first: Images, second: Images
+    splits: tuple[Split, Split], measure: NearMeasure, first: _Images, second: _Images
 ) -> Comparison:
     """Pairs that are near."""
     ours = [image for image in first if measure.applies_to(image)]
@@ -141,7 +141,7 @@ def _near(
     within, named = 0, list[NearPair]()
     if ours and theirs:
         values = measure.values(ours), measure.values(theirs)
-        within, nearest = nearest_pairs(*values, measure.distances, measure.limit, SHOWN)
+        within, nearest = nearest_pairs(*values, measure.distances, measure.limit, _SHOWN)
         for distance, one, other in nearest:
             pair = NearPair(first=ours[one].name, second=theirs[other].name, distance=distance)
             named.append(pair)

@@ -413,7 +413,7 @@ def mark_release(
         erased = {*known.erased, *(files_to_erase(folder, notices) if erase else ())}
         mark = NoticeList(notices=merged(known.notices, notices), erased=tuple(sorted(erased)))
         if mark != known:
-            replace_file(folder / WITHDRAWN, notice_text(mark))
+            _replace_file(folder / WITHDRAWN, notice_text(mark))
         removed = _remove(folder, mark.erased)
     return MarkedRelease(folder, is_new=mark != known or removed > 0, erased=removed)
 
@@ -439,12 +439,12 @@ def record_notices(home: Path, notices: Iterable[WithdrawalNotice]) -> list[Path
             known = read_notices(path) if path.exists() else NoticeList(notices=())
             kept = NoticeList(notices=merged(known.notices, new))
             if kept != known:
-                replace_file(path, notice_text(kept))
+                _replace_file(path, notice_text(kept))
             paths.append(path)
     return paths
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def _replace_file(path: Path, data: bytes) -> None:
     """Puts `data` into the place of `path` in one step, flushed; readers see all of it.
 
     What a killed call leaves lies beside the folder of `path`, and the next call takes it away.

@@ -19,7 +19,7 @@ WITHDRAWN = "WITHDRAWN.json"
 """What was withdrawn from the release that it lies in."""
 WITHDRAWALS = "withdrawals.json"
 """What was withdrawn from earlier releases of the dataset; a file of the release that lists it."""
-MAX_BYTES = 128 * 1024 * 1024
+_MAX_BYTES = 128 * 1024 * 1024
 """What a file of notices has at most: some hundred thousand rows."""
 NOTICES = "notices"
 """The folder below an installation's home with a file of notices for each dataset."""
@@ -69,9 +69,11 @@ def _read(path: Path) -> bytes:
         raise IntegrityError(f"{path} is no file of notices (it is a link, or not a file at all)")
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
-        data = file.read(MAX_BYTES + 1) if os.fstat(handle).st_size <= MAX_BYTES else None
-    if data is None or len(data) > MAX_BYTES:
-        raise IntegrityError(f"{path} is no file of notices (it has more than {MAX_BYTES:,} bytes)")
+        data = file.read(_MAX_BYTES + 1) if os.fstat(handle).st_size <= _MAX_BYTES else None
+    if data is None or len(data) > _MAX_BYTES:
+        raise IntegrityError(
+            f"{path} is no file of notices (it has more than {_MAX_BYTES:,} bytes)"
+        )
     return data
 
 

@@ -15,15 +15,15 @@ from schemas.contamination import OtherKind
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest, ReleasedFile
 
-SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
+_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
 _COLUMNS = [name for name in COLUMNS if name != "image"]
 _PAGE = 1000
 
-KnownLooks = Callable[[Sequence[str]], Mapping[str, Look]]
+_KnownLooks = Callable[[Sequence[str]], Mapping[str, Look]]
 """For entity ids of images what is known of them already."""
 
 
-def nothing_known(_ids: Sequence[str]) -> Mapping[str, Look]:
+def _nothing_known(_ids: Sequence[str]) -> Mapping[str, Look]:
     """All images have to be looked at."""
     return {}
 
@@ -49,12 +49,12 @@ class FolderOfImages:
             raise UsageError(f"{folder} is not a folder")
         self.name = name or folder.resolve().name or "folder"
         self._folder = folder
-        found = (path for path in folder.rglob("*") if path.suffix.casefold() in SUFFIXES)
+        found = (path for path in folder.rglob("*") if path.suffix.casefold() in _SUFFIXES)
         self._names = sorted(
             path.relative_to(folder).as_posix() for path in found if path.is_file()
         )
         if not self._names:
-            suffixes = ", ".join(sorted(SUFFIXES))
+            suffixes = ", ".join(sorted(_SUFFIXES))
             raise UsageError(f"{folder} holds no images: no file ends in {suffixes}")
 
     def contents(self) -> Iterator[SeenImage]:
@@ -82,7 +82,7 @@ class ReleasedImages:
         folder: Path,
         split: str | None = None,
         name: str | None = None,
-        known: KnownLooks = nothing_known,
+        known: _KnownLooks = _nothing_known,
     ) -> None:
         """Reads the manifest.
 
@@ -141,10 +141,10 @@ class ReleasedImages:
         fault = look.fault
         if fault is None and look.sha256 != row["sha256"]:
             fault = "holds other bytes than were released"
-        return released_image(row, look._replace(fault=fault))
+        return _released_image(row, look._replace(fault=fault))
 
 
-def released_image(row: Mapping[str, Any], look: Look) -> SeenImage:
+def _released_image(row: Mapping[str, Any], look: Look) -> SeenImage:
     """A row of a release as it is compared, by the bytes that lie there."""
     return SeenImage(
         name=row["file_path"],

@@ -2,7 +2,7 @@
 
 Anybody may have written a file: what it says of its sizes is compared with limits before anything
 of it is read. As that may be a lie, what comes out is counted as it comes: no file gives more than
-`MOST_EXPANSION` times its own size and `FREE_BYTES`, far more than ids and pictures can be
+`_MOST_EXPANSION` times its own size and `_FREE_BYTES`, far more than ids and pictures can be
 compressed.
 """
 
@@ -24,8 +24,8 @@ from schemas.errors import IntegrityError, UsageError
 from schemas.records import Split
 from schemas.release import ReleasedFile
 
-MOST_EXPANSION = 200
-FREE_BYTES = 64 << 20
+_MOST_EXPANSION = 200
+_FREE_BYTES = 64 << 20
 GROUP_BYTES = 512 << 20
 """Of a row group, which some readers hold as a whole."""
 BATCH_BYTES = 1 << 30
@@ -72,7 +72,7 @@ def bounded_batches(
         left -= batch.nbytes
         if left < 0:
             raise ValueError(
-                f"it unpacks to more than {MOST_EXPANSION} times its size, which no release does"
+                f"it unpacks to more than {_MOST_EXPANSION} times its size, which no release does"
             )
         yield batch
 
@@ -104,7 +104,7 @@ def _refuse_large(facts: pq.FileMetaData, size: int) -> None:
 
 
 def _most_bytes(size: int) -> int:
-    return MOST_EXPANSION * size + FREE_BYTES
+    return _MOST_EXPANSION * size + _FREE_BYTES
 
 
 def _safe_rows(facts: pq.FileMetaData, groups: Iterable[int]) -> int:
@@ -119,7 +119,7 @@ def _safe_rows(facts: pq.FileMetaData, groups: Iterable[int]) -> int:
     return max(1, BATCH_BYTES // max(1, largest))
 
 
-SHARD_BYTES = 500_000_000
+_SHARD_BYTES = 500_000_000
 _GROUP_ROWS = 100  # what the Hugging Face viewer pages by
 _GROUP_BYTES = 32_000_000
 _READ_ROWS = 32
@@ -221,7 +221,7 @@ def _values(columns: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     return {name: {"dtype": dtype, "_type": "Value"} for name, dtype in columns}
 
 
-SCHEMA = schema_of(PLAIN)
+_SCHEMA = schema_of(PLAIN)
 _SCHEMAS = tuple(map(schema_of, FORMS))
 COLUMNS: tuple[str, ...] = tuple(schema_of(RowForm(tasks=True, contrasts=True, terms=True)).names)
 """All columns that a release may have."""
@@ -269,7 +269,7 @@ class ParquetRows:
     """
 
     def __init__(
-        self, folder: Path, shard_bytes: int = SHARD_BYTES, *, form: RowForm = PLAIN
+        self, folder: Path, shard_bytes: int = _SHARD_BYTES, *, form: RowForm = PLAIN
     ) -> None:
         self._folder = folder
         self._form = form
@@ -413,9 +413,9 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         with opened_parquet(path, memory_map=False) as file:
             if not any(map(file.schema_arrow.equals, _SCHEMAS)):
-                more = [name for name in COLUMNS if name not in SCHEMA.names]
+                more = [name for name in COLUMNS if name not in _SCHEMA.names]
                 raise ValueError(
-                    f"its columns must be {SCHEMA.names}, for some releases with {more}; "
+                    f"its columns must be {_SCHEMA.names}, for some releases with {more}; "
                     f"got {file.schema_arrow.names}"
                 )
             yield file

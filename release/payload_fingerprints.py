@@ -28,8 +28,8 @@ _ROW_CONTRAST = ("difference", "detail", "plan", "way", "anchor_entity_id")
 _CROP = ("tracklet_entity_id", "frame", "time_seconds", "score")
 _UNTOLD = 0
 _MOST_AUTHORS = 100_000
-Numbers = NDArray[np.int64]
-Places = NDArray[np.int64]
+_Numbers = NDArray[np.int64]
+_Places = NDArray[np.int64]
 
 
 class Fingerprints(NamedTuple):
@@ -38,8 +38,8 @@ class Fingerprints(NamedTuple):
     `content` is the hash of an image's digest or of a text, `facts` of what else its row says.
     """
 
-    content: Numbers
-    facts: Numbers
+    content: _Numbers
+    facts: _Numbers
 
 
 class PayloadFingerprints:
@@ -69,7 +69,7 @@ class PayloadFingerprints:
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"{id_} must be a tracklet; got {payload!r:.100}") from error
 
-    def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> Numbers:
+    def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> _Numbers:
         """The hashes of what rows say of their images, as `Fingerprints.facts`."""
         return numbers_of(map(self._facts_of_row, rows))
 
@@ -147,12 +147,14 @@ def hash_of_crop(crop: Mapping[str, Any], sha256: str) -> int:
     return hash((sha256, *map(crop.get, _CROP), *crop["box_xyxy"]))
 
 
-def numbers_of(values: Iterable[Any]) -> Numbers:
+def numbers_of(values: Iterable[Any]) -> _Numbers:
     """The hashes of what rows say."""
     return np.fromiter(map(hash, values), np.int64)
 
 
-def images_of(derivations: Sequence[tuple[Places, Places]], is_image: NDArray[np.bool_]) -> Places:
+def images_of(
+    derivations: Sequence[tuple[_Places, _Places]], is_image: NDArray[np.bool_]
+) -> _Places:
     """The place of the image that each entity describes; -1 for those that describe none.
 
     `derivations` are places of texts and of what they were made of; `is_image` has one more at its

@@ -39,7 +39,7 @@ class PublishedFigures(Record):
     citation: str
 
 
-class ComparedDataset(Record):
+class _ComparedDataset(Record):
     """A dataset that UFineBench compares its own with: table 1, section 2 and figure 6.
 
     `centre_words` is what its word counts are said to be centred around.
@@ -53,7 +53,7 @@ class ComparedDataset(Record):
     centre_words: int
 
 
-UFINE3C = PublishedFigures(
+_UFINE3C = PublishedFigures(
     title="UFine3C",
     images=7446,
     captions=37939,
@@ -89,7 +89,7 @@ UFINE6926 = PublishedFigures(
 )
 
 COMPARED = (
-    ComparedDataset(
+    _ComparedDataset(
         title="CUHK-PEDES",
         identities=13003,
         images=40206,
@@ -97,7 +97,7 @@ COMPARED = (
         mean_words=23.5,
         centre_words=25,
     ),
-    ComparedDataset(
+    _ComparedDataset(
         title="ICFG-PEDES",
         identities=4102,
         images=54522,
@@ -105,7 +105,7 @@ COMPARED = (
         mean_words=37.2,
         centre_words=30,
     ),
-    ComparedDataset(
+    _ComparedDataset(
         title="RSTPReid",
         identities=4101,
         images=20505,
@@ -171,7 +171,7 @@ RECOS: dict[Tier, PublishedFigures] = {
 """The three versions of ReCoS: its table 1. What is in no version is compared with v1."""
 
 
-class PublishedContrasts(Record):
+class _PublishedContrasts(Record):
     """A dataset in CCD's table 1: cosines are means with the five nearest other samples."""
 
     title: str
@@ -182,7 +182,7 @@ class PublishedContrasts(Record):
 
 
 CCD_TABLE = tuple(
-    PublishedContrasts(
+    _PublishedContrasts(
         title=title, images=images, tokens=tokens, image_similarity=near, text_similarity=text
     )
     for title, images, tokens, near, text in (
@@ -194,7 +194,7 @@ CCD_TABLE = tuple(
 )
 """CCD's table 1. The paper does not name the tokenizer, nor the model that made the vectors."""
 
-CCD: dict[str, PublishedFigures] = {
+_CCD: dict[str, PublishedFigures] = {
     one.title: PublishedFigures(
         title=one.title,
         images=one.images,
@@ -226,9 +226,9 @@ def contrastive_dataset(manifest: Manifest) -> str | None:
 def published_beside(manifest: Manifest) -> PublishedFigures | None:
     """The published dataset that a release is built in the manner of, if any is."""
     if like := contrastive_dataset(manifest):
-        return CCD[like]
+        return _CCD[like]
     if manifest.statistics.tasks:
         return RECOS[manifest.tier or "v1"]
     if manifest.videos:
         return UFINE6926
-    return UFINE3C if manifest.dataset == "ufine3c" else None
+    return _UFINE3C if manifest.dataset == "ufine3c" else None

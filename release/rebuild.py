@@ -60,12 +60,12 @@ def rebuild_inputs(stored: StoredRelease) -> RebuildInputs:
     return RebuildInputs(
         manifest.tier,
         manifest.leaks.limits if manifest.leaks else DEFAULT_LIMITS,
-        stated_checks(manifest),
+        _stated_checks(manifest),
         StoreVersion(stored.mark),
     )
 
 
-def stated_checks(manifest: Manifest) -> Checks:
+def _stated_checks(manifest: Manifest) -> Checks:
     """The checks that come to what a manifest states."""
     statistics = manifest.statistics
     nearest = statistics.contrasts and statistics.contrasts.nearest
@@ -102,7 +102,7 @@ def rebuild_release(
     """
     name = _name(stored.manifest)
     _refuse_unmarked(stored)
-    refuse_withdrawn(store, stored)
+    _refuse_withdrawn(store, stored)
     inputs = rebuild_inputs(stored)
     lower = _lower_of(store, stored.manifest)
 
@@ -139,7 +139,7 @@ def rebuild_release(
         ) from error
 
 
-def refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
+def _refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
     """Does nothing where all that is in a release may still be released.
 
     Raises:

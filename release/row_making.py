@@ -24,7 +24,7 @@ from release.rows import (
 from schemas.nearness import ComparedImage
 from schemas.records import Caption, Contrast, Granularity, Image, Rewrite
 
-LANGUAGE = "en"
+_LANGUAGE = "en"
 """Captions in any other language are translations."""
 
 
@@ -120,7 +120,7 @@ def said_of(described: DescribedImage) -> Said:
     released = (text for text in described.texts if _is_released(text))
     for text, one in _ordered(described, released):
         language, position = _language(text), _position(text)
-        if language != LANGUAGE:
+        if language != _LANGUAGE:
             foreign.append((language, position, one))
         elif _is_coarse(text):
             coarse.append(one)
@@ -154,8 +154,8 @@ def _ordered(
 
 def _language(text: DescribedText) -> str:
     if text.entity.kind != Caption.kind:
-        return LANGUAGE
-    return text.entity.record(Caption).language or LANGUAGE
+        return _LANGUAGE
+    return text.entity.record(Caption).language or _LANGUAGE
 
 
 def _position(text: DescribedText) -> int:
@@ -182,7 +182,9 @@ def is_turned_down(described: DescribedImage) -> bool:
     states = {
         text.entity.state
         for text in described.texts
-        if text.entity.kind == Caption.kind and not _is_coarse(text) and _language(text) == LANGUAGE
+        if text.entity.kind == Caption.kind
+        and not _is_coarse(text)
+        and _language(text) == _LANGUAGE
     }
     return "rejected" in states and "proposed" not in states
 

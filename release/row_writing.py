@@ -208,10 +208,10 @@ class RowWriter:
         image = self._blobs.read(row.sha256, row.media_type)
         place_file(self._folder, row.file_path, image)
         hashed = perceptual_hash(image) if self._tally.has_splits else None
-        return CopiedRow(found, image, hashed, seen_row(row, image) if self._is_compared else None)
+        return CopiedRow(found, image, hashed, _seen_row(row, image) if self._is_compared else None)
 
 
-def seen_row(row: ReleaseRow, image: bytes) -> SeenImage:
+def _seen_row(row: ReleaseRow, image: bytes) -> SeenImage:
     """The row with the perceptual hash of its image."""
     return SeenImage(
         name=row.file_path,

@@ -24,7 +24,7 @@ SIGNATURE = "signature.json"
 _MAX_BYTES = 4096
 _KEY_DIGITS = 64
 
-PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """The 32 bytes of an Ed25519 key in hex digits."""
 
 
@@ -35,7 +35,7 @@ class Signature(Record):
     """
 
     algorithm: Literal["Ed25519"] = "Ed25519"
-    public_key: PublicKey
+    public_key: _PublicKey
     release: HexSha256
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 

@@ -5,10 +5,11 @@ Words are runs of letters and digits, with apostrophes and hyphens inside them.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from release.publishable import published_name
-from release.rows import ReleasedCaption, ReleaseRow
+from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.tiers import TIERS
 from schemas.base import sha256_of
@@ -21,7 +22,6 @@ from schemas.release import (
     DifferenceStatistics,
     Distribution,
     DraftStatistics,
-    GranularityName,
     GranularityStatistics,
     LeftOutGroups,
     NearestStatistics,
@@ -76,7 +76,7 @@ def _digest(text: str) -> str:
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 
 
-def tokens_of(text: str) -> int:
+def _tokens_of(text: str) -> int:
     """How many words and punctuation marks a caption has."""
     return len(_TOKEN.findall(text))
 
@@ -106,7 +106,7 @@ class ContrastCounter:
         self._per_image.add(len(captions))
         for kind, texts in (("fine", captions), ("coarse", coarse)):
             self._captions[kind] += len(texts)
-            self._tokens[kind] += sum(map(tokens_of, texts))
+            self._tokens[kind] += sum(map(_tokens_of, texts))
         self._translations.update(languages)
 
     def result(
@@ -164,9 +164,11 @@ class TaskCounter:
         self._images: Counter[tuple[RetrievalTask | None, Tier | None]] = Counter()
         self._captions: Counter[tuple[RetrievalTask | None, Tier | None]] = Counter()
 
-    def add(self, task: RetrievalTask | None, tier: Tier | None, captions: int) -> None:
-        """Counts an image."""
-        self._images[task, tier] += 1
+    def add(
+        self, task: RetrievalTask | None, tier: Tier | None, captions: int, images: int = 1
+    ) -> None:
+        """Counts images, and the captions of all of them."""
+        self._images[task, tier] += images
         self._captions[task, tier] += captions
 
     def result(self) -> tuple[TaskStatistics, ...]:
@@ -196,10 +198,16 @@ class TaskCounter:
 
 
 HISTOGRAM_STEP = 10
-DESCRIBED = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {
+_DESCRIBED = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {
     origin: origin for origin in ("written", "edited", "drafted")
 }
 """Under which name descriptions of an origin are counted."""
+_REWRITES = ("rewrite", "edited_rewrite")
+_BY_MODELS = ("drafted", "rewrite")
+_OF_SPLITS = ("identities", "images", "captions")
+_OF_SOURCES = ("identities", "images", "originals", "rewrites")
+_OF_REWRITES = ("reviewed", "edited", "rejected", "pending")
+_MOST_KINDS = 10_000
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
@@ -209,17 +217,39 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+class CountedRow(NamedTuple):
+    """What is counted of a row but its words; most rows of a release are alike in this.
+
+    `is_new` is the first row of an identity. Authors, origins and reviews are those of captions.
+    """
+
+    split: Split
+    source: str
+    is_new: bool
+    task: RetrievalTask | None
+    tier: Tier | None
+    captions: int
+    authors: tuple[str, ...]
+    origins: tuple[str, ...]
+    reviewed: tuple[bool, ...]
+
+
 class StatisticsCounter:
-    """Counts rows as they come."""
+    """Counts rows as they come, in the order of the release, for a build or a verification.
+
+    Rows are counted by what they have in common, and that is taken apart at the end.
+
+    Attributes:
+        models: the authors of what models drafted and rewrote.
+    """
 
     def __init__(self) -> None:
+        self.models: set[str] = set()
         self._last_id = 0
+        self._rows: Counter[CountedRow] = Counter()
         self._vocabulary: set[str] = set()
-        self._splits: Counter[tuple[Split, str]] = Counter()
-        self._identities: Counter[str] = Counter()
-        self._images: Counter[str] = Counter()
-        self._originals: Counter[str] = Counter()
-        self._rewrites: Counter[str] = Counter()
+        self._splits: dict[Split, Counter[str]] = {}
+        self._sources: dict[str, Counter[str]] = {}
         self._words: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self._styles: Counter[int] = Counter()
         self._authors: Counter[str] = Counter()
@@ -231,40 +261,70 @@ class StatisticsCounter:
         self._tasks = TaskCounter()
 
     def add(self, row: ReleaseRow) -> None:
-        """Counts a row; rows come in the order of the release."""
-        is_new = row.id != self._last_id
+        """Counts a row with its words."""
+        counted = CountedRow(
+            split=row.split,
+            source=row.source,
+            is_new=row.id != self._last_id,
+            task=row.task,
+            tier=row.tier,
+            captions=len(row.captions),
+            authors=tuple(one.author for one in row.captions),
+            origins=tuple(one.origin for one in row.captions),
+            reviewed=tuple(one.reviewed for one in row.captions),
+        )
         self._last_id = row.id
-        self._splits[row.split, "images"] += 1
-        self._splits[row.split, "identities"] += is_new
-        self._splits[row.split, "captions"] += len(row.captions)
-        self._images[row.source] += 1
-        self._identities[row.source] += is_new
-        self._tasks.add(row.task, row.tier, len(row.captions))
-        self._styles[len({caption.author for caption in row.captions})] += 1
-        for caption in row.captions:
-            words = words_of(caption.text)
-            self._vocabulary.update(words)
-            self._words[row.source][len(words)] += 1
-            self._authors[caption.author] += 1
-            if caption.is_rewrite:
-                self._rewrites[row.source] += 1
-                self._review["reviewed"] += caption.reviewed
-                self._review["edited"] += caption.origin == "edited_rewrite"
-            else:
-                self._originals[row.source] += 1
-                self._add_description(caption)
+        self.count(counted)
+        self.count_words(row.source, [one.text for one in row.captions])
+        for one in row.captions:
+            if one.drafter:
+                self._drafts[one.drafter] += 1
+                self._unchanged[one.drafter] += one.origin == "confirmed_draft"
 
-    def _add_description(self, caption: ReleasedCaption) -> None:
-        if caption.origin == "source":
-            return
-        if caption.drafter:
-            self._drafts[caption.drafter] += 1
-            self._unchanged[caption.drafter] += caption.origin == "confirmed_draft"
-        made = DESCRIBED[caption.origin]
-        self._descriptions[made] += 1
-        self._descriptions["reviewed"] += made == "drafted" and caption.reviewed
-        if made != "drafted":
-            self._annotators.add(caption.author)
+    def count(self, row: CountedRow) -> None:
+        """Counts a row without its words."""
+        self._rows[row] += 1
+        if len(self._rows) > _MOST_KINDS:
+            self._take_apart()
+
+    def count_words(self, source: str, captions: Iterable[str]) -> None:
+        """Counts the words of captions of a source."""
+        for text in captions:
+            words = words_of(text)
+            self._vocabulary.update(words)
+            self._words[source][len(words)] += 1
+
+    def _take_apart(self) -> None:
+        for row, images in self._rows.items():
+            numbers = {"images": images, "identities": images * row.is_new}
+            split = self._splits.setdefault(row.split, Counter())
+            split.update(numbers, captions=images * row.captions)
+            of_source = self._sources.setdefault(row.source, Counter())
+            of_source.update(numbers)
+            self._tasks.add(row.task, row.tier, images * row.captions, images)
+            self._styles[len(set(row.authors))] += images
+            for author, origin, reviewed in zip(
+                row.authors, row.origins, row.reviewed, strict=False
+            ):
+                self._authors[author] += images
+                of_source["rewrites" if origin in _REWRITES else "originals"] += images
+                self._add_caption(author, origin, images, images * bool(reviewed))
+        self._rows.clear()
+
+    def _add_caption(self, author: str, origin: str, captions: int, reviewed: int) -> None:
+        """Counts captions of one author; a person decided on `reviewed` of them."""
+        if origin in _BY_MODELS:
+            self.models.add(author)
+        if origin in _REWRITES:
+            self._review["reviewed"] += reviewed
+            self._review["edited"] += captions * (origin == "edited_rewrite")
+        elif origin != "source":
+            made = _DESCRIBED.get(origin, origin)
+            self._descriptions[made] += captions
+            if made == "drafted":
+                self._descriptions["reviewed"] += reviewed
+            else:
+                self._annotators.add(author)
 
     def add_left_out(self, *, rejected: int, pending: int) -> None:
         """Counts rewrites of released images that are not in the release themselves."""
@@ -278,42 +338,37 @@ class StatisticsCounter:
         tracklets: TrackletStatistics | None = None,
     ) -> ReleaseStatistics:
         """Everything counted so far; `granularity_of` maps source names to granularities."""
-        all_words = sum(self._words.values(), Counter[int]())
+        self._take_apart()
+        totals = sum(self._splits.values(), Counter[str]())
         return ReleaseStatistics(
-            images=self._images.total(),
-            captions=all_words.total(),
-            identities=self._identities.total(),
+            images=totals["images"],
+            captions=totals["captions"],
+            identities=totals["identities"],
             vocabulary=len(self._vocabulary),
-            words=distribution(all_words),
-            splits=self._split_statistics(),
+            words=distribution(sum(self._words.values(), Counter[int]())),
+            splits=tuple(
+                SplitStatistics(split=split, **{what: counts[what] for what in _OF_SPLITS})
+                for split, counts in self._splits.items()
+            ),
             sources=tuple(
-                self._source(name, granularity_of.get(name) or UNSTATED) for name in self._images
+                SourceStatistics(
+                    name=name,
+                    granularity=granularity_of.get(name) or UNSTATED,
+                    **{what: counts[what] for what in _OF_SOURCES},
+                )
+                for name, counts in self._sources.items()
             ),
             granularities=self._granularities(granularity_of),
             styles_per_image=tuple(sorted(self._styles.items())),
-            authors=tuple(sorted(self._authors.items())),
+            authors=tuple(sorted(self._authors.items(), key=lambda one: str(one[0]))),
             rewrites=RewriteStatistics(
-                released=self._rewrites.total(),
-                reviewed=self._review["reviewed"],
-                edited=self._review["edited"],
-                rejected=self._review["rejected"],
-                pending=self._review["pending"],
+                released=sum(one["rewrites"] for one in self._sources.values()),
+                **{name: self._review[name] for name in _OF_REWRITES},
             ),
             descriptions=self._description_statistics(),
             tracklets=tracklets,
             second_looks=second_looks,
             tasks=self._tasks.result(),
-        )
-
-    def _split_statistics(self) -> tuple[SplitStatistics, ...]:
-        return tuple(
-            SplitStatistics(
-                split=split,
-                identities=self._splits[split, "identities"],
-                images=self._splits[split, "images"],
-                captions=self._splits[split, "captions"],
-            )
-            for split in dict.fromkeys(split for split, _ in self._splits)
         )
 
     def _description_statistics(self) -> DescriptionStatistics | None:
@@ -331,28 +386,18 @@ class StatisticsCounter:
             ),
         )
 
-    def _source(self, name: str, granularity: GranularityName) -> SourceStatistics:
-        return SourceStatistics(
-            name=name,
-            granularity=granularity,
-            identities=self._identities[name],
-            images=self._images[name],
-            originals=self._originals[name],
-            rewrites=self._rewrites[name],
-        )
-
     def _granularities(
         self, granularity_of: Mapping[str, Granularity | None]
     ) -> tuple[GranularityStatistics, ...]:
         found = []
         for granularity in (*reversed(Granularity), None):
-            names = [name for name in self._images if granularity_of.get(name) is granularity]
+            names = [name for name in self._sources if granularity_of.get(name) is granularity]
             if names:
                 words = sum((self._words[name] for name in names), Counter[int]())
                 found.append(
                     GranularityStatistics(
                         granularity=granularity or UNSTATED,
-                        images=sum(self._images[name] for name in names),
+                        images=sum(self._sources[name]["images"] for name in names),
                         words=distribution(words),
                         histogram=histogram(words),
                     )

@@ -99,11 +99,11 @@ def _licence_terms(licence: str, held: Iterable[LicensedItem]) -> LicenceTerms:
         expression=known.expression if known else _reference(source),
         images=sum(one.images for one in under),
         own=sum(one.images for one in under if one.own),
-        conditions=conditions_of_licence(licence),
+        conditions=_conditions_of_licence(licence),
     )
 
 
-def conditions_of_licence(licence: str) -> tuple[Condition, ...] | None:
+def _conditions_of_licence(licence: str) -> tuple[Condition, ...] | None:
     """What a licence asks for; None where it is not known, or forbids a release."""
     known = licence_of(licence)
     conditions = known.conditions if known else None
@@ -333,8 +333,8 @@ def _asks(conditions: tuple[Condition, ...] | None) -> str:
 
 def whole_sentence(manifest: Manifest) -> str:
     """What one must keep to who uses the release as a whole: its images, and its texts."""
-    terms, texts = manifest.terms, texts_licence(manifest)
-    of_texts = conditions_of_licence(texts) or () if texts else ()
+    terms, texts = manifest.terms, _texts_licence(manifest)
+    of_texts = _conditions_of_licence(texts) or () if texts else ()
     wanted = [one for one in _ASKED if one in {*terms.conditions, *of_texts}]
     asked = [_ASKED[one] for one in wanted]
     if not terms.is_read:
@@ -361,14 +361,14 @@ def apart_sentences(terms: ReleaseTerms) -> list[str]:
     ]
 
 
-def texts_licence(manifest: Manifest) -> str | None:
+def _texts_licence(manifest: Manifest) -> str | None:
     """Under which licence the texts are that were made here, as an SPDX expression, if stated."""
     return manifest.about.licence if manifest.about else None
 
 
 def stated_licences(manifest: Manifest) -> list[str]:
     """The licences of all images, then that of the texts where it is another; each once."""
-    texts = texts_licence(manifest)
+    texts = _texts_licence(manifest)
     stated = [one.licence for one in manifest.terms.licences]
     is_same = texts in {one.expression for one in manifest.terms.licences}
     return stated + ([texts] if texts is not None and not is_same else [])
@@ -376,8 +376,8 @@ def stated_licences(manifest: Manifest) -> list[str]:
 
 def texts_sentence(manifest: Manifest) -> str:
     """Under which licence the texts are that were made here; empty where none is stated."""
-    licence = texts_licence(manifest)
+    licence = _texts_licence(manifest)
     if licence is None:
         return ""
-    asks = " and ".join(_asks(conditions_of_licence(licence)).rsplit(", ", 1))
+    asks = " and ".join(_asks(_conditions_of_licence(licence)).rsplit(", ", 1))
     return f"The texts made for this release are licensed under {licence}; conditions: {asks}."

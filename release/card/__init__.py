@@ -61,7 +61,7 @@ def render_card(manifest: Manifest) -> str:
             creators=[one.full_name for one in about.creators],
             contact=about.contact,
             bibtex=bibtex(citation(manifest)),
-            statement=data_statement(manifest),
+            statement=_data_statement(manifest),
             shares=review_shares(manifest),
             alpha=_alpha,
             terms=terms_table(manifest.terms),
@@ -93,7 +93,7 @@ def render_card(manifest: Manifest) -> str:
             alone=dict(manifest.statistics.styles_per_image).get(1, 0),
             leak=leak_in_words,
             held=kept_apart(manifest),
-            share=percentage,
+            share=_percentage,
             parameters=_parameters,
         )
     )
@@ -189,7 +189,7 @@ def _distribution_cells(words: Distribution) -> str:
     return " | ".join([f"{words.mean:.1f}", *map(str, numbers)])
 
 
-def percentage(part: int, whole: int) -> str:
+def _percentage(part: int, whole: int) -> str:
     """A share in per cent, rounded down so that only all is 100 %."""
     return f"{part * 100 // whole} %" if whole else "0 %"
 
@@ -206,28 +206,28 @@ def card_body(manifest: Manifest) -> str:
 _NOT_ASKED = "age, gender, first language and training were not asked for"
 
 
-class Statement(NamedTuple):
+class _Statement(NamedTuple):
     """A heading of the data statement, and what is known."""
 
     heading: str
     text: str
 
 
-def data_statement(manifest: Manifest) -> list[Statement]:
+def _data_statement(manifest: Manifest) -> list[_Statement]:
     """The statement, heading by heading."""
     details = [
-        Statement("Curation rationale", f"{collection_sentence(manifest)} {_rationale(manifest)}"),
-        Statement("Language variety", _variety(manifest)),
-        Statement("Authors of the texts", _authors(manifest)),
-        Statement("Annotators", _annotators(manifest)),
-        Statement(
+        _Statement("Curation rationale", f"{collection_sentence(manifest)} {_rationale(manifest)}"),
+        _Statement("Language variety", _variety(manifest)),
+        _Statement("Authors of the texts", _authors(manifest)),
+        _Statement("Annotators", _annotators(manifest)),
+        _Statement(
             "Situation",
             "Generated; no situation applies."
             if manifest.demonstration
             else "Written, not spoken: what an image shows, for readers who search for that image.",
         ),
-        Statement("Text characteristics", _characteristics(manifest)),
-        Statement("Images", _images(manifest)),
+        _Statement("Text characteristics", _characteristics(manifest)),
+        _Statement("Images", _images(manifest)),
     ]
     return [one for one in details if one.text]
 

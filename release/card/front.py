@@ -34,10 +34,10 @@ _HUB: Final = {
 
 def front_matter(manifest: Manifest) -> str:
     """The front matter of a card, without the lines of hyphens around it."""
-    return "\n".join(yaml_lines(front_values(manifest)))
+    return "\n".join(yaml_lines(_front_values(manifest)))
 
 
-def front_values(manifest: Manifest) -> dict[str, Any]:
+def _front_values(manifest: Manifest) -> dict[str, Any]:
     """What the front matter says, by the hub's names."""
     statistics, about = manifest.statistics, manifest.about
     published = published_beside(manifest)
@@ -48,8 +48,8 @@ def front_values(manifest: Manifest) -> dict[str, Any]:
         **_licence_values(manifest),
         "language": spoken,
         "multilinguality": ["translation" if len(spoken) > 1 else "monolingual"],
-        "annotations_creators": creators_of_captions(manifest),
-        "language_creators": creators_of_captions(manifest),
+        "annotations_creators": _creators_of_captions(manifest),
+        "language_creators": _creators_of_captions(manifest),
         "source_datasets": ["original" if manifest.videos else "extended"],
         "task_categories": ["image-to-text"],
         "tags": _tags(manifest),
@@ -65,7 +65,7 @@ def front_values(manifest: Manifest) -> dict[str, Any]:
         ],
         "dataset_info": {
             "config_name": "default",
-            "features": features(form_of(manifest)),
+            "features": _features(form_of(manifest)),
         },
     }
 
@@ -83,7 +83,7 @@ def form_of(manifest: Manifest) -> RowForm:
     return RowForm(bool(counted.tasks), counted.contrasts is not None, bool(counted.licences))
 
 
-def creators_of_captions(manifest: Manifest) -> list[str]:
+def _creators_of_captions(manifest: Manifest) -> list[str]:
     """Who made the captions, in the hub's words."""
     statistics = manifest.statistics
     made = statistics.descriptions
@@ -131,7 +131,7 @@ def _tags(manifest: Manifest) -> list[str]:
     return tags + (["unreviewed"] if manifest.unreviewed else [])
 
 
-def features(form: RowForm) -> list[dict[str, Any]]:
+def _features(form: RowForm) -> list[dict[str, Any]]:
     """The columns as `datasets` writes them into front matter."""
     columns = schema_of(form)
     return [

@@ -9,9 +9,9 @@ from schemas.contamination import Contamination, SharedMeasure
 from schemas.leaks import Comparison, NearPair
 from schemas.release import Manifest
 
-SHOWN = 3
+_SHOWN = 3
 """So many of the nearest pairs of each comparison stand on the card; `leaks.json` has more."""
-SHOWN_FILES = 3
+_SHOWN_FILES = 3
 _KINDS = {"release": "a release", "dataset": "an imported dataset", "folder": "a folder of images"}
 _CAPTION_CHARACTERS = 80
 
@@ -82,7 +82,7 @@ def leak_in_words(comparison: Comparison) -> str:
 
 def _pairs_of_splits(manifest: Manifest) -> Iterator[PairRow]:
     for comparison in manifest.leaks.comparisons if manifest.leaks else ():
-        for pair in comparison.shown[:SHOWN]:
+        for pair in comparison.shown[:_SHOWN]:
             yield PairRow(
                 " / ".join(comparison.splits),
                 comparison.measure.replace("_", " "),
@@ -110,8 +110,8 @@ def _other_line(held: Contamination) -> str:
     )
     if not held.unreadable:
         return line
-    files = ", ".join(map(as_text, held.unreadable_files[:SHOWN_FILES]))
-    more = ", …" if held.unreadable > SHOWN_FILES else ""
+    files = ", ".join(map(as_text, held.unreadable_files[:_SHOWN_FILES]))
+    more = ", …" if held.unreadable > _SHOWN_FILES else ""
     what = "image" if held.unreadable == 1 else "images"
     return f"{line}; {held.unreadable:,} {what} could not be read ({files}{more})"
 
@@ -150,7 +150,7 @@ def _look_rows(held: Contamination, thresholds: list[int]) -> Iterator[LookRow]:
 
 def _pairs_of_others(held: Contamination) -> Iterator[PairRow]:
     for measure in held.measures:
-        for pair in measure.nearest[:SHOWN]:
+        for pair in measure.nearest[:_SHOWN]:
             distance = distance_in_words(measure, pair.distance)
             said = ""
             if measure.measure == "caption":

@@ -39,14 +39,16 @@ def task_table(manifest: Manifest) -> list[TaskLine]:
         return []
     counted = {one.task: one for one in manifest.statistics.tasks}
     known = [
-        _task_line(counted.get(task), task.value, tiers_of(manifest), published)
+        _task_line(counted.get(task), task.value, _tiers_of(manifest), published)
         for task, published in RECOS_TASKS.items()
     ]
     unknown = counted.get(None)
-    return known + [_task_line(unknown, "not known", tiers_of(manifest), 0)] * (unknown is not None)
+    return known + [_task_line(unknown, "not known", _tiers_of(manifest), 0)] * (
+        unknown is not None
+    )
 
 
-def tiers_of(manifest: Manifest) -> tuple[Tier, ...]:
+def _tiers_of(manifest: Manifest) -> tuple[Tier, ...]:
     """The tiers that a release holds."""
     return tiers_within(manifest.tier) if manifest.tier else ()
 
@@ -81,7 +83,7 @@ def version_table(manifest: Manifest) -> list[VersionLine]:
     lines = []
     for tier in TIERS:
         held = [one for one in parts if one.tier in tiers_within(tier)]
-        is_there = tier in tiers_of(manifest)
+        is_there = tier in _tiers_of(manifest)
         images = sum(one.images for one in held) if is_there else None
         captions = sum(one.captions for one in held) if is_there else None
         published = RECOS[tier]
@@ -89,7 +91,7 @@ def version_table(manifest: Manifest) -> list[VersionLine]:
     return lines
 
 
-PUBLISHED_CHOICES = {
+_PUBLISHED_CHOICES = {
     "caption-to-image": (96.5, 95.8),
     "image-to-caption": (97.8, 97.5),
 }
@@ -245,7 +247,7 @@ def choice_table(manifest: Manifest) -> list[ChoiceLine]:
 
 def _choice_line(one: ChoiceStatistics) -> ChoiceLine:
     lower, upper = wilson_interval(one.correct, one.total)
-    first, second = PUBLISHED_CHOICES[one.direction]
+    first, second = _PUBLISHED_CHOICES[one.direction]
     return ChoiceLine(
         direction=one.direction.replace("-", " "),
         tester=one.tester,

@@ -18,7 +18,7 @@ from release.diff.records import (
 from release.diff.rows import RowPairs, row_differences
 from schemas.withdrawal import WithdrawalNotice
 
-EXAMPLES = 5
+_EXAMPLES = 5
 """How many rows of each kind are shown where nobody says how many."""
 
 _KINDS: tuple[RowKind, ...] = get_args(RowKind)
@@ -28,7 +28,7 @@ def compare_releases(
     before: Path,
     after: Path,
     *,
-    examples: int = EXAMPLES,
+    examples: int = _EXAMPLES,
     on_row: Callable[[RowDifference], None] = lambda _: None,
     scratch: Path | None = None,
     notices: Iterable[WithdrawalNotice] = (),

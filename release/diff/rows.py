@@ -31,7 +31,7 @@ from release.diff.records import (
 from release.rows import natural_key
 from schemas.base import canonical_json
 
-SAME_SENTENCE = 0.5
+_SAME_SENTENCE = 0.5
 """A text is an edit of another one where this share of their words, in order, is the same."""
 
 _Pair = tuple[PlacedText, PlacedText]
@@ -57,7 +57,7 @@ def text_changes(field: str, before: Texts, after: Texts) -> Iterator[TextChange
     yield from sorted(changes, key=_text_order)
 
 
-def says_the_same(change: TextChange) -> bool:
+def _says_the_same(change: TextChange) -> bool:
     """Whether only the facts about a text changed."""
     return change.kind == "restated"
 
@@ -95,7 +95,7 @@ def _edited(sides: _Sides) -> tuple[list[_Pair], _Sides]:
         (old, new, similarity)
         for old in sides[0]
         for new in sides[1]
-        if (similarity := _likeness(old, new)) >= SAME_SENTENCE
+        if (similarity := _likeness(old, new)) >= _SAME_SENTENCE
     ]
     candidates.sort(key=lambda one: (-one[2], _unordered(one[0], one[1])))
     pairs, old_places, new_places = list[_Pair](), set[int](), set[int]()
@@ -113,7 +113,7 @@ def _likeness(old: PlacedText, new: PlacedText) -> float:
     if old.values.get("language") != new.values.get("language"):
         return 0.0
     words = old.values["text"].split(), new.values["text"].split()
-    return Indel.normalized_similarity(*words, score_cutoff=SAME_SENTENCE)
+    return Indel.normalized_similarity(*words, score_cutoff=_SAME_SENTENCE)
 
 
 def _unordered(old: PlacedText, new: PlacedText) -> tuple[list[str], list[int]]:
@@ -163,7 +163,7 @@ _ROWS = """
 """
 
 
-class FoundRow(NamedTuple):
+class _FoundRow(NamedTuple):
     """A row of one of the releases; `later` for the second."""
 
     later: bool
@@ -173,7 +173,7 @@ class FoundRow(NamedTuple):
     content: str
     anchor: str | None
 
-    def is_like(self, other: "FoundRow") -> bool:
+    def is_like(self, other: "_FoundRow") -> bool:
         """Whether both say the same in everything that is compared."""
         return self.content == other.content and self.anchor == other.anchor
 
@@ -185,7 +185,7 @@ class FoundRow(NamedTuple):
         return values
 
 
-Pair = tuple[FoundRow | None, FoundRow | None]
+Pair = tuple[_FoundRow | None, _FoundRow | None]
 """A row of the first release and the one of the second that is of the same image."""
 
 
@@ -235,12 +235,14 @@ def _stored(row: ComparableRow, later: bool) -> tuple[object, ...]:
     )
 
 
-def _found(stored: tuple[int, str, str, str, str, str | None]) -> FoundRow:
+def _found(stored: tuple[int, str, str, str, str, str | None]) -> _FoundRow:
     later, source, path, place, content, anchor = stored
-    return FoundRow(bool(later), source, path, RowPlace.model_validate_json(place), content, anchor)
+    return _FoundRow(
+        bool(later), source, path, RowPlace.model_validate_json(place), content, anchor
+    )
 
 
-def _paired(rows: list[FoundRow]) -> Iterator[Pair]:
+def _paired(rows: list[_FoundRow]) -> Iterator[Pair]:
     before, after = [one for one in rows if not one.later], [one for one in rows if one.later]
     if len(before) <= 1 and len(after) <= 1:
         yield (before[0] if before else None, after[0] if after else None)
@@ -254,13 +256,13 @@ def _paired(rows: list[FoundRow]) -> Iterator[Pair]:
 
 
 def _match(
-    before: list[FoundRow],
-    after: list[FoundRow],
-    key: Callable[[FoundRow], Hashable],
+    before: list[_FoundRow],
+    after: list[_FoundRow],
+    key: Callable[[_FoundRow], Hashable],
     pairs: list[Pair],
-) -> tuple[list[FoundRow], list[FoundRow]]:
+) -> tuple[list[_FoundRow], list[_FoundRow]]:
     """Adds rows with equal keys to `pairs`, in their order; gives what is left."""
-    waiting: dict[Hashable, list[FoundRow]] = {}
+    waiting: dict[Hashable, list[_FoundRow]] = {}
     for one in reversed(after):
         waiting.setdefault(key(one), []).append(one)
     left = []
@@ -273,19 +275,19 @@ def _match(
     return left, [one for one in after if id(one) in unpaired]
 
 
-def _entity(row: FoundRow) -> Hashable:
+def _entity(row: _FoundRow) -> Hashable:
     return row.place.entity_id
 
 
-def _person_and_split(row: FoundRow) -> Hashable:
+def _person_and_split(row: _FoundRow) -> Hashable:
     return row.values()["fields"]["identity"], row.place.split
 
 
-def _person(row: FoundRow) -> Hashable:
+def _person(row: _FoundRow) -> Hashable:
     return str(row.values()["fields"]["identity"])
 
 
-def _anything(_: FoundRow) -> Hashable:
+def _anything(_: _FoundRow) -> Hashable:
     return None
 
 
@@ -330,7 +332,7 @@ def _difference(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
 
 def _one_sided(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
     before, after = pair
-    row: FoundRow | None = after or before
+    row: _FoundRow | None = after or before
     if row is None:
         return None
     values = row.values()
@@ -366,6 +368,6 @@ def _kind(fields: tuple[FieldChange, ...], texts: tuple[TextChange, ...]) -> Row
         return "moved"
     gone = [one for one in texts if one.kind == "withdrawn"]
     others = (one for one in texts if one.kind != "withdrawn")
-    if not names <= TOLD_FIELDS or not all(map(says_the_same, others)):
+    if not names <= TOLD_FIELDS or not all(map(_says_the_same, others)):
         return "changed"
     return "withdrawn" if gone else "restated"

@@ -37,7 +37,7 @@ from schemas.release import Count, DatasetName, HexSha256, Manifest, ReleasedFil
 
 # `export.json`: what an export is made of, and the digest of every file of it.
 
-EXPORT = "export.json"
+_EXPORT = "export.json"
 
 
 class ExportedSource(Record):
@@ -107,7 +107,7 @@ class ExportRecord(Record):
 
 def write_export(folder: Path, record: ExportRecord, files: Iterable[bytes]) -> None:
     """Writes `export.json` into `folder`; `files` are entries as JSON."""
-    target = DigestingFile(folder / EXPORT)
+    target = DigestingFile(folder / _EXPORT)
     try:
         target.write(b"{\n")
         for key, value in record.model_dump(mode="json").items():
@@ -127,10 +127,10 @@ def read_export(folder: Path) -> ExportRecord:
         OSError: there is none.
         ValueError: it is not one.
     """
-    return ExportRecord.model_validate(read_values(folder / EXPORT))
+    return ExportRecord.model_validate(read_values(folder / _EXPORT))
 
 
-def export_faults(folder: Path) -> Iterator[str]:
+def _export_faults(folder: Path) -> Iterator[str]:
     """What is wrong with the files of the export in `folder`, a sentence's words each.
 
     What file managers leave behind is not.
@@ -139,12 +139,12 @@ def export_faults(folder: Path) -> Iterator[str]:
         ValueError: its `export.json` is not one.
     """
     count = 0
-    for fault in ordered_map(lambda file: _fault(folder, file), read_files(folder / EXPORT)):
+    for fault in ordered_map(lambda file: _fault(folder, file), read_files(folder / _EXPORT)):
         count += 1
         if fault is not None:
             yield fault
     if sum(1 for _ in _files_in(folder)) != count + 1:
-        listed = {EXPORT, *(file.path for file in read_files(folder / EXPORT))}
+        listed = {_EXPORT, *(file.path for file in read_files(folder / _EXPORT))}
         for path in _files_in(folder):
             if path not in listed:
                 yield f"{path!r} does not belong to it"
@@ -178,7 +178,7 @@ def is_there(out: Path, wanted: ExportRecord) -> bool:
     try:
         found = read_export(out)
         if found == wanted:
-            fault = next(export_faults(out), None)
+            fault = next(_export_faults(out), None)
             if fault is None:
                 return True
             raise UsageError(f"{out} is this export, but {fault}; remove it and export again")
@@ -272,7 +272,7 @@ def _shown(text: str) -> str:
 
 # Large files of an export: one thread makes the bytes, one digests and another writes them.
 
-Piece = bytes | memoryview
+_Piece = bytes | memoryview
 
 _PIPED_PIECE_BYTES: Final = 2 << 20
 _IN_FLIGHT: Final = 4
@@ -291,13 +291,13 @@ class PipedFile:
         self._sha256 = hashlib.sha256()
         self._digester, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._in_flight: deque[tuple[Future[None], Future[None]]] = deque()
-        self._pieces: list[Piece] = []
+        self._pieces: list[_Piece] = []
         self._waiting = 0
         self._is_closed = False
         self.size = 0
         """Bytes so far, those included that are not written yet."""
 
-    def write(self, *pieces: Piece) -> None:
+    def write(self, *pieces: _Piece) -> None:
         """Appends `pieces`, which must not change any more.
 
         Raises:
@@ -321,11 +321,11 @@ class PipedFile:
         for done in self._in_flight.popleft():
             done.result()
 
-    def _digest(self, pieces: Sequence[Piece]) -> None:
+    def _digest(self, pieces: Sequence[_Piece]) -> None:
         for piece in pieces:
             self._sha256.update(piece)
 
-    def _write(self, pieces: Sequence[Piece]) -> None:
+    def _write(self, pieces: Sequence[_Piece]) -> None:
         for some in batches(pieces, _AT_ONCE):
             size = sum(map(len, some))
             written = os.writev(self._handle, some)
@@ -603,15 +603,15 @@ class ExportFormat(Protocol):
 #
 # They are copied byte for byte, and each copy is checked against its digest.
 
-Wanted = Callable[[str, Manifest], bool]
+_Wanted = Callable[[str, Manifest], bool]
 """Whether the file at this path of a release belongs to a format."""
 
 
-class ReleasedFiles(NamedTuple):
+class _ReleasedFiles(NamedTuple):
     """Those files of a release that are `wanted`."""
 
     name: str
-    wanted: Wanted
+    wanted: _Wanted
 
     @property
     def options(self) -> dict[str, int]:
@@ -630,9 +630,9 @@ class ReleasedFiles(NamedTuple):
         folders: set[str] = set()
         for file in source.files():
             if self.wanted(file.path, source.manifest):
-                if file.path == EXPORT:
+                if file.path == _EXPORT:
                     raise UsageError(
-                        f"{EXPORT} is what an export lists its files in; "
+                        f"{_EXPORT} is what an export lists its files in; "
                         f"the release of a dataset called so cannot be exported as {self.name}"
                     )
                 folder = file.path.rpartition("/")[0]
@@ -662,13 +662,13 @@ def _is_published(path: str, manifest: Manifest) -> bool:
     return path.startswith("images/") or path in (f"{manifest.dataset}.json", CCD_LINES)
 
 
-PARQUET = ReleasedFiles("parquet", _is_shard)
+PARQUET = _ReleasedFiles("parquet", _is_shard)
 """Parquet files alone, for pandas, Polars, DuckDB and Spark."""
 
-HF = ReleasedFiles("hf", _is_for_datasets)
+HF = _ReleasedFiles("hf", _is_for_datasets)
 """Parquet files, which tell `datasets` their features, and the card that tells where they are."""
 
-PUBLISHED = ReleasedFiles("published", _is_published)
+_PUBLISHED = _ReleasedFiles("published", _is_published)
 """Images, and the JSON layout of the paper whose dataset it is like."""
 
 
@@ -688,7 +688,7 @@ _RENAMED = {"id": "identity_id", "width_px": "width", "height_px": "height"}
 _ELSEWHERE = {"captions", "file_path", *_CAPTION_COLUMNS}
 
 
-class CocoCaptions:
+class _CocoCaptions:
     """Annotations are gathered in a file of their own until all images of a split are listed."""
 
     name = "coco"
@@ -823,7 +823,7 @@ def _json(value: Any) -> bytes:
     return orjson.dumps(value)
 
 
-COCO = CocoCaptions()
+_COCO = _CocoCaptions()
 """Captions and images as the COCO API and its many readers take them."""
 
 
@@ -831,15 +831,15 @@ COCO = CocoCaptions()
 #
 # The index is a JSON list of all rows in their order, one a line, with all columns but the image.
 
-DATA = "data.mdb"
-INDEX = "index.json"
+_DATA = "data.mdb"
+_INDEX = "index.json"
 
 _BATCH_BYTES = 16_000_000
 _PAGE_BYTES = 4096
 _SPARE_BYTES = 64 << 20
 
 
-class LmdbImages:
+class _LmdbImages:
     """Writes in transactions of a few megabytes, which is what is held in memory."""
 
     name = "lmdb"
@@ -858,7 +858,7 @@ class LmdbImages:
         """
         import lmdb
 
-        index = PipedFile(target.folder / INDEX)
+        index = PipedFile(target.folder / _INDEX)
         try:
             comma = b"[\n"
             with _Database(target.folder, _map_bytes(source)) as database:
@@ -867,7 +867,7 @@ class LmdbImages:
                     index.write(comma + orjson.dumps(row.columns))
                     comma = b",\n"
             index.write(b"\n]\n")
-            listed = index.finish(INDEX)
+            listed = index.finish(_INDEX)
         except lmdb.MapFullError as error:
             raise IntegrityError(
                 f"{source.folder}: its images take far more bytes than its Parquet files, which "
@@ -880,9 +880,9 @@ class LmdbImages:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         finally:
             index.close()
-        data = target.folder / DATA
+        data = target.folder / _DATA
         size = data.stat().st_size
-        target.add(ReleasedFile(path=DATA, sha256=digest_of_file(data), size_bytes=size))
+        target.add(ReleasedFile(path=_DATA, sha256=digest_of_file(data), size_bytes=size))
         target.add(listed)
 
 
@@ -925,7 +925,7 @@ def _map_bytes(source: ReleaseSource) -> int:
     return pages * _PAGE_BYTES + _SPARE_BYTES
 
 
-LMDB = LmdbImages()
+_LMDB = _LmdbImages()
 """Images by their path, for random reads of many processes."""
 
 
@@ -935,7 +935,7 @@ LMDB = LmdbImages()
 # empty where it has none). Members have no time, owner or order of their own, so that the same rows
 # give the same bytes; none is a pickle.
 
-SHARD_BYTES = 500_000_000
+_SHARD_BYTES = 500_000_000
 _PADDING = [bytes(-size % tarfile.BLOCKSIZE) for size in range(tarfile.BLOCKSIZE)]
 _NAME_BYTES, _SIZE, _SUM = 100, slice(124, 135), slice(148, 155)
 _HEADER = tarfile.TarInfo("").tobuf(tarfile.USTAR_FORMAT)
@@ -957,7 +957,7 @@ _FORM = b"".join(
 class WebDatasetShards(NamedTuple):
     """Shards are closed as soon as they have `shard_bytes`; none holds rows of two splits."""
 
-    shard_bytes: int = SHARD_BYTES
+    shard_bytes: int = _SHARD_BYTES
 
     @property
     def name(self) -> str:
@@ -1049,7 +1049,14 @@ def tar_header(name: str, size_bytes: int) -> bytes:
 
 # The formats that a release can be exported in.
 
-_KNOWN: Final[tuple[ExportFormat, ...]] = (WebDatasetShards(), HF, COCO, LMDB, PARQUET, PUBLISHED)
+_KNOWN: Final[tuple[ExportFormat, ...]] = (
+    WebDatasetShards(),
+    HF,
+    _COCO,
+    _LMDB,
+    PARQUET,
+    _PUBLISHED,
+)
 FORMATS: Final[dict[str, ExportFormat]] = {one.name: one for one in _KNOWN}
 
 

@@ -159,7 +159,7 @@ _PREFIX = 16
 """So many hex digits of a key make a number of 64 bits."""
 
 
-class SpooledTables:
+class _SpooledTables:
     """The tables of the release in `folder`, unpacked in `spool`, an empty folder that is ours."""
 
     def __init__(self, folder: Path, spool: Path) -> None:
@@ -234,21 +234,21 @@ def _numbers(keys: pa.Array) -> NDArray[np.uint64]:
     return whole[:, 0].astype(np.uint64)
 
 
-Row = Mapping[str, Any]
+_Row = Mapping[str, Any]
 NO_PAYLOAD = "{}"
 """What stands for the payload of an entity that was withdrawn: nothing of it is released."""
 
 
-class LineageRows(Protocol):
+class _LineageRows(Protocol):
     """Where the rows of the tables are found by their first column."""
 
-    def rows(self, table: LineageTable, keys: Iterable[str]) -> Iterable[Row]:
+    def rows(self, table: LineageTable, keys: Iterable[str]) -> Iterable[_Row]:
         """The rows of a table with these keys, in their order."""
         ...
 
 
 def trace(
-    found_in: LineageRows, entity_ids: Sequence[str], generations: int | None = None
+    found_in: _LineageRows, entity_ids: Sequence[str], generations: int | None = None
 ) -> Lineage:
     """The lineage of one or several entities; its root is the first of them.
 
@@ -284,7 +284,7 @@ def trace(
     return Lineage(entity_ids[0], entities, activities, agents, calls, decisions)
 
 
-def _complete(found_in: LineageRows, table: LineageTable, keys: Iterable[str]) -> list[Row]:
+def _complete(found_in: _LineageRows, table: LineageTable, keys: Iterable[str]) -> list[_Row]:
     """One row for each key."""
     wanted = set(keys)
     found = list(found_in.rows(table, wanted))
@@ -296,14 +296,14 @@ def _complete(found_in: LineageRows, table: LineageTable, keys: Iterable[str]) -
     return found
 
 
-def _nodes(found_in: LineageRows, ids: Sequence[str]) -> list[EntityNode]:
+def _nodes(found_in: _LineageRows, ids: Sequence[str]) -> list[EntityNode]:
     parents: dict[str, list[tuple[str, str]]] = {}
     for row in found_in.rows(DERIVATIONS, ids):
         parents.setdefault(row["child"], []).append((row["role"], row["parent"]))
     return [_entity(row, parents.get(row["id"], ())) for row in _complete(found_in, ENTITIES, ids)]
 
 
-def _entity(row: Row, parents: Iterable[tuple[str, str]]) -> EntityNode:
+def _entity(row: _Row, parents: Iterable[tuple[str, str]]) -> EntityNode:
     entity = TracedEntity(
         id=row["id"],
         dataset=row["dataset"],
@@ -315,7 +315,7 @@ def _entity(row: Row, parents: Iterable[tuple[str, str]]) -> EntityNode:
     return EntityNode(entity, row["activity"], row["model_call"], tuple(parents))
 
 
-def _activity(row: Row) -> ActivityNode:
+def _activity(row: _Row) -> ActivityNode:
     return ActivityNode(
         row["id"],
         row["stage"],
@@ -325,7 +325,7 @@ def _activity(row: Row) -> ActivityNode:
     )
 
 
-def _call(row: Row) -> CallNode:
+def _call(row: _Row) -> CallNode:
     if row["cost"] is not None and not math.isfinite(row["cost"]):
         raise IntegrityError(
             f"{CALLS.path} says that {row['key']} cost {row['cost']}; it must be a finite number"
@@ -343,7 +343,7 @@ def _call(row: Row) -> CallNode:
     )
 
 
-def _agent(row: Row) -> AgentNode:
+def _agent(row: _Row) -> AgentNode:
     return AgentNode(row["id"], row["kind"], row["name"], row["revision"])
 
 
@@ -360,7 +360,7 @@ def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
     return values
 
 
-def _decision(row: Row) -> DecisionNode:
+def _decision(row: _Row) -> DecisionNode:
     return DecisionNode(
         row["entity"], row["verdict"], row["agent"], row["reason"], row["successor"]
     )
@@ -376,7 +376,7 @@ _LOOK = "`loupe release verify` tells what else is wrong"
 class ReleasedLineage:
     """The lineage in a release's `folder`; see the module. To be used in a `with`."""
 
-    def __init__(self, folder: Path, found_in: "_PackedTables | SpooledTables") -> None:
+    def __init__(self, folder: Path, found_in: "_PackedTables | _SpooledTables") -> None:
         self._folder = folder
         self._found_in = found_in
 
@@ -512,7 +512,7 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> ReleasedLineage:
     for table in TABLES:
         if not (folder / table.path).is_file():
             raise IntegrityError(f"{folder}: {_why_missing(folder, table.path)}; {_LOOK}")
-    found_in = _PackedTables(folder) if spool is None else SpooledTables(folder, spool)
+    found_in = _PackedTables(folder) if spool is None else _SpooledTables(folder, spool)
     return ReleasedLineage(folder, found_in)
 
 

@@ -55,10 +55,10 @@ _TABLES = """
 """
 _ENTITY = "id, dataset, kind, state, payload, withheld, activity, model_call"
 _PAGE = 1000
-Row = tuple[Any, ...]
+_Row = tuple[Any, ...]
 
 
-class LineageScratch:
+class _LineageScratch:
     """Entities, derivations and decisions as they are found, to be read again in order of id.
 
     In here entities are called by their numbers in the store, which no release tells.
@@ -89,7 +89,7 @@ class LineageScratch:
         return page[::-1]
 
     def add(
-        self, entities: Sequence[Row], derivations: Sequence[Row], decisions: Sequence[Row]
+        self, entities: Sequence[_Row], derivations: Sequence[_Row], decisions: Sequence[_Row]
     ) -> None:
         """Remembers entities with what they were derived from and what was decided on them."""
         insert = self._database.executemany
@@ -97,13 +97,13 @@ class LineageScratch:
         insert("INSERT INTO derivation VALUES (?, ?, ?)", derivations)
         insert("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?)", decisions)
 
-    def entities(self) -> Iterator[Row]:
+    def entities(self) -> Iterator[_Row]:
         """The entities by id, without their numbers."""
         self._database.execute("CREATE INDEX IF NOT EXISTS entity_by_id ON entity (id)")
         query = f"SELECT {_ENTITY} FROM entity ORDER BY id"  # noqa: S608 our own words
         yield from self._database.execute(query)
 
-    def derivations(self) -> Iterator[Row]:
+    def derivations(self) -> Iterator[_Row]:
         """(child id, role, parent id), in this order."""
         yield from self._database.execute(
             "SELECT below.id, role, above.id FROM derivation "
@@ -111,7 +111,7 @@ class LineageScratch:
             "ORDER BY 1, 2, 3"
         )
 
-    def decisions(self) -> Iterator[Row]:
+    def decisions(self) -> Iterator[_Row]:
         """(entity id, number, verdict, agent, reason, successor), by entity and number."""
         yield from self._database.execute(
             "SELECT id, number, verdict, agent, reason, successor FROM decision "
@@ -152,7 +152,7 @@ def write_lineage(
     `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` must
     be new; without one, a temporary file is used.
     """
-    scratch = LineageScratch(scratch_file)
+    scratch = _LineageScratch(scratch_file)
     try:
         lineage = _Lineage(connection, scratch)
         lineage.collect(entity_ids)
@@ -165,11 +165,11 @@ def write_lineage(
 class _Lineage:
     """What is found of one release's lineage."""
 
-    def __init__(self, connection: Connection, scratch: LineageScratch) -> None:
+    def __init__(self, connection: Connection, scratch: _LineageScratch) -> None:
         self._connection = connection
         self._scratch = scratch
         self._activity_ids: dict[int, str] = {}
-        self._activities: dict[str, Row] = {}
+        self._activities: dict[str, _Row] = {}
         self._agents: set[str] = set()
         self._counts: dict[str, int] = {}
 
@@ -188,11 +188,11 @@ class _Lineage:
         names: dict[str, int] = {row[1]: row[0] for row in found}
         links = select(Derivation.child_seq, Derivation.role, Derivation.parent_seq)
         rows = self._connection.execute(links.where(Derivation.child_seq.in_(numbers)))
-        derivations: list[Row] = [tuple(row) for row in rows]
+        derivations: list[_Row] = [tuple(row) for row in rows]
         self._scratch.add(found, derivations, list(self._decisions(names)))
         return {parent for _, _, parent in derivations}
 
-    def _entities(self, numbers: list[int]) -> list[Row]:
+    def _entities(self, numbers: list[int]) -> list[_Row]:
         query = select(
             Entity.seq,
             Entity.id,
@@ -205,7 +205,7 @@ class _Lineage:
         )
         rows = self._connection.execute(query.where(Entity.seq.in_(numbers))).all()
         self._name_activities({number for *_, number, _ in rows})
-        found: list[Row] = []
+        found: list[_Row] = []
         for seq, id_, dataset, kind, state, stored, number, call in rows:
             payload, withheld = published_payload(kind, state, stored)
             details = (dataset, kind, state, payload, " ".join(withheld))
@@ -221,7 +221,7 @@ class _Lineage:
             self._activities[row[0]] = row
             self._agents.update(activity.agent_ids)
 
-    def _decisions(self, names: dict[str, int]) -> Iterator[Row]:
+    def _decisions(self, names: dict[str, int]) -> Iterator[_Row]:
         """The decisions on entities, each entity's numbered from 0 in the order of the store."""
         query = (
             select(
@@ -258,10 +258,10 @@ class _Lineage:
         )
         return WrittenLineage(files, LineageStatistics(**self._counts))
 
-    def _write(self, folder: Path, table: LineageTable, rows: Iterable[Row]) -> ReleasedFile:
+    def _write(self, folder: Path, table: LineageTable, rows: Iterable[_Row]) -> ReleasedFile:
         count = 0
 
-        def counted() -> Iterator[Row]:
+        def counted() -> Iterator[_Row]:
             nonlocal count
             for row in rows:
                 count += 1
@@ -271,7 +271,7 @@ class _Lineage:
         self._counts[table.name] = count
         return file
 
-    def _calls(self) -> Iterator[Row]:
+    def _calls(self) -> Iterator[_Row]:
         for page in pages(self._scratch.calls()):
             calls = calls_by_key(self._connection, [key for key, _, _ in page])
             for key, is_held, is_counted in page:
@@ -281,7 +281,7 @@ class _Lineage:
                 details = (call.tokens_in, call.tokens_out, call.cost, call.currency, use.value)
                 yield (key, call.agent_id, call.prompt_digest, parameters, call.status, *details)
 
-    def _agent_rows(self) -> Iterator[Row]:
+    def _agent_rows(self) -> Iterator[_Row]:
         for id_, agent in sorted(agents_by_id(self._connection, self._agents).items()):
             name, revision = published_model(agent.name, agent.revision)
             details = (("name", name, agent.name), ("revision", revision, agent.revision))
@@ -295,12 +295,12 @@ def _use_of(*, is_held: bool, is_counted: bool) -> CallUse:
     return CallUse.RELEASED if is_held else CallUse.LEFT_OUT
 
 
-def _entity_row(row: Row) -> Row:
+def _entity_row(row: _Row) -> _Row:
     *before, withheld, activity, model_call = row
     return (*before, withheld.split(), activity, model_call)
 
 
-def _activity_row(activity: ActivityNode) -> Row:
+def _activity_row(activity: ActivityNode) -> _Row:
     configuration = published_configuration(activity.configuration)
     named = (activity.stage, activity.version, configuration)
     return (digest_of("activity", *named, *activity.agent_ids), *named, list(activity.agent_ids))

@@ -20,9 +20,9 @@ from release.report.charts import Bars, bars
 from release.report.row_data import number_in
 from release.report.thumbnails import THUMBNAIL_PX, THUMBNAILS, picture_path, smaller
 
-PREVIOUS = "previous"
+_PREVIOUS = "previous"
 """The folder of pictures of rows as they were before."""
-EXAMPLES = 12
+_EXAMPLES = 12
 
 _SHOWN_CHARACTERS = 600
 _SHOWN_METADATA = 200
@@ -111,7 +111,7 @@ def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDiffere
         IntegrityError: one of them is not as it was released.
     """
     marked = read_mark(previous) or read_mark(folder)
-    found = compare_releases(previous, folder, examples=0 if marked else EXAMPLES)
+    found = compare_releases(previous, folder, examples=0 if marked else _EXAMPLES)
     telling = [one for one in found.metadata if not _follows_from_rows(one.field)]
     changes = [_value_change(one) for one in telling[:_SHOWN_METADATA]]
     return ShownDifference(
@@ -209,8 +209,8 @@ class _Pictures:
         if small is None:
             return None
         self._made += 1
-        name = f"{PREVIOUS}/{self._made}.jpg"
-        (self._report / PREVIOUS).mkdir(exist_ok=True)
+        name = f"{_PREVIOUS}/{self._made}.jpg"
+        (self._report / _PREVIOUS).mkdir(exist_ok=True)
         (self._report / name).write_bytes(small)
         return name
 
@@ -241,10 +241,10 @@ def _text_change(change: TextChange) -> Change:
 
 
 def _whole(kind: str, text: str) -> Span:
-    return Span(kind, shortened(text))
+    return Span(kind, _shortened(text))
 
 
-def shortened(text: str) -> str:
+def _shortened(text: str) -> str:
     """The beginning of a text that is too long to be shown in full."""
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 

@@ -15,11 +15,11 @@ from release.lineage.reading import ReleasedLineage, summarize
 from release.report.scripts import ScriptWriter, write_script
 from schemas.errors import IntegrityError
 
-SHARED = "lineage/shared"
+_SHARED = "lineage/shared"
 _SHARED_KINDS = frozenset({"source", "prompt", "settings", "sample", "video"})
 
 
-def row_entities(row: Mapping[str, Any]) -> list[str]:
+def _row_entities(row: Mapping[str, Any]) -> list[str]:
     """The entities of a row whose lineage is drawn: its image, then its texts."""
     return [
         row["image_entity_id"],
@@ -42,7 +42,7 @@ class LineageScripts:
 
     def add(self, row: Mapping[str, Any], *, known: bool = True) -> None:
         """Appends a row; of one that is not to be `known`, nothing is shown."""
-        self._rows.append(row_entities(row) if known else [])
+        self._rows.append(_row_entities(row) if known else [])
         if len(self._rows) == self._size:
             self._write()
 
@@ -50,7 +50,7 @@ class LineageScripts:
         """Writes what is left, and what is shared."""
         if self._rows:
             self._write()
-        write_script(self._folder, SHARED, self._shared.details())
+        write_script(self._folder, _SHARED, self._shared.details())
 
     def _write(self) -> None:
         wanted = list(dict.fromkeys(one for row in self._rows for one in row))
@@ -161,7 +161,7 @@ class _Page:
         details = [
             node.entity.kind,
             entity_id,
-            gist_of(node.entity),
+            _gist_of(node.entity),
             node.entity.state,
             self._shared.activity(self._traced, node.activity_id),
             self._call(node),
@@ -187,10 +187,10 @@ class _Page:
         ]
 
 
-GIST_CHARACTERS = 160
+_GIST_CHARACTERS = 160
 
 
-def gist_of(entity: TracedEntity) -> str:
+def _gist_of(entity: TracedEntity) -> str:
     """What a person wants to see of what an entity holds, on one line."""
-    shown = summarize(entity.kind, entity.payload, 4 * GIST_CHARACTERS)
-    return shown if len(shown) <= GIST_CHARACTERS else f"{shown[: GIST_CHARACTERS - 1]}…"
+    shown = summarize(entity.kind, entity.payload, 4 * _GIST_CHARACTERS)
+    return shown if len(shown) <= _GIST_CHARACTERS else f"{shown[: _GIST_CHARACTERS - 1]}…"

@@ -34,7 +34,7 @@ from schemas.release import (
 )
 
 REPORT = "report.json"
-LAYOUT = 3
+_LAYOUT = 3
 """Grows where the same release gives another report."""
 
 
@@ -54,7 +54,7 @@ class ReportRecord(Record):
     """
 
     schema_version: Literal[1] = 1
-    layout: int = LAYOUT
+    layout: int = _LAYOUT
     release: HexSha256
     dataset: DatasetName
     version: Version
@@ -93,7 +93,7 @@ def is_there(out: Path, wanted: ReportRecord) -> bool:
     )
 
 
-class StatedFacts(NamedTuple):
+class _StatedFacts(NamedTuple):
     """The content of the cards "Cite and contact" and "Terms".
 
     Attributes:
@@ -115,11 +115,11 @@ class StatedFacts(NamedTuple):
     permissions: tuple[TermsPermission, ...]
 
 
-def stated_facts(manifest: Manifest) -> StatedFacts:
+def _stated_facts(manifest: Manifest) -> _StatedFacts:
     """The facts, in the sentences of the dataset card."""
     about = manifest.about or ReleaseAbout()
     details = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(manifest.terms))
-    return StatedFacts(
+    return _StatedFacts(
         about=about,
         creators=about.creators,
         doi_page=f"https://doi.org/{about.doi}" if about.doi else None,
@@ -130,9 +130,9 @@ def stated_facts(manifest: Manifest) -> StatedFacts:
     )
 
 
-PAGE = "index.html"
-STYLE = "report.css"
-SCRIPT = "report.js"
+_PAGE = "index.html"
+_STYLE = "report.css"
+_SCRIPT = "report.js"
 
 _SHOWN_VIDEOS = 200
 _SCRIPTS = ("loading", "elements", "filtering", "searching", "gallery", "row", "lineage", "main")
@@ -151,15 +151,15 @@ def write_page(
     `withdrawn` is a sentence on what was withdrawn from the release.
     """
     texts = {
-        PAGE: render_page(manifest, record, difference, withdrawn),
-        STYLE: _template("report.css"),
-        SCRIPT: script(_template(f"scripts/{name}.js") for name in _SCRIPTS),
+        _PAGE: _render_page(manifest, record, difference, withdrawn),
+        _STYLE: _template("report.css"),
+        _SCRIPT: _script(_template(f"scripts/{name}.js") for name in _SCRIPTS),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def render_page(
+def _render_page(
     manifest: Manifest, record: ReportRecord, difference: ShownDifference | None, withdrawn: str
 ) -> str:
     """The page: everything about the release as a whole."""
@@ -177,12 +177,12 @@ def render_page(
         height=HEIGHT,
         shown_videos=_SHOWN_VIDEOS,
         of_persons=not (manifest.statistics.tasks or manifest.statistics.contrasts),
-        stated=stated_facts(manifest),
+        stated=_stated_facts(manifest),
         embedders=embedder_table(manifest),
     )
 
 
-def script(parts: Iterable[str]) -> str:
+def _script(parts: Iterable[str]) -> str:
     """The parts as one script that leaves nothing behind but the receiver of data."""
     return '(() => {\n"use strict";\n' + "\n".join(parts) + "})();\n"
 

@@ -14,7 +14,7 @@ from schemas.records import Split
 from schemas.retrieval_task import RetrievalTask
 from schemas.taxonomy import DifferenceType
 
-SNIPPET_CHARACTERS = 140
+_SNIPPET_CHARACTERS = 140
 _NUMBER = re.compile(r"([0-9]+)\.[A-Za-z0-9]+\Z")
 _SAFE_URL = re.compile(r"https?://[^\s]+\Z", re.IGNORECASE)
 _CROP = ("video", "frame", "time_seconds", "box_xyxy", "score")
@@ -39,7 +39,7 @@ def row_detail(row: Mapping[str, Any], shown: bool) -> dict[str, Any]:
     whether there is a picture of it in the report.
     """
     details: dict[str, Any] = {name: row[name] for name in _PLAIN if row.get(name) is not None}
-    details["captions"] = [list(one) for one in captions_of(row)]
+    details["captions"] = [list(one) for one in _captions_of(row)]
     if row.get("coarse_captions"):
         ids = row["coarse_caption_entity_ids"]
         details["coarse"] = [list(one) for one in zip(row["coarse_captions"], ids, strict=True)]
@@ -61,7 +61,7 @@ def row_detail(row: Mapping[str, Any], shown: bool) -> dict[str, Any]:
     return details
 
 
-def captions_of(row: Mapping[str, Any]) -> list[tuple[str, str, str, int, str]]:
+def _captions_of(row: Mapping[str, Any]) -> list[tuple[str, str, str, int, str]]:
     """Text, author, origin, whether a person decided on it (0 or 1), and entity id of each."""
     names = ("captions", "caption_authors", "caption_origins", "caption_reviewed")
     columns = (*(row[name] for name in names), row["caption_entity_ids"])
@@ -77,7 +77,7 @@ def row_tile(row: Mapping[str, Any], shown: bool) -> list[Any]:
         return ["withdrawn", 1]
     contrast = row.get("contrast")
     text = row["captions"][0] if row["captions"] else (contrast["plan"] if contrast else "")
-    short = text if len(text) <= SNIPPET_CHARACTERS else f"{text[: SNIPPET_CHARACTERS - 1]}…"
+    short = text if len(text) <= _SNIPPET_CHARACTERS else f"{text[: _SNIPPET_CHARACTERS - 1]}…"
     return [short] if shown else [short, 1]
 
 
@@ -92,30 +92,30 @@ def texts_of(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-ORIGINS: tuple[str, ...] = get_args(CaptionOrigin)
+_ORIGINS: tuple[str, ...] = get_args(CaptionOrigin)
 """The bits of the column of origins, the lowest first."""
-REVIEWS = ("all", "some", "none", "no captions")
+_REVIEWS = ("all", "some", "none", "no captions")
 """Of how many of a row's captions a person decided."""
-ANCHOR = "none (anchor)"
+_ANCHOR = "none (anchor)"
 _LARGEST = 0xFFFF
 
 
-class Facet(NamedTuple):
+class _Facet(NamedTuple):
     """A property that rows are chosen by; `name` is used in addresses, `title` on the page."""
 
     name: str
     title: str
 
 
-FACETS = (
-    Facet("split", "Split"),
-    Facet("source", "Source"),
-    Facet("task", "Task"),
-    Facet("tier", "Tier"),
-    Facet("difference", "Difference"),
-    Facet("way", "Made by"),
-    Facet("reviewed", "Reviewed by a person"),
-    Facet("licence", "Licence"),
+_FACETS = (
+    _Facet("split", "Split"),
+    _Facet("source", "Source"),
+    _Facet("task", "Task"),
+    _Facet("tier", "Tier"),
+    _Facet("difference", "Difference"),
+    _Facet("way", "Made by"),
+    _Facet("reviewed", "Reviewed by a person"),
+    _Facet("licence", "Licence"),
 )
 """Those of which a row has one value. Origins of captions, of which it may have several, and words
 come beside them."""
@@ -125,8 +125,8 @@ _ORDERS: dict[str, tuple[str, ...]] = {
     "split": get_args(Split),
     "task": tuple(map(str, RetrievalTask)),
     "tier": TIERS,
-    "difference": (ANCHOR, *map(str, DifferenceType)),
-    "reviewed": REVIEWS,
+    "difference": (_ANCHOR, *map(str, DifferenceType)),
+    "reviewed": _REVIEWS,
 }
 """How values are listed that have an order of their own; others as rows have them."""
 
@@ -137,13 +137,13 @@ def in_order(facet: str, values: Sequence[str]) -> list[str]:
     return sorted(values, key=lambda value: known.get(value, len(known)))
 
 
-def facet_values(row: Mapping[str, Any]) -> dict[str, str]:
+def _facet_values(row: Mapping[str, Any]) -> dict[str, str]:
     """The value of a row for each facet that it has."""
     plain = ("split", "source", "task", "tier", "licence")
     values = {name: row[name] for name in plain if row.get(name)}
     if "contrast" in row:
         contrast = row["contrast"]
-        values["difference"] = contrast["difference"] if contrast else ANCHOR
+        values["difference"] = contrast["difference"] if contrast else _ANCHOR
         if contrast and contrast["way"]:
             values["way"] = contrast["way"]
     values["reviewed"] = _review(row["caption_reviewed"])
@@ -156,15 +156,15 @@ def _review(reviewed: list[bool]) -> str:
     return "all" if all(reviewed) else "some" if any(reviewed) else "none"
 
 
-def origin_bits(row: Mapping[str, Any]) -> int:
-    """The origins that captions of a row have, as bits in the order of `ORIGINS`."""
+def _origin_bits(row: Mapping[str, Any]) -> int:
+    """The origins that captions of a row have, as bits in the order of `_ORIGINS`."""
     bits = 0
-    for _, _, origin, _, _ in captions_of(row):
-        bits |= 1 << ORIGINS.index(origin)
+    for _, _, origin, _, _ in _captions_of(row):
+        bits |= 1 << _ORIGINS.index(origin)
     return bits
 
 
-def mean_words(row: Mapping[str, Any]) -> int:
+def _mean_words(row: Mapping[str, Any]) -> int:
     """The words of a caption of a row, on average, rounded down; 0 where it has none."""
     captions = row["captions"]
     return sum(len(words_of(text)) for text in captions) // len(captions) if captions else 0
@@ -175,8 +175,8 @@ class Columns:
 
     def __init__(self) -> None:
         self.rows = 0
-        self._values: dict[str, dict[str, int]] = {one.name: {"": 0} for one in FACETS}
-        self._facets = {one.name: array("H") for one in FACETS}
+        self._values: dict[str, dict[str, int]] = {one.name: {"": 0} for one in _FACETS}
+        self._facets = {one.name: array("H") for one in _FACETS}
         self._origins = array("B")
         self._words = array("H")
         self._identities = array("I")
@@ -185,14 +185,14 @@ class Columns:
     def add(self, row: Mapping[str, Any]) -> None:
         """Appends a row."""
         self.rows += 1
-        values = facet_values(row)
+        values = _facet_values(row)
         for name, known in self._values.items():
             value = values.get(name, "")
             if value not in known and len(known) > _LARGEST:
                 value = ""
             self._facets[name].append(known.setdefault(value, len(known)))
-        self._origins.append(origin_bits(row))
-        self._words.append(min(mean_words(row), _LARGEST))
+        self._origins.append(_origin_bits(row))
+        self._words.append(min(_mean_words(row), _LARGEST))
         self._identities.append(min(row["id"], 0xFFFFFFFF))
         contrast = row.get("contrast")
         self._anchors.append((number_in(contrast["anchor"]) or 0) if contrast else 0)
@@ -200,14 +200,14 @@ class Columns:
     def details(self) -> dict[str, Any]:
         """All columns, packed; facets that no row has a value of are left out."""
         return {
-            "facets": [self._facet(one) for one in FACETS if len(self._values[one.name]) > 1],
-            "origins": {"values": list(ORIGINS), "data": packed(self._origins.tobytes())},
+            "facets": [self._facet(one) for one in _FACETS if len(self._values[one.name]) > 1],
+            "origins": {"values": list(_ORIGINS), "data": packed(self._origins.tobytes())},
             "words": _packed(self._words),
             "identities": _packed(self._identities),
             "anchors": _packed(self._anchors) if any(self._anchors) else None,
         }
 
-    def _facet(self, facet: Facet) -> dict[str, Any]:
+    def _facet(self, facet: _Facet) -> dict[str, Any]:
         met = list(self._values[facet.name])
         values = in_order(facet.name, met)
         place = {value: code for code, value in enumerate(values)}

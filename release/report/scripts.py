@@ -11,9 +11,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RECEIVER = "loupeReport"
+_RECEIVER = "loupeReport"
 """The function of the page that is handed what a script holds."""
-DATA = "data"
+_DATA = "data"
 """The folder of scripts, below that of the report."""
 
 _UNSAFE = {
@@ -34,7 +34,7 @@ def script_json(value: Any) -> str:
 
 def script_text(name: str, value: Any) -> str:
     """A script that hands `value` to the page as what it asked for by `name`."""
-    return f"{RECEIVER}({script_json(name)},{script_json(value)});\n"
+    return f"{_RECEIVER}({script_json(name)},{script_json(value)});\n"
 
 
 def packed(values: bytes | bytearray) -> str:
@@ -75,19 +75,19 @@ class ScriptWriter:
 
 def write_script(folder: Path, name: str, value: Any) -> None:
     """Writes the script that is asked for by `name` below `folder`."""
-    path = folder / DATA / f"{name}.js"
+    path = folder / _DATA / f"{name}.js"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(script_text(name, value), encoding="utf-8", newline="\n")
 
 
-MAX_CHARACTERS = 40
+_MAX_CHARACTERS = 40
 """Words are known by so many characters."""
-ENTITY = "id:"
+_ENTITY = "id:"
 """What the words begin with that are no words but ids of images."""
-ENTITY_CHARACTERS = 16
+_ENTITY_CHARACTERS = 16
 """So many characters of an id are enough to tell it from all others."""
-SCRIPT_BYTES = 150_000
-PIECE_BYTES = 8_000_000
+_SCRIPT_BYTES = 150_000
+_PIECE_BYTES = 8_000_000
 
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(f"[{_IDEOGRAPH}]|(?:(?![{_IDEOGRAPH}])[^\\W_])+")
@@ -102,12 +102,12 @@ def search_words(text: str) -> list[str]:
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-    return [word[:MAX_CHARACTERS] for word in _WORD.findall(text.lower())]
+    return [word[:_MAX_CHARACTERS] for word in _WORD.findall(text.lower())]
 
 
-def entity_word(entity_id: str) -> str:
+def _entity_word(entity_id: str) -> str:
     """What an entity is found by."""
-    return ENTITY + entity_id[:ENTITY_CHARACTERS]
+    return _ENTITY + entity_id[:_ENTITY_CHARACTERS]
 
 
 class _Rows:
@@ -138,7 +138,7 @@ class _Posting(NamedTuple):
 class SearchIndex:
     """Collects the words of rows in their order. `scratch` is a folder for pieces."""
 
-    def __init__(self, scratch: Path, piece_bytes: int = PIECE_BYTES) -> None:
+    def __init__(self, scratch: Path, piece_bytes: int = _PIECE_BYTES) -> None:
         self._scratch = scratch
         self._piece_bytes = piece_bytes
         self._pieces: list[Path] = []
@@ -157,7 +157,7 @@ class SearchIndex:
         if self._size >= self._piece_bytes:
             self._end_piece()
 
-    def write(self, writer: ScriptWriter, script_bytes: int = SCRIPT_BYTES) -> list[str]:
+    def write(self, writer: ScriptWriter, script_bytes: int = _SCRIPT_BYTES) -> list[str]:
         """Writes all words; gives the first word of each script, in their order."""
         self._end_piece()
         firsts, words, rows, size = list[str](), list[str](), list[str](), 0
@@ -226,4 +226,4 @@ def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
     """All that a row is found by: the words of its texts, and the id of its image."""
     for text in texts:
         yield from search_words(text)
-    yield entity_word(row["image_entity_id"])
+    yield _entity_word(row["image_entity_id"])

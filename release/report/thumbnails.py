@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 THUMBNAILS = "thumbs"
-PREVIEWS = "previews"
+_PREVIEWS = "previews"
 THUMBNAIL_PX = 200
-PREVIEW_PX = 800
+_PREVIEW_PX = 800
 FOLDER_IMAGES = 1_000
 
 _QUALITY = 78
@@ -85,7 +85,7 @@ class PictureFolder:
         self._folder = folder
         self._kinds = [(THUMBNAILS, THUMBNAIL_PX)]
         if previews:
-            self._kinds.append((PREVIEWS, PREVIEW_PX))
+            self._kinds.append((_PREVIEWS, _PREVIEW_PX))
         for kind, _ in self._kinds:
             for first in range(1, rows + 1, FOLDER_IMAGES):
                 (folder / picture_path(kind, first)).parent.mkdir(parents=True, exist_ok=True)

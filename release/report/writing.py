@@ -31,7 +31,7 @@ _COARSE = ("coarse_captions", "coarse_caption_entity_ids")
 _TOLD = ("creator", "source_url", "crop")
 
 
-class Withheld:
+class _Withheld:
     """The rows of the release in `folder` that its mark (`WITHDRAWN.json`) or notices name."""
 
     def __init__(
@@ -84,12 +84,12 @@ def _without(row: Mapping[str, Any], withdrawn: WithdrawnRow) -> dict[str, Any]:
     return left
 
 
-Progress = Callable[[int, int], None]
+_Progress = Callable[[int, int], None]
 """Called with the rows written so far and their total."""
 
 DETAIL_ROWS = 100
 """Rows in a script of `data/rows`."""
-TILE_ROWS = 2_000
+_TILE_ROWS = 2_000
 """Rows in a script of `data/tiles`."""
 _THREADS = min(16, os.cpu_count() or 1)
 
@@ -114,7 +114,7 @@ def write_report(
     previews: bool | None = None,
     verify: bool = True,
     notices: Iterable[WithdrawalNotice] = (),
-    on_progress: Progress = lambda _done, _total: None,
+    on_progress: _Progress = lambda _done, _total: None,
 ) -> WrittenReport:
     """Writes the report on the release in `folder` to `out`, from its folder alone.
 
@@ -140,7 +140,7 @@ def write_report(
     """
     folder, out = folder.absolute(), out.absolute()
     with opened_release(folder, on_progress) as source:
-        withheld = Withheld(folder, source.manifest.id, notices)
+        withheld = _Withheld(folder, source.manifest.id, notices)
         record = _record(source, out, previous, previews, len(withheld))
         for release in (folder, previous):
             if release is not None:
@@ -191,7 +191,7 @@ def _write(
     record: ReportRecord,
     previous: Path | None,
     workspace: Workspace,
-    withheld: Withheld,
+    withheld: _Withheld,
 ) -> tuple[str, ...]:
     report = workspace.content
     difference = shown_difference(previous, source.folder, report) if previous else None
@@ -223,7 +223,7 @@ def _text(record: ReportRecord) -> dict[str, Any]:
         "name": f"{record.dataset} {record.version}",
         "rows": record.rows,
         "detailRows": DETAIL_ROWS,
-        "tileRows": TILE_ROWS,
+        "tileRows": _TILE_ROWS,
         "folderImages": FOLDER_IMAGES,
         "beside": record.beside,
         "previews": record.previews,
@@ -232,7 +232,7 @@ def _text(record: ReportRecord) -> dict[str, Any]:
 
 
 def _pictured(
-    source: ReleaseSource, pictures: PictureFolder, withheld: Withheld
+    source: ReleaseSource, pictures: PictureFolder, withheld: _Withheld
 ) -> Iterator[tuple[dict[str, Any], bool]]:
     """The columns of all rows in their order, and whether there is a picture; these are written."""
 
@@ -257,7 +257,7 @@ class _RowWriter:
         self.unreadable: list[str] = []
         self._columns = Columns()
         self._details = ScriptWriter(workspace.content, "rows", DETAIL_ROWS)
-        self._tiles = ScriptWriter(workspace.content, "tiles", TILE_ROWS)
+        self._tiles = ScriptWriter(workspace.content, "tiles", _TILE_ROWS)
         self._words = ScriptWriter(workspace.content, "words", 0)
         self._index = SearchIndex(scratch)
 

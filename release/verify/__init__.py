@@ -126,7 +126,7 @@ def examine_release(
             verify_lineage(folder, manifest, shards, findings)
             verify_withdrawals(folder, manifest, shards, scratch, findings)
             if contains is not None:
-                verify_containment(folder, contains, scratch, findings)
+                _verify_containment(folder, contains, scratch, findings)
     except TooManyProblemsError:
         pass
     finally:
@@ -136,7 +136,7 @@ def examine_release(
     )
 
 
-def verify_containment(folder: Path, other: Path, scratch: Scratch, findings: Findings) -> None:
+def _verify_containment(folder: Path, other: Path, scratch: Scratch, findings: Findings) -> None:
     """Names the images and captions of the release in `other` that are not in that in `folder`.
 
     An image is the same by its entity id and SHA-256, a caption by its entity id, image and text.

@@ -117,8 +117,8 @@ _VOCABULARY: dict[tuple[str, str], Collection[str]] = {
 }
 """The words of columns with a fixed vocabulary; anything else is a fault."""
 _NONE = np.array([-1], np.int16)
-Places = NDArray[np.int64]
-Marks = NDArray[np.bool_]
+_Places = NDArray[np.int64]
+_Marks = NDArray[np.bool_]
 
 
 def verify_lineage(
@@ -172,23 +172,23 @@ class _Entities(NamedTuple):
     states: NDArray[np.int16]
     content: NDArray[np.int64]
     facts: NDArray[np.int64]
-    is_partial: Marks
+    is_partial: _Marks
 
 
 class _Calls(NamedTuple):
     """The model calls by their place: ids, whether each is left out, and who was asked."""
 
     ids: SortedIds
-    is_left_out: Marks
-    agents: Places
+    is_left_out: _Marks
+    agents: _Places
 
 
 class _Named(NamedTuple):
     """The entities that a column of some rows names: the row of each, its id and its place."""
 
-    rows: Places
+    rows: _Places
     ids: pa.StringArray
-    places: Places
+    places: _Places
 
 
 class _Words:
@@ -244,8 +244,8 @@ class _Parents:
         return pc.binary_join(of_each, text_scalar(""))
 
 
-def _is_after(ids: Words, last: Words) -> Marks:
-    later: Marks = (ids[:, 0] > last[0]) | ((ids[:, 0] == last[0]) & (ids[:, 1] > last[1]))
+def _is_after(ids: Words, last: Words) -> _Marks:
+    later: _Marks = (ids[:, 0] > last[0]) | ((ids[:, 0] == last[0]) & (ids[:, 1] > last[1]))
     return later
 
 
@@ -272,16 +272,16 @@ class _LineageChecks:
         self._entities = _Entities(SortedIds([]), _NONE, _NONE, none, none, none.astype(bool))
         self._models: tuple[ModelUse, ...] = ()
         self._payloads: dict[str, tuple[str, str | None, list[str]]] = {}
-        self._upward: list[tuple[Places, Places]] = []
-        self._describing: list[tuple[Places, Places]] = []
+        self._upward: list[tuple[_Places, _Places]] = []
+        self._describing: list[tuple[_Places, _Places]] = []
         self._edits: set[tuple[int, int]] = set()
         self._is_edited = np.zeros(1, bool)
         self._is_prompted = np.zeros(1, bool)
         self._is_decided = np.zeros(1, bool)
         self._crops: dict[int, tuple[str, int]] = {}
         self._tracklets: set[int] = set()
-        self._described: Places | None = None
-        self._reached: dict[str, Marks] | None = None
+        self._described: _Places | None = None
+        self._reached: dict[str, _Marks] | None = None
         self._rows = 0
 
     def read(self, table: LineageTable) -> None:
@@ -439,7 +439,7 @@ class _LineageChecks:
                 return  # named with the other faults of rows
 
     def _check_ids(
-        self, piece: pa.RecordBatch, words: Words, is_partial: Marks, parents: "_Parents"
+        self, piece: pa.RecordBatch, words: Words, is_partial: _Marks, parents: "_Parents"
     ) -> None:
         """An id must be the digest of what the tables say of the entity, if they say all of it."""
         if (parts := parents.of(words)) is None:
@@ -472,7 +472,7 @@ class _LineageChecks:
         what = f"what {FOLDER}/ says of {id_} is not what its id was made from"
         self._findings.add("lineage_differs", f"{table.path}: {what}", table.path)
 
-    def _check_withheld(self, piece: pa.RecordBatch, is_partial: Marks) -> set[str]:
+    def _check_withheld(self, piece: pa.RecordBatch, is_partial: _Marks) -> set[str]:
         """What is left out of entities must be named as what it is; gives their datasets."""
         datasets = set()
         for row in piece.filter(array_of(is_partial.astype(np.int64)).cast(pa.bool_())).to_pylist():
@@ -580,7 +580,7 @@ class _LineageChecks:
             self._findings.add("lineage_differs", message, ENTITIES.path)
         return count
 
-    def _check_successors(self, piece: pa.RecordBatch, places: Places) -> None:
+    def _check_successors(self, piece: pa.RecordBatch, places: _Places) -> None:
         """An edit has a successor, which was edited from the entity; nothing else has one."""
         successors = piece["successor"]
         is_wrong = numbers_in(successors.is_valid()).astype(bool)
@@ -621,7 +621,9 @@ class _LineageChecks:
         message = f"{table.path}: {column} {word!r:.100} is unknown; it must be {wanted}"
         self._findings.add("lineage_unknown_word", message, table.path)
 
-    def _refer(self, table: LineageTable, other: LineageTable, column: str, words: Words) -> Places:
+    def _refer(
+        self, table: LineageTable, other: LineageTable, column: str, words: Words
+    ) -> _Places:
         """The places of ids in a table that was read before, which must have them."""
         places = self._known[other.name].places(words)
         self._used[other.name][places[places >= 0]] = True
@@ -629,7 +631,7 @@ class _LineageChecks:
             self._add_broken(f"{table.path}: {column}", other, words[missing])
         return places
 
-    def _check_places(self, table: LineageTable, column: str, words: Words) -> Places:
+    def _check_places(self, table: LineageTable, column: str, words: Words) -> _Places:
         places = self._entities.ids.places(words)
         if np.any(missing := places < 0):
             self._add_broken(f"{table.path}: {column}", ENTITIES, words[missing])
@@ -864,7 +866,7 @@ class _LineageChecks:
             self._add_of_row(shard, int(rows[at]), details)
 
     def _check_described(
-        self, shard: str, texts: _Named, images: _Named, described: Places
+        self, shard: str, texts: _Named, images: _Named, described: _Places
     ) -> None:
         """The texts of a row must be of its image."""
         rows, ids, places = texts
@@ -874,7 +876,7 @@ class _LineageChecks:
             what = f"has {ids[at]}, which does not describe its image by {DERIVATIONS.path}"
             self._add_of_row(shard, int(rows[at]), what)
 
-    def _is_none_of(self, places: Places, kinds: tuple[str, ...]) -> NDArray[np.bool_]:
+    def _is_none_of(self, places: _Places, kinds: tuple[str, ...]) -> NDArray[np.bool_]:
         """Whether there is no entity of these kinds at a place."""
         return (places < 0) | ~np.isin(self._entities.kinds[places], self._kinds.among(kinds))
 
@@ -895,7 +897,7 @@ class _LineageChecks:
         return reached
 
     def _check_sources(
-        self, shard: str, piece: pa.RecordBatch, images: _Named, reached: dict[str, Marks]
+        self, shard: str, piece: pa.RecordBatch, images: _Named, reached: dict[str, _Marks]
     ) -> None:
         places = images.places
         sources = piece["source"].dictionary_encode("encode")
@@ -913,13 +915,13 @@ def _lists(piece: pa.RecordBatch, table: LineageTable) -> list[list[Any]]:
     return [piece[name].to_pylist() for name in table.schema.names]
 
 
-def _is_word(column: pa.DictionaryArray, word: str) -> Marks:
+def _is_word(column: pa.DictionaryArray, word: str) -> _Marks:
     """In which rows a column has this word."""
     words = [one == word for one in column.dictionary.to_pylist()]
     return np.array(words, bool)[numbers_in(column.indices)]
 
 
-def _taken(column: pa.DictionaryArray, rows: Marks) -> set[str]:
+def _taken(column: pa.DictionaryArray, rows: _Marks) -> set[str]:
     """The words that a column has in these rows."""
     words = column.dictionary.to_pylist()
     return {words[at] for at in np.unique(numbers_in(column.indices)[rows]).tolist()}
@@ -958,7 +960,7 @@ def _columns(file: pq.ParquetFile) -> list[str]:
     return sorted(found | {one for one in leaves if one.startswith("contrast.")})
 
 
-def _values(piece: pa.RecordBatch, column: str) -> tuple[Places, pa.Array] | None:
+def _values(piece: pa.RecordBatch, column: str) -> tuple[_Places, pa.Array] | None:
     """The ids in a column, and the place of the row of each; None where there is no such column."""
     name, *inside = column.replace(".list.element", "").split(".")
     if name not in piece.schema.names:

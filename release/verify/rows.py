@@ -19,9 +19,8 @@ from release.threads import ordered_map, read_ahead
 from release.tiers import CANDIDATES
 from release.verify.images import NO_IMAGE, ImageCheck, ImageChecks
 from release.verify.leaks import ContaminationChecks, LeakChecks
-from release.verify.statistics import ContrastChecks, StatisticsChecks, TaskChecks, TermsChecks
-from schemas.records import Split
-from schemas.release import Manifest, SplitStatistics
+from release.verify.statistics import ContrastChecks, StatisticsChecks, TermsChecks
+from schemas.release import Manifest
 
 
 class _Anchor(NamedTuple):
@@ -32,7 +31,7 @@ class _Anchor(NamedTuple):
     key: RowKey
 
 
-class OrderChecks:
+class _OrderChecks:
     """Follows rows of Parquet; `has_groups` where they may be contrastive.
 
     In such a release each image has an id of its own, and contrastive images follow their anchor.
@@ -100,21 +99,20 @@ class OrderChecks:
 
 
 _PARQUET = "Parquet"
-_COUNTED = ("identities", "images", "captions")
 _PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_origins", "caption_reviewed")
 _MAY_BE_ABSENT = {"image", "crop", "task", "tier", "contrast", "creator", "source_url"}
 _NUMBERED = re.compile(r"images/(?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+")
 
-Row = dict[str, Any]
-Reader = Callable[[Path], Iterator[tuple[Row, ImageCheck]]]
+_Row = dict[str, Any]
+_Reader = Callable[[Path], Iterator[tuple[_Row, ImageCheck]]]
 
 
-class Numbered(NamedTuple):
+class _Numbered(NamedTuple):
     """A row, the number that its `file_path` says, the file that it was read from, its image."""
 
     number: int
     file: str
-    row: Row
+    row: _Row
     image: ImageCheck = NO_IMAGE
 
 
@@ -155,12 +153,10 @@ class RowChecks:
             needs_looks=self._contamination.needs_looks,
         )
         self._entities = hashlib.sha256()
-        self._tasks = TaskChecks(manifest, findings)
         self._contrasts = ContrastChecks(folder, manifest, scratch, findings)
         self._terms = TermsChecks(folder, manifest, scratch, findings)
         self._statistics = StatisticsChecks(manifest, findings, words=decode)
-        self._order = OrderChecks(findings, has_groups=self._contrasts.is_needed)
-        self._splits: dict[Split, list[int]] = {}
+        self._order = _OrderChecks(findings, has_groups=self._contrasts.is_needed)
         self._unread: set[str] = set()
         self._last_number = 0
         self._listed_images = 0
@@ -178,7 +174,7 @@ class RowChecks:
             self._leaks.run()
             self._contamination.run()
 
-    def _embedded_rows(self, shard: Path) -> Iterator[tuple[Row, ImageCheck]]:
+    def _embedded_rows(self, shard: Path) -> Iterator[tuple[_Row, ImageCheck]]:
         """The rows of a Parquet file, each with what was found of its image."""
         read = ((batch, self._listed(batch)) for batch in read_ahead(read_parquet_batches(shard)))
         if self._decode:
@@ -192,21 +188,21 @@ class RowChecks:
 
     def _checked(
         self, read: tuple[RowBatch, dict[str, ListedImage]]
-    ) -> list[tuple[Row, ImageCheck]]:
+    ) -> list[tuple[_Row, ImageCheck]]:
         return list(zip(read[0].rows, self._images.check(*read), strict=True))
 
-    def _read(self, file: str, read: Reader) -> Iterator[tuple[Row, ImageCheck]]:
+    def _read(self, file: str, read: _Reader) -> Iterator[tuple[_Row, ImageCheck]]:
         if not is_plain(self._folder / file):  # a link, or what reading might never end of
             raise FileNotFoundError(file)
         return read(self._folder / file)
 
-    def _numbered(self, file: str, kind: str, read: Reader) -> Iterator[Numbered]:
+    def _numbered(self, file: str, kind: str, read: _Reader) -> Iterator[_Numbered]:
         """The rows of a file, up to where it makes no sense any more.
 
         A row is given when the next one is known: that a file ends there is known before it is
         compared on.
         """
-        held: Numbered | None = None
+        held: _Numbered | None = None
         last = 0
         try:
             for index, (row, image) in enumerate(self._read(file, read), 1):
@@ -214,9 +210,9 @@ class RowChecks:
                 match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
                 if match is None:
                     what = f"names its image {name!r}; wanted 'images/NUMBER.jpg'"
-                    self._report("row_unnumbered", what, Numbered(index, file, row))
+                    self._report("row_unnumbered", what, _Numbered(index, file, row))
                     continue
-                at = Numbered(int(match[1]), file, row, image)
+                at = _Numbered(int(match[1]), file, row, image)
                 if at.number < last:
                     what = f"comes after row {last}; the rest of the file was not compared"
                     self._report("row_out_of_order", what, at)
@@ -243,10 +239,10 @@ class RowChecks:
         if not self._findings.hides(file):
             self._findings.add("rows_unreadable", f"{file} cannot be read{why}", file)
 
-    def _report(self, fault: str, what: str, at: Numbered) -> None:
+    def _report(self, fault: str, what: str, at: _Numbered) -> None:
         self._findings.add(fault, f"{at.file}: row {at.number} {what}", at.file, at.number)
 
-    def _check(self, number: int, published: Numbered | None, embedded: Numbered | None) -> None:
+    def _check(self, number: int, published: _Numbered | None, embedded: _Numbered | None) -> None:
         for missing in range(self._last_number + 1, number):
             message = f"row {missing} is missing, in {self._json} as in {_PARQUET}"
             self._findings.add("row_missing", message, self._json, missing)
@@ -266,7 +262,7 @@ class RowChecks:
             if embedded.image.problem:
                 self._report("image_wrong", embedded.image.problem, embedded)
 
-    def _check_agreement(self, published: Numbered, embedded: Numbered) -> None:
+    def _check_agreement(self, published: _Numbered, embedded: _Numbered) -> None:
         wanted = published_row(embedded.row)
         if published.row == wanted:
             return
@@ -279,7 +275,7 @@ class RowChecks:
                 what = f"says {field} {_shown(ours)}; {embedded.file} says {_shown(theirs)}"
                 self._report("rows_differ", what, published)
 
-    def _check_captions(self, at: Numbered) -> None:
+    def _check_captions(self, at: _Numbered) -> None:
         captions, is_candidate = at.row.get("captions"), at.row.get("tier") == CANDIDATES
         if not isinstance(captions, list) or not (captions or is_candidate):
             self._report("captions_missing", "has no captions", at)
@@ -289,7 +285,7 @@ class RowChecks:
         elif not ({*map(type, captions)} <= {str} and all(map(str.strip, captions))):
             self._report("caption_empty", "has an empty caption", at)
 
-    def _check_row(self, at: Numbered) -> None:
+    def _check_row(self, at: _Numbered) -> None:
         """What Parquet alone knows of a row."""
         row = at.row
         if blank := {name for name, value in row.items() if value is None} - _MAY_BE_ABSENT:
@@ -316,16 +312,16 @@ class RowChecks:
             self._report("entity_differs", what, at)
         if row["crop"] is not None:
             self._check_crop(at)
-        for checks in (self._tasks, self._contrasts, self._terms):
+        for checks in (self._contrasts, self._terms):
             checks.check(at.file, at.number, row)
         is_new = self._order.check(at.file, at.number, row)
+        self._statistics.check(at.file, at.number, row, is_new=is_new)
         if row["split"] in SPLITS:
-            self._count(row, is_new=is_new)
-            self._statistics.check(row, is_new=is_new)
+            self._add_entities(row)
             self._leaks.add(row, row["split"], at.image.perceptual_hash)
             self._contamination.add(row, row["split"], at.image.look)
 
-    def _check_crop(self, at: Numbered) -> None:
+    def _check_crop(self, at: _Numbered) -> None:
         crop = at.row["crop"]
         if blank := [name for name, value in crop.items() if value is None]:
             self._report("row_malformed", f"has no crop.{', crop.'.join(blank)}", at)
@@ -340,11 +336,7 @@ class RowChecks:
         self._seen_videos[crop["video_entity_id"]] += 1
         self._people.setdefault(crop["video_entity_id"], set()).add(at.row["id"])
 
-    def _count(self, row: Row, *, is_new: bool) -> None:
-        counts = self._splits.setdefault(row["split"], [0, 0, 0])
-        counts[0] += is_new
-        counts[1] += 1
-        counts[2] += len(row["captions"])
+    def _add_entities(self, row: _Row) -> None:
         tracklet = [row["crop"]["tracklet_entity_id"]] if row["crop"] else []
         coarse = row.get("coarse_caption_entity_ids") or ()
         texts = (*coarse, *(one["entity_id"] for one in row.get("translations") or ()))
@@ -352,17 +344,7 @@ class RowChecks:
         self._entities.update("\n".join((*details, "")).encode())
 
     def _check_totals(self) -> None:
-        statistics = self._manifest.statistics
-        for at, what in enumerate(_COUNTED):
-            got, wanted = sum(one[at] for one in self._splits.values()), getattr(statistics, what)
-            if got != wanted:
-                message = f"the Parquet files hold {got:,} {what}; {MANIFEST} says {wanted:,}"
-                self._findings.add("totals_differ", message, MANIFEST)
-        self._check_splits(statistics.splits)
-        if not any(map(self._findings.has, ("totals_differ", "licence_missing"))):
-            # else what follows from these would differ, too
-            self._statistics.check_totals()
-        for checks in (self._tasks, self._contrasts, self._terms):
+        for checks in (self._statistics, self._contrasts, self._terms):
             checks.check_totals()
         for video in self._manifest.videos:
             people = len(self._people.get(video.entity_id, ()))
@@ -391,30 +373,10 @@ class RowChecks:
     def _paths(self, shard: str) -> Iterator[str]:
         return (row["file_path"] for row in read_parquet_rows(self._folder / shard, ["file_path"]))
 
-    def _check_splits(self, stated: tuple[SplitStatistics, ...]) -> None:
-        found = tuple(
-            SplitStatistics(split=split, **dict(zip(_COUNTED, counts, strict=True)))
-            for split, counts in self._splits.items()
-        )
-        if found != stated:
-            message = (
-                f"the Parquet files hold the splits {_in_short(found)}; "
-                f"{MANIFEST} says {_in_short(stated)}"
-            )
-            self._findings.add("totals_differ", message, MANIFEST)
-
-
-def _in_short(splits: tuple[SplitStatistics, ...]) -> str:
-    return "; ".join(
-        f"{one.split}: {one.identities:,} identities, {one.images:,} images, "
-        f"{one.captions:,} captions"
-        for one in splits
-    )
-
 
 def _side_by_side(
-    published: Iterator[Numbered], embedded: Iterator[Numbered]
-) -> Iterator[tuple[int, Numbered | None, Numbered | None]]:
+    published: Iterator[_Numbered], embedded: Iterator[_Numbered]
+) -> Iterator[tuple[int, _Numbered | None, _Numbered | None]]:
     """Rows of both, matched by number; both count upwards."""
     ours, theirs = next(published, None), next(embedded, None)
     while ours is not None or theirs is not None:
@@ -430,7 +392,7 @@ def _side_by_side(
             ours, theirs = next(published, None), next(embedded, None)
 
 
-def _published_rows(path: Path) -> Iterator[tuple[Row, ImageCheck]]:
+def _published_rows(path: Path) -> Iterator[tuple[_Row, ImageCheck]]:
     return ((row, NO_IMAGE) for row in read_json_rows(path))
 
 

@@ -1,31 +1,31 @@
 """What the manifest counts of rows, captions, tasks, contrasts and terms, against the rows.
 
-Most rows are alike in their captions, so rows are counted by what they have in common, and that is
-taken apart at the end. Words are counted only where asked for: they cost as much as a digest. What
-rows do not tell is left: rewrites that are not in the release, drafts that people began with.
+Words are counted only where asked for: they cost as much as a digest. What rows do not tell is
+left: rewrites that are not in the release, drafts that people began with.
 """
 
 import hashlib
-from collections import Counter, defaultdict
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from pydantic import ValidationError
 
 from release.files import digest_of_file
 from release.findings import Findings
 from release.json_rows import CCD_LINES, ccd_line
 from release.manifest import MANIFEST
 from release.model_use import is_demonstration
+from release.rows import SPLITS
 from release.scratch import Credit, Scratch
 from release.statistics import (
-    DESCRIBED,
     ContrastCounter,
+    CountedRow,
     Repeats,
-    TaskCounter,
-    distribution,
-    histogram,
+    StatisticsCounter,
     is_reviewed,
-    words_of,
 )
 from release.terms import (
     ATTRIBUTION,
@@ -38,71 +38,12 @@ from release.terms import (
     unpermitted,
 )
 from release.tiers import TIERS, tiers_within
+from schemas.base import Record
 from schemas.licences import permits_release
 from schemas.records import Granularity
-from schemas.release import UNSTATED, GranularityName, Manifest, TaskStatistics
+from schemas.release import Manifest, ReleaseStatistics
 from schemas.retrieval_task import RetrievalTask
 from schemas.taxonomy import DifferenceType
-
-_TASKS = tuple(task.value for task in RetrievalTask)
-
-
-class TaskChecks:
-    """Counts rows by task and tier, and names those that cannot be so."""
-
-    def __init__(self, manifest: Manifest, findings: Findings) -> None:
-        self._manifest = manifest
-        self._findings = findings
-        self._counter = TaskCounter()
-
-    def check(self, file: str, number: int, row: dict[str, Any]) -> None:
-        """Checks a row of Parquet."""
-        task, tier = row.get("task"), row.get("tier")
-        if task is not None and task not in _TASKS:
-            what = f"is for the task {task!r}; wanted one of {', '.join(_TASKS)}"
-            self._report("task_wrong", what, file, number)
-            task = None
-        stated = self._manifest.tier
-        within = tiers_within(stated) if stated else ()
-        if tier not in (within or (None,)):
-            what = f"is of the tier {tier!r}; the release is of {', '.join(within) or 'none'}"
-            self._report("tier_wrong", what, file, number)
-            tier = tier if tier in TIERS else None
-        self._counter.add(task and RetrievalTask(task), tier, len(row["captions"]))
-
-    def check_totals(self) -> None:
-        """Checks what the manifest counts."""
-        found, stated = self._counter.result(), self._manifest.statistics.tasks
-        for ours, theirs in _side_by_side(found, stated):
-            if ours != theirs:
-                task = f"for the task {ours.task or 'that is not known'}"
-                message = (
-                    f"the Parquet files hold {_said(ours)} {task}; {MANIFEST} says {_said(theirs)}"
-                )
-                self._findings.add("totals_differ", message, MANIFEST)
-
-    def _report(self, fault: str, what: str, file: str, number: int) -> None:
-        self._findings.add(fault, f"{file}: row {number} {what}", file, number)
-
-
-def _side_by_side(
-    found: tuple[TaskStatistics, ...], stated: tuple[TaskStatistics, ...]
-) -> list[tuple[TaskStatistics, TaskStatistics]]:
-    ours, theirs = {one.task: one for one in found}, {one.task: one for one in stated}
-    tasks = dict.fromkeys((*ours, *theirs))
-    return [(ours.get(task, _nothing(task)), theirs.get(task, _nothing(task))) for task in tasks]
-
-
-def _nothing(task: RetrievalTask | None) -> TaskStatistics:
-    return TaskStatistics(task=task, images=0, captions=0)
-
-
-def _said(one: TaskStatistics) -> str:
-    tiers = "; ".join(
-        f"{tier.tier}: {tier.images:,} images, {tier.captions:,} captions" for tier in one.tiers
-    )
-    return f"{one.images:,} images and {one.captions:,} captions{f' ({tiers})' if tiers else ''}"
-
 
 _TYPES = tuple(kind.value for kind in DifferenceType)
 _WAYS = ("search", "edit", None)
@@ -338,173 +279,132 @@ class TermsChecks:
         self._findings.add(fault, f"{file}: row {number} {what}", file, number)
 
 
-_MOST_KINDS = 10_000
-_REWRITES = ("rewrite", "edited_rewrite")
-_BY_MODELS = ("drafted", "rewrite")
+_TASKS = tuple(task.value for task in RetrievalTask)
 _SHOWN = 200
-
-
-class _Kind(NamedTuple):
-    """What rows may have in common; `is_new` is the first row of an identity."""
-
-    source: str
-    is_new: bool
-    authors: tuple[str, ...]
-    origins: tuple[str, ...]
-    reviewed: tuple[bool, ...]
+_FIRST_WORD = re.compile(r"[.\[]")
+_TOTALS = ("images", "captions", "identities", "splits", "tasks")
+_BESIDE_ROWS = ("tracklets", "second_looks", "licences", "contrasts", "choices", "agreement")
+"""What rows do not tell, or other checks compare."""
 
 
 class StatisticsChecks:
-    """Counts rows of Parquet, with their words where `words`, and compares."""
+    """Counts rows of Parquet as the build does, with their words where `words`, and compares."""
 
     def __init__(self, manifest: Manifest, findings: Findings, *, words: bool) -> None:
         self._manifest = manifest
         self._findings = findings
         self._has_words = words
-        self._kinds: Counter[_Kind] = Counter()
-        self._counts: Counter[str] = Counter()
-        self._of_sources: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._styles: Counter[int] = Counter()
-        self._authors: Counter[str] = Counter()
-        self._annotators: set[str] = set()
-        self._models: set[str] = set()
-        self._words: defaultdict[str, Counter[int]] = defaultdict(Counter)
-        self._vocabulary: set[str] = set()
+        self._within = (tiers_within(manifest.tier) if manifest.tier else ()) or (None,)
+        self._counter = StatisticsCounter()
 
-    def check(self, row: dict[str, Any], *, is_new: bool) -> None:
-        """Counts a row; rows come in the order of the release."""
-        source = row["source"]
-        authors, origins = tuple(row["caption_authors"]), tuple(row["caption_origins"])
-        reviewed = tuple(row["caption_reviewed"])
-        self._kinds[_Kind(source, is_new, authors, origins, reviewed)] += 1
-        if len(self._kinds) > _MOST_KINDS:
-            self._take_apart()
+    def check(self, file: str, number: int, row: dict[str, Any], *, is_new: bool) -> None:
+        """Checks the task and tier of a row, and counts it; rows come in order."""
+        task, tier = row.get("task"), row.get("tier")
+        if task is not None and task not in _TASKS:
+            what = f"is for the task {task!r}; wanted one of {', '.join(_TASKS)}"
+            self._report("task_wrong", what, file, number)
+            task = None
+        if tier not in self._within:
+            wanted = ", ".join(one for one in self._within if one) or "none"
+            what = f"is of the tier {tier!r}; the release is of {wanted}"
+            self._report("tier_wrong", what, file, number)
+            tier = tier if tier in TIERS else None
+        if row["split"] not in SPLITS:
+            return
+        source, captions = row["source"], row["captions"]
+        counted = CountedRow(
+            row["split"],
+            source,
+            is_new,
+            task and RetrievalTask(task),
+            tier,
+            len(captions),
+            tuple(row["caption_authors"]),
+            tuple(row["caption_origins"]),
+            tuple(row["caption_reviewed"]),
+        )
+        self._counter.count(counted)
         if self._has_words:
-            for text in row["captions"]:
-                words = words_of(str(text))
-                self._vocabulary.update(words)
-                self._words[source][len(words)] += 1
+            self._counter.count_words(source, map(str, captions))
 
     def check_totals(self) -> None:
-        """Names each value that the manifest states otherwise than the rows."""
-        self._take_apart()
+        """Names each value that the manifest states otherwise than the rows.
+
+        Where totals differ, or a source has no licence, other values would differ for that reason.
+        """
         stated = self._manifest.statistics
-        for name, said, found in (*self._pairs(), *self._pairs_of_words(), *self._of_manifest()):
-            if said != found:
-                message = f"{MANIFEST} says {name} {said!s:.{_SHOWN}}; found {found!s:.{_SHOWN}}"
-                self._findings.add("statistics_differ", message, MANIFEST)
-        known = {f"{one.name}@{one.revision}".removesuffix("@") for one in self._manifest.models}
-        for model in sorted({str(one).removesuffix("@") for one in self._models} - known):
+        try:
+            differing = [*_differing("", stated, self._found(stated))]
+        except ValidationError:
+            message = "the rows hold authors or origins of captions that no release has"
+            self._findings.add("statistics_differ", message, MANIFEST)
+            return
+        for is_total, fault in ((True, "totals_differ"), (False, "statistics_differ")):
+            for name, said, found in differing:
+                if (_FIRST_WORD.split(name)[0] in _TOTALS) is is_total:
+                    self._add(fault, f"{name} {said!s:.{_SHOWN}}; found {found!s:.{_SHOWN}}")
+            if any(map(self._findings.has, ("totals_differ", "licence_missing"))):
+                return
+        one, contrasts = self._manifest, stated.contrasts
+        editors = [editor for editor, _ in contrasts.editors] if contrasts else []
+        found = is_demonstration(one.models, one.sources, (*one.trackers, *editors))
+        if one.demonstration is not found:
+            self._add("statistics_differ", f"demonstration {one.demonstration}; found {found}")
+        if one.unreviewed is is_reviewed(stated):
+            self._add("statistics_differ", f"unreviewed {one.unreviewed}, and counts otherwise")
+        known = {f"{model.name}@{model.revision}".removesuffix("@") for model in one.models}
+        for model in sorted({str(name).removesuffix("@") for name in self._counter.models} - known):
             message = f"{MANIFEST} does not list the model {model}, which wrote captions of rows"
             self._findings.add("statistics_differ", message, MANIFEST)
-        if self._manifest.unreviewed is is_reviewed(stated):
-            message = (
-                f"{MANIFEST} says unreviewed {self._manifest.unreviewed}, and counts otherwise"
-            )
-            self._findings.add("statistics_differ", message, MANIFEST)
 
-    def _take_apart(self) -> None:
-        for kind, rows in self._kinds.items():
-            of_source = self._of_sources[kind.source]
-            of_source["images"] += rows
-            of_source["identities"] += rows * kind.is_new
-            self._styles[len(set(kind.authors))] += rows
-            captions = zip(kind.authors, kind.origins, kind.reviewed, strict=False)
-            for author, origin, reviewed in captions:
-                self._authors[author] += rows
-                of_source["rewrites" if origin in _REWRITES else "originals"] += rows
-                self._add(author, origin, rows * bool(reviewed), rows)
-        self._kinds.clear()
-
-    def _add(self, author: str, origin: str, reviewed: int, captions: int) -> None:
-        """Counts captions of one author; `reviewed` of them a person decided on."""
-        if origin in _BY_MODELS:
-            self._models.add(author)
-        if origin in _REWRITES:
-            self._counts["rewrites"] += captions
-            self._counts["rewrites.reviewed"] += reviewed
-            self._counts["rewrites.edited"] += captions * (origin == "edited_rewrite")
-        elif origin != "source":
-            made = DESCRIBED.get(origin, f"of the origin {origin!r}")
-            self._counts[made] += captions
-            self._counts["described"] += captions
-            if made == "drafted":
-                self._counts["reviewed"] += reviewed
-            else:
-                self._annotators.add(author)
-
-    def _pairs(self) -> Iterator[tuple[str, Any, Any]]:
-        """Names of values, what is stated, and what was found."""
-        stated, counts = self._manifest.statistics, self._counts
-        yield "styles_per_image", stated.styles_per_image, tuple(sorted(self._styles.items()))
-        authors = sorted(self._authors.items(), key=lambda one: str(one[0]))
-        yield "authors", stated.authors, tuple(authors)
-        rewrites = stated.rewrites
-        yield "rewrites.released", rewrites.released, counts["rewrites"]
-        yield "rewrites.reviewed", rewrites.reviewed, counts["rewrites.reviewed"]
-        yield "rewrites.edited", rewrites.edited, counts["rewrites.edited"]
-        made = stated.descriptions
-        yield "descriptions", made is not None, counts["described"] > 0
-        if made is not None:
-            for name in ("written", "edited", "drafted", "reviewed"):
-                yield f"descriptions.{name}", getattr(made, name), counts[name]
-            yield "descriptions.annotators", made.annotators, len(self._annotators)
-        said = tuple(
-            (one.name, one.granularity, one.identities, one.images, one.originals, one.rewrites)
-            for one in stated.sources
-        )
-        names = ("identities", "images", "originals", "rewrites")
-        yield (
-            "sources",
-            said,
-            tuple(
-                (name, self._granularity(name), *(one[what] for what in names))
-                for name, one in self._of_sources.items()
-            ),
-        )
-        images = tuple((one.granularity, one.images) for one in stated.granularities)
-        yield (
-            "granularities",
-            images,
-            tuple(
-                (granularity, sum(self._of_sources[name]["images"] for name in of))
-                for granularity, of in self._by_granularity()
-            ),
-        )
-
-    def _pairs_of_words(self) -> Iterator[tuple[str, Any, Any]]:
-        stated = self._manifest.statistics
-        yield "words.count", stated.words.count, self._authors.total()
+    def _found(self, stated: ReleaseStatistics) -> ReleaseStatistics:
+        """What the rows make; what they do not tell is as stated."""
+        granularities = {one.name: one.granularity for one in self._manifest.sources}
+        if stated.contrasts is not None:  # coarse captions stand apart
+            granularities = dict.fromkeys(granularities, Granularity.FINE)
+        found = self._counter.result(granularities)
+        left = {"rejected": stated.rewrites.rejected, "pending": stated.rewrites.pending}
+        known = {name: getattr(stated, name) for name in _BESIDE_ROWS}
+        known["rewrites"] = found.rewrites.model_copy(update=left)
+        if stated.descriptions and found.descriptions:
+            drafts = {"drafts": stated.descriptions.drafts}
+            known["descriptions"] = found.descriptions.model_copy(update=drafts)
         if not self._has_words:
-            return
-        yield "vocabulary", stated.vocabulary, len(self._vocabulary)
-        yield "words", stated.words, distribution(sum(self._words.values(), Counter[int]()))
-        found = {
-            granularity: sum((self._words[name] for name in of), Counter[int]())
-            for granularity, of in self._by_granularity()
-        }
-        for one in stated.granularities:
-            words = found.get(one.granularity, Counter[int]())
-            yield f"words of {one.granularity} captions", one.words, distribution(words)
-            yield f"histogram of {one.granularity} captions", one.histogram, histogram(words)
+            words = {one.granularity: one for one in stated.granularities}
+            known["vocabulary"] = stated.vocabulary
+            known["words"] = stated.words.model_copy(update={"count": found.captions})
+            known["granularities"] = tuple(
+                words.get(one.granularity, one).model_copy(update={"images": one.images})
+                for one in found.granularities
+            )
+        return found.model_copy(update=known)
 
-    def _of_manifest(self) -> Iterator[tuple[str, Any, Any]]:
-        one, contrasts = self._manifest, self._manifest.statistics.contrasts
-        editors = [editor for editor, _ in contrasts.editors] if contrasts else []
-        makers = (*one.trackers, *editors)
-        found = is_demonstration(one.models, one.sources, makers)
-        yield "demonstration", one.demonstration, found
+    def _add(self, fault: str, what: str) -> None:
+        self._findings.add(fault, f"{MANIFEST} says {what}", MANIFEST)
 
-    def _by_granularity(self) -> Iterator[tuple[GranularityName, list[str]]]:
-        order: tuple[GranularityName, ...] = (*reversed(Granularity), UNSTATED)
-        for granularity in order:
-            names = [one for one in self._of_sources if self._granularity(one) == granularity]
-            if names:
-                yield granularity, names
+    def _report(self, fault: str, what: str, file: str, number: int) -> None:
+        self._findings.add(fault, f"{file}: row {number} {what}", file, number)
 
-    def _granularity(self, name: str) -> GranularityName:
-        """Of a source; coarse captions of contrastive benchmarks stand apart."""
-        if self._manifest.statistics.contrasts is not None:
-            return Granularity.FINE
-        stated = {one.name: one.granularity for one in self._manifest.sources}
-        return stated.get(name) or UNSTATED
+
+def _differing(name: str, stated: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The values of a record that differ, by their names."""
+    if stated == found:
+        return
+    if isinstance(stated, Record) and isinstance(found, Record):
+        for field in type(stated).model_fields:
+            ours, theirs = getattr(stated, field), getattr(found, field)
+            yield from _differing(f"{name}.{field}" if name else field, ours, theirs)
+        return
+    ours, theirs = _by_name(stated), _by_name(found)
+    differing = [one for one in {**ours, **theirs} if ours.get(one) != theirs.get(one)]
+    for one in differing:
+        yield f"{name}[{one}]", ours.get(one), theirs.get(one)
+    if not differing:
+        yield name, stated, found
+
+
+def _by_name(records: Any) -> dict[str, Record]:
+    """Records of a list by their first field, which names them; nothing of other values."""
+    if not isinstance(records, tuple) or not all(isinstance(one, Record) for one in records):
+        return {}
+    return {str(next(iter(one))[1]): one for one in records}
