@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -107,19 +108,33 @@ OF_MANIFEST: Final[dict[str, Callable[[Manifest], str]]] = {
 """The documents that a manifest alone makes, and how."""
 
 
+def documents_of(manifest: Manifest, scratch: Scratch) -> dict[str, Callable[[], bytes]]:
+    """How each document of a release is made but `croissant.json`, by its path.
+
+    `scratch` has the credits of the images.
+    """
+    documents: dict[str, Callable[[], bytes]] = {
+        path: partial(_encoded, made, manifest) for path, made in OF_MANIFEST.items()
+    }
+    if manifest.leaks is not None or manifest.contamination:
+        documents[LEAKS] = partial(certificate_text, manifest.leaks, manifest.contamination)
+    if manifest.statistics.licences:
+        name = f"{manifest.dataset} {manifest.version}"
+        documents[ATTRIBUTION] = lambda: b"".join(attribution_text(name, scratch.credits()))
+    return documents
+
+
+def _encoded(made: Callable[[Manifest], str], manifest: Manifest) -> bytes:
+    return made(manifest).encode()
+
+
 def write_documents(folder: Path, draft: Manifest, form: RowForm, scratch: Scratch) -> None:
     """Writes them into `folder` and remembers them in `scratch`, where the other files stand.
 
     `croissant.json` comes last: it tells the digests of all files but its own and the manifest's,
     which in turn tells that of `croissant.json`.
     """
-    documents = {path: made(draft).encode() for path, made in OF_MANIFEST.items()}
-    if draft.leaks is not None or draft.contamination:
-        documents[LEAKS] = certificate_text(draft.leaks, draft.contamination)
-    if draft.statistics.licences:
-        text = attribution_text(f"{draft.dataset} {draft.version}", scratch.credits())
-        documents[ATTRIBUTION] = b"".join(text)
-    for path, data in documents.items():
-        scratch.add_listed(write_file(folder, path, data))
+    for path, made in documents_of(draft, scratch).items():
+        scratch.add_listed(write_file(folder, path, made()))
     croissant = croissant_text(draft, form, scratch.listed())
     scratch.add_listed(write_file(folder, CROISSANT, croissant.encode()))

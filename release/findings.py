@@ -47,6 +47,10 @@ class Findings:
         if len(self.problems) >= LIMIT:
             raise TooManyProblemsError
 
+    def add_row(self, fault: str, what: str, file: str, row: int) -> None:
+        """Remembers a problem of a row, as `add` does."""
+        self.add(fault, f"{file}: row {row} {what}", file, row)
+
 
 def below(folder: str) -> str:
     """How the paths of the files in a folder begin."""

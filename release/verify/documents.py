@@ -1,13 +1,11 @@
 """The manifest of a release against itself, and the documents that are made of it.
 
-`README.md`, `CITATION.cff`, `words.svg` and `croissant.json` are rendered again from the manifest
-and compared.
+All documents are rendered again, as the build does, and compared.
 """
 
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from release.croissant import CROISSANT, croissant_text
-from release.documents import OF_MANIFEST
+from release.documents import documents_of
 from release.files import is_plain
 from release.findings import NOT_READABLE, Findings
 from release.json_rows import CCD_LINES
@@ -173,10 +171,14 @@ def verify_documents(
     `scratch` has the files that the manifest lists. That a listed file is missing or damaged is
     known already, and so what it says is not looked at.
     """
-    always, more = _always(manifest), {*_more(manifest), *shards}
+    documents = documents_of(manifest, scratch)
+    always = {f"{manifest.dataset}.json", CROISSANT, *documents}
+    more = {WITHDRAWALS, *(table.path for table in TABLES), *shards}
+    if manifest.statistics.contrasts is not None:  # that it is there is for other checks
+        more.add(CCD_LINES)
     for path in always:
         if not scratch.is_listed(path):
-            message = f"{MANIFEST} does not list {path}, which every release has"
+            message = f"{MANIFEST} does not list {path}, which this release must have"
             findings.add("file_missing", message, path)
     for path in scratch.listed_outside("images"):
         if path not in always | more:
@@ -193,49 +195,28 @@ def verify_documents(
         findings.add("documents_unknown", message, MANIFEST)
         return
     known = {one.file for one in findings.problems if one.fault.startswith(("file_", "not_a_"))}
-    for path, made in _documents(folder, manifest, shards, scratch).items():
+    if findings.has("licence_missing"):  # an image without one is credited nowhere
+        known.add(ATTRIBUTION)
+    try:
+        form = form_of(folder / shards[0])
+        details = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
+        documents[CROISSANT] = lambda: croissant_text(manifest, form, details).encode()
+    except (ValueError, IndexError):  # named already: such rows cannot be read
+        pass
+    for path, made in documents.items():
         if path not in known and not findings.hides(path) and is_plain(folder / path):
             _compare(folder, path, made, findings)
 
 
-def _always(manifest: Manifest) -> set[str]:
-    """The files that every release has, beside its Parquet files and images."""
-    return {f"{manifest.dataset}.json", CROISSANT, *OF_MANIFEST}
-
-
-def _more(manifest: Manifest) -> set[str]:
-    """The files that this one may have beside these; that they are there is for other checks."""
-    statistics = manifest.statistics
-    return {
-        WITHDRAWALS,
-        *([LEAKS] if manifest.leaks is not None or manifest.contamination else []),
-        *([ATTRIBUTION] if statistics.licences else []),
-        *([CCD_LINES] if statistics.contrasts is not None else []),
-        *(table.path for table in TABLES),
-    }
-
-
-def _documents(
-    folder: Path, manifest: Manifest, shards: list[str], scratch: Scratch
-) -> dict[str, Callable[[], str]]:
-    """How each document is made, by its path; `croissant.json` needs a Parquet file's columns."""
-    documents: dict[str, Callable[[], str]] = {
-        path: partial(made, manifest) for path, made in OF_MANIFEST.items()
-    }
+def _compare(folder: Path, path: str, made: Callable[[], bytes], findings: Findings) -> None:
+    fault = {LEAKS: "leaks_differ", ATTRIBUTION: "attribution_differs"}.get(
+        path, "document_differs"
+    )
     try:
-        form = form_of(folder / shards[0])
-    except (ValueError, IndexError):  # named already: such rows cannot be read
-        return documents
-    details = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
-    return {**documents, CROISSANT: partial(croissant_text, manifest, form, details)}
-
-
-def _compare(folder: Path, path: str, made: Callable[[], str], findings: Findings) -> None:
-    try:
-        wanted = made().encode()
+        wanted = made()
     except _NO_TEXT as error:
         message = f"{path} cannot be made of what {MANIFEST} says ({type(error).__name__}: {error})"
-        findings.add("document_differs", message, path)
+        findings.add(fault, message, path)
         return
     try:
         with (folder / path).open("rb") as file:
@@ -252,7 +233,7 @@ def _compare(folder: Path, path: str, made: Callable[[], str], findings: Finding
                 f"{path}: line {number} {_said(ours, 'says')}; "
                 f"what {MANIFEST} says makes it {_said(theirs, 'say')}"
             )
-            findings.add("document_differs", message, path)
+            findings.add(fault, message, path)
             return
 
 

@@ -8,7 +8,6 @@ that numbers go together, is checked. `loupe release contamination` with the oth
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from release.contamination import plain_words
@@ -17,7 +16,6 @@ from release.leaks import (
     DEFAULT_LIMITS,
     LEAKS,
     SplitImages,
-    certificate_text,
     leak_sentence,
 )
 from release.manifest import MANIFEST
@@ -38,10 +36,7 @@ class LeakChecks:
     hashes need decoded images: without, they are left out too.
     """
 
-    def __init__(
-        self, folder: Path, manifest: Manifest, findings: Findings, *, decode: bool
-    ) -> None:
-        self._folder = folder
+    def __init__(self, manifest: Manifest, findings: Findings, *, decode: bool) -> None:
         self._manifest = manifest
         self._findings = findings
         self._decode = decode
@@ -80,7 +75,6 @@ class LeakChecks:
             self._findings.add("leaks_differ", message, MANIFEST)
         elif stated is not None and found is not None:
             self._check_certificate(stated, found)
-        self._check_file()
 
     def _check_splits(self, found: LeakCertificate) -> None:
         """Splits of crops were given with the certificate in mind; others are as their source's."""
@@ -98,19 +92,6 @@ class LeakChecks:
             if comparison.measure in unseen and comparison.leaks and self._manifest.videos:
                 message = f"the splits leak, as {LEAKS} says itself: {_said(comparison)}"
                 self._findings.add("leak", message, LEAKS)
-
-    def _check_file(self) -> None:
-        """Whether the certificate beside the manifest says what the manifest says."""
-        stated, contamination = self._manifest.leaks, self._manifest.contamination
-        if stated is None and not contamination:
-            return
-        try:
-            written = (self._folder / LEAKS).read_bytes()
-        except OSError:
-            return  # named already as a missing file
-        if written != certificate_text(stated, contamination):
-            message = f"{LEAKS} is not the certificate that {MANIFEST} holds"
-            self._findings.add("leaks_differ", message, LEAKS)
 
 
 def _side_by_side(

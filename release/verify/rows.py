@@ -55,7 +55,7 @@ class _OrderChecks:
             fault = "row_duplicated" if place == self._last else "row_out_of_order"
             what = "shows the image of the row before" if place == self._last else "is misplaced"
             details = f"{what} ({row['source']}, {row['source_file_path']!r})"
-            self._report(fault, details, file, number)
+            self._findings.add_row(fault, details, file, number)
         self._last = place
         return is_new
 
@@ -74,7 +74,7 @@ class _OrderChecks:
                 f"gives {row['source']}/{row['identity']} the id {row['id']}; "
                 f"wanted {wanted}: {rule}, counted from 1"
             )
-            self._report("id_wrong", what, file, number)
+            self._findings.add_row("id_wrong", what, file, number)
         return is_new
 
     def _place(self, file: str, number: int, row: dict[str, Any]) -> tuple[RowKey, tuple[Any, ...]]:
@@ -87,15 +87,12 @@ class _OrderChecks:
         anchor = self._anchor
         if anchor is None or contrast["anchor"] != anchor.file_path:
             what = f"differs from {contrast['anchor']!r}, which is not the anchor that it follows"
-            self._report("anchor_missing", what, file, number)
+            self._findings.add_row("anchor_missing", what, file, number)
             return key, ()
         if anchor.split != row["split"]:
             what = f"is in the split {row['split']!r}, its anchor in {anchor.split!r}"
-            self._report("anchor_in_other_split", what, file, number)
+            self._findings.add_row("anchor_in_other_split", what, file, number)
         return anchor.key, key
-
-    def _report(self, fault: str, what: str, file: str, number: int) -> None:
-        self._findings.add(fault, f"{file}: row {number} {what}", file, number)
 
 
 _PARQUET = "Parquet"
@@ -145,7 +142,7 @@ class RowChecks:
         self._videos = {video.entity_id: video for video in manifest.videos}
         self._seen_videos: Counter[str] = Counter()
         self._people: dict[str, set[int]] = {}
-        self._leaks = LeakChecks(folder, manifest, findings, decode=decode)
+        self._leaks = LeakChecks(manifest, findings, decode=decode)
         self._contamination = ContaminationChecks(manifest, findings, decode=decode)
         self._images = ImageChecks(
             decode=decode,
@@ -154,7 +151,7 @@ class RowChecks:
         )
         self._entities = hashlib.sha256()
         self._contrasts = ContrastChecks(folder, manifest, scratch, findings)
-        self._terms = TermsChecks(folder, manifest, scratch, findings)
+        self._terms = TermsChecks(manifest, scratch, findings)
         self._statistics = StatisticsChecks(manifest, findings, words=decode)
         self._order = _OrderChecks(findings, has_groups=self._contrasts.is_needed)
         self._unread: set[str] = set()

@@ -28,10 +28,8 @@ from release.statistics import (
     is_reviewed,
 )
 from release.terms import (
-    ATTRIBUTION,
     DerivedTerms,
     LicensedItem,
-    attribution_text,
     licence_statistics,
     licences_by_image,
     terms_of,
@@ -77,19 +75,19 @@ class ContrastChecks:
         if self._stated is None:
             if row.get("contrast") is not None:
                 what = f"is a contrastive image, of which {MANIFEST} states none"
-                self._report("contrast_wrong", what, file, number)
+                self._findings.add_row("contrast_wrong", what, file, number)
             return
         if "contrast" not in row:
             self._is_whole = False
-            self._report("contrast_wrong", "has no column 'contrast'", file, number)
+            self._findings.add_row("contrast_wrong", "has no column 'contrast'", file, number)
             return
         wanted = self._stated.captions_per_image
         if wanted is not None and len(row["captions"]) != wanted:
             what = f"has {len(row['captions'])} captions; every image of the release has {wanted}"
-            self._report("captions_differ", what, file, number)
+            self._findings.add_row("captions_differ", what, file, number)
         if len(row["coarse_captions"]) != len(row["coarse_caption_entity_ids"]):
             what = "has not as many coarse captions as entity ids for them"
-            self._report("captions_differ", what, file, number)
+            self._findings.add_row("captions_differ", what, file, number)
         known = self._known(file, number, row["contrast"])
         if row["contrast"] is not None and known is None:
             self._is_whole = False
@@ -97,7 +95,7 @@ class ContrastChecks:
         places = [one["caption"] for one in row["translations"]]
         if any(not 0 <= place < len(row["captions"]) for place in places):
             what = "has a translation of a caption that it has not"
-            self._report("translation_of_nothing", what, file, number)
+            self._findings.add_row("translation_of_nothing", what, file, number)
             self._is_whole = False
             return
         languages = [one["language"] for one in row["translations"]]
@@ -114,11 +112,11 @@ class ContrastChecks:
         if contrast["difference"] not in _TYPES:
             wanted = f"wanted one of {', '.join(_TYPES)}"
             what = f"differs by {contrast['difference']!r}; {wanted}"
-            self._report("difference_unknown", what, file, number)
+            self._findings.add_row("difference_unknown", what, file, number)
             return None
         if contrast["way"] not in _WAYS or not all(contrast[field] for field in _TEXTS):
             what = f"has a contrast that is not complete: {contrast!r}"
-            self._report("contrast_wrong", what, file, number)
+            self._findings.add_row("contrast_wrong", what, file, number)
             return None
         return DifferenceType(contrast["difference"]), contrast["way"]
 
@@ -173,9 +171,6 @@ class ContrastChecks:
                 message = f"{ours[0]:,} {what}{_named(ours[1])}; {MANIFEST} says {theirs[0]:,}"
                 self._findings.add(fault, f"{message}{_named(theirs[1])}", MANIFEST)
 
-    def _report(self, fault: str, what: str, file: str, number: int) -> None:
-        self._findings.add(fault, f"{file}: row {number} {what}", file, number)
-
 
 def _named(pairs: tuple[tuple[str, str], ...]) -> str:
     """The files of pairs, in brackets; nothing without any."""
@@ -185,10 +180,7 @@ def _named(pairs: tuple[tuple[str, str], ...]) -> str:
 class TermsChecks:
     """Collects the credits of images in `scratch`."""
 
-    def __init__(
-        self, folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
-    ) -> None:
-        self._folder = folder
+    def __init__(self, manifest: Manifest, scratch: Scratch, findings: Findings) -> None:
         self._manifest = manifest
         self._scratch = scratch
         self._findings = findings
@@ -205,12 +197,14 @@ class TermsChecks:
         licence, creator, page = row["licence"], row["creator"], row["source_url"]
         if not licence.strip():
             self._is_whole = False
-            self._report("licence_missing", "states no licence for its image", file, number)
+            self._findings.add_row(
+                "licence_missing", "states no licence for its image", file, number
+            )
             return
         own = (row["source"], licence) not in self._of_sources or bool(creator or page)
         if own and not permits_release(licence):
             what = f"is under {licence!r}, which does not permit its release, or is not known"
-            self._report("licence_forbids", what, file, number)
+            self._findings.add_row("licence_forbids", what, file, number)
         self._scratch.add_credit(
             Credit(licence, number, row["file_path"], creator, page, row["source"], own)
         )
@@ -219,10 +213,10 @@ class TermsChecks:
             row["file_path"], licence, contrast["anchor"], contrast["way"]
         )
         if problem is not None:
-            self._report("licence_incompatible", problem, file, number)
+            self._findings.add_row("licence_incompatible", problem, file, number)
 
     def check_totals(self) -> None:
-        """Checks what the manifest counts, and the file that names the creators."""
+        """Checks what the manifest counts."""
         found, stated = licence_statistics(self._scratch.credits()), self._manifest.statistics
         if not self._is_whole:
             return
@@ -230,21 +224,6 @@ class TermsChecks:
             message = f"{MANIFEST} counts other licences than the rows of the Parquet files have"
             self._findings.add("totals_differ", message, MANIFEST)
         self._check_terms()
-        if not found:
-            return
-        name = f"{self._manifest.dataset} {self._manifest.version}"
-        wanted = b"".join(attribution_text(name, self._scratch.credits()))
-        try:
-            written = (self._folder / ATTRIBUTION).read_bytes()
-        except OSError:
-            if self._findings.hides(ATTRIBUTION):
-                return
-            message = f"{ATTRIBUTION} is missing; images with terms of their own need it"
-            self._findings.add("file_missing", message, ATTRIBUTION)
-            return
-        if written != wanted:
-            message = f"{ATTRIBUTION} does not name the creators that the rows do"
-            self._findings.add("attribution_differs", message, ATTRIBUTION)
 
     def _check_terms(self) -> None:
         """The terms of sources, and what the manifest says of all together."""
@@ -275,9 +254,6 @@ class TermsChecks:
         stated = sorted({(one.licence, one.name) for one in self._manifest.sources})
         return [LicensedItem(licence, name, False, self._images[name]) for licence, name in stated]
 
-    def _report(self, fault: str, what: str, file: str, number: int) -> None:
-        self._findings.add(fault, f"{file}: row {number} {what}", file, number)
-
 
 _TASKS = tuple(task.value for task in RetrievalTask)
 _SHOWN = 200
@@ -302,12 +278,12 @@ class StatisticsChecks:
         task, tier = row.get("task"), row.get("tier")
         if task is not None and task not in _TASKS:
             what = f"is for the task {task!r}; wanted one of {', '.join(_TASKS)}"
-            self._report("task_wrong", what, file, number)
+            self._findings.add_row("task_wrong", what, file, number)
             task = None
         if tier not in self._within:
             wanted = ", ".join(one for one in self._within if one) or "none"
             what = f"is of the tier {tier!r}; the release is of {wanted}"
-            self._report("tier_wrong", what, file, number)
+            self._findings.add_row("tier_wrong", what, file, number)
             tier = tier if tier in TIERS else None
         if row["split"] not in SPLITS:
             return
@@ -381,9 +357,6 @@ class StatisticsChecks:
 
     def _add(self, fault: str, what: str) -> None:
         self._findings.add(fault, f"{MANIFEST} says {what}", MANIFEST)
-
-    def _report(self, fault: str, what: str, file: str, number: int) -> None:
-        self._findings.add(fault, f"{file}: row {number} {what}", file, number)
 
 
 def _differing(name: str, stated: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -36,6 +36,7 @@ from tests.release.ccd_world import (
     refine,
     strategy_of,
 )
+from tests.release.forging import reseal
 from tests.release.worlds import GATE, LLAMA, PROMPT, QWEN, picture, store_world
 
 
@@ -424,6 +425,7 @@ def test_verify_holds_the_other_files_against_the_rows(
     def check(copy: Path, name: str) -> None:
         path = copy / name
         path.write_text(path.read_text(encoding="utf-8").replace("A", "B", 1), encoding="utf-8")
+        reseal(copy)
         assert {"rows_differ", "attribution_differs"} & set(faults(copy))
         path.unlink()
         assert "file_missing" in faults(copy)
