@@ -161,7 +161,7 @@ class _OtherDigest:
         self._entries: list[bytes] = []
 
     def add_image(self, image: SeenImage, captions: Iterable[bytes]) -> None:
-        """An image with the digests of its captions (`release.own_images.caption_key`)."""
+        """An image with the digests of its captions."""
         look = _NOTHING if image.look is None else f"{image.look:016x}"
         identity = _NOTHING if image.identity is None else "/".join(image.identity)
         self._add(f"image\n{image.sha256}\n{image.name}\n{look}\n{identity}\n", captions)

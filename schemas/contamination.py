@@ -101,7 +101,7 @@ class Contamination(Record):
         name: what the other is called.
         other: whether it is a release, a dataset of the store, or a folder of images.
         release_id: its id, if it is a release.
-        content_sha256: the digest of what was compared of it (`release.contamination.OtherDigest`).
+        content_sha256: the digest of what was compared of it.
         images: how many images it has.
         captions: how many captions.
         unreadable: how many of its images could not be compared by what they look like: they are
