@@ -60,6 +60,8 @@ ANNOTATES = "annotates"
 ANNOTATED_BY = "annotated_by"
 """The role of the answer from which something was made."""
 EDITED_FROM = "edited_from"
+WRITTEN_WITH = "written_with"
+"""The role of the settings of what a model or an editor made: model, parameters, prompt."""
 
 ROLES: dict[str, Role] = {
     # pictures and videos
@@ -117,7 +119,7 @@ ROLES: dict[str, Role] = {
     "member_of": _keep("was drawn in that sample, and does not depend on it"),
     "prompted_by": _keep("was generated with that prompt, and does not repeat it"),
     "drafted_with": _keep("was made with those settings"),
-    "written_with": _keep("was made with those settings"),
+    WRITTEN_WITH: _keep("was made with those settings"),
     "validated_with": _keep("was made with those settings"),
     "expanded_with": _keep("was chosen with those settings"),
     "tracked_with": _keep("was made with those settings"),

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from schemas.base import Record
 from schemas.contrast_records import Way
+from schemas.leaks import TEST_SHARE
 from schemas.records import Granularity, Split
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask, Tier
 
@@ -138,7 +139,7 @@ class UFine6926Build(Record):
     dataset: Name = "ufine6926"
     version: Version = "0.1.0"
     seed: int = 0
-    test_share: float = Field(default=0.289, ge=0, le=1)
+    test_share: float = Field(default=TEST_SHARE, ge=0, le=1)
     tracklets_gate: Gate = "auto"
     descriptions_gate: Gate = "auto"
     drafts: bool = False

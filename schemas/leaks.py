@@ -7,6 +7,9 @@ from pydantic import Field
 from schemas.base import Record
 from schemas.records import Split
 
+TEST_SHARE = 0.289
+"""The share of identities for testing in UFine6926: 2,000 of 6,926."""
+
 Measure = Literal["identity", "video", "file", "perceptual_hash", "embedding"]
 
 
@@ -25,11 +28,11 @@ class LeakLimits(Record):
 class SplitSettings(Record):
     """How identities are put into train and test.
 
-    `test_share` is the share of identities that is wanted in the test split; UFine6926 has 2,000 of
-    6,926 there. What is nearer than `limits` is never in both splits.
+    `test_share` is the share of identities that is wanted in the test split. What is nearer than
+    `limits` is never in both splits.
     """
 
-    test_share: float = Field(default=0.29, ge=0, le=1)
+    test_share: float = Field(default=TEST_SHARE, ge=0, le=1)
     seed: int = 0
     limits: LeakLimits = LeakLimits()
 

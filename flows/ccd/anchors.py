@@ -5,11 +5,11 @@ Fine captions are made from the coarse ones and released beside them.
 
 from collections.abc import Sequence
 
-from db.entities import NewEntity, StoredEntity, count_entities, find, new_entity
+from db.entities import NewEntity, StoredEntity, count_entities, find
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
-from flows.ufine3c.sampling import SampleSettings, captions_below, draw_identities
+from flows.engine.sampling import SampleSettings, captions_below, draw_sample
 from schemas.build import CcdBuild, SourceSpec
 from schemas.records import Caption, Granularity, Image
 
@@ -34,7 +34,7 @@ def take_anchors(
         images_per_identity=spec.images_per_identity,
         seed=build.seed,
     )
-    return draw_identities(context, build.dataset, spec, source, settings, _as_anchor)
+    return draw_sample(context, build.dataset, spec, source, settings, coarse=MOST_CAPTIONS)
 
 
 def anchors_of(store: Store, dataset: str) -> list[StoredEntity]:
@@ -62,27 +62,3 @@ def coarse_captions(store: Store, image_ids: Sequence[str]) -> dict[str, list[St
         )
         for image_id, captions in found.items()
     }
-
-
-def _as_anchor(
-    dataset: str, image: StoredEntity, captions: Sequence[StoredEntity], sample: NewEntity
-) -> tuple[NewEntity, ...]:
-    """An image and its first captions; the group of all is the anchor."""
-    copy = new_entity(
-        image.record(Image),
-        dataset,
-        parents=[("sampled_from", image.id), ("member_of", sample.id)],
-        split=image.split,
-    )
-    first = sorted(captions, key=lambda one: one.record(Caption).position)[:MOST_CAPTIONS]
-    copies = (
-        new_entity(
-            caption.record(Caption).model_copy(update={"granularity": Granularity.COARSE}),
-            dataset,
-            parents=[("describes", copy.id), ("sampled_from", caption.id)],
-            split=image.split,
-            group=copy.id,
-        )
-        for caption in first
-    )
-    return (copy._replace(group=copy.id), *copies)

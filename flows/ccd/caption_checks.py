@@ -13,9 +13,9 @@ from db.work import WorkResult
 from flows.answers import shown, words_of
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
+from flows.engine.image_reading import stored_picture
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from flows.recos.task_images import stored_picture
 from schemas.caption_contrast import (
     WORD,
     Phrase,

@@ -12,6 +12,7 @@ from PIL import Image as Pictures
 
 from db.claims import pauses
 from db.entities import AgentRef, NewEntity, StoredEntity, children_of, fetch, find, new_entity
+from db.roles import WRITTEN_WITH
 from db.store import Store, retried
 from db.work import ActivityRecord, Pending, WorkResult, drop_claims, register_plan, store_activity
 from flows.ccd.edit_measures import (
@@ -24,10 +25,9 @@ from flows.ccd.edit_measures import (
 from flows.ccd.image_requests import MADE_FOR, ORDERED_BY, strategies_of_orders
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
+from flows.engine.image_reading import stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
-from flows.recos.captioning import WRITTEN_WITH
-from flows.recos.task_images import stored_picture
 from models.embedding import plain_picture
 from models.image_editor import ImageEditor, build_image_editor
 from schemas.base import digest_of

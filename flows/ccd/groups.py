@@ -7,6 +7,7 @@ from typing import Any
 
 from db.decisions import RETIRED, NewDecision, decided_by_people, last_agents, last_reasons
 from db.entities import LIVE, AgentRef, NewEntity, StoredEntity, fetch, find, new_entity, parents_of
+from db.roles import SAMPLED_FROM, WRITTEN_WITH
 from db.store import Store
 from db.work import WorkResult
 from flows.ccd.anchors import anchors_of, is_anchor
@@ -17,8 +18,6 @@ from flows.engine.context import RunContext
 from flows.engine.invalidation import reconcile_edits, reconcile_superseded
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from flows.recos.captioning import WRITTEN_WITH
-from flows.recos.task_images import SAMPLED_FROM
 from schemas.base import digest_of
 from schemas.contrast_records import ContrastGroup, FoundPicture
 from schemas.proposals import Candidate, CaptionGroup, Strategy

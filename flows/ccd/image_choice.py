@@ -28,9 +28,10 @@ from flows.ccd.downloading import Found, ResultsOfSearch
 from flows.ccd.image_requests import MADE_FOR, ORDERED_BY, Looks, UsedImages, strategies_of_orders
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
+from flows.engine.image_reading import stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stream, sole_run
-from flows.recos.task_images import picture_of, stored_picture
+from flows.recos.task_images import picture_of
 from models.embedding import Vectors
 from retrieval.near_duplicates import near_duplicate_pairs
 from schemas.contrast import (

@@ -15,10 +15,10 @@ from db.entities import (
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
+from flows.engine.image_reading import stored_picture
 from flows.engine.invalidation import reconcile_superseded
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from flows.recos.task_images import stored_picture
 from retrieval.near_duplicates import GrowingCollection, fingerprint
 from schemas.contrast_records import ImageRequest, Way
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings

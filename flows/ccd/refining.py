@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from annotate.items import DESCRIBES
 from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, StoredEntity, fetch, new_entity
+from db.roles import WRITTEN_WITH
 from db.store import Store
 from db.work import Pending, WorkResult
 from flows.answers import (
@@ -28,7 +29,6 @@ from flows.ccd.resizing import smart_resized
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
-from flows.recos.captioning import WRITTEN_WITH
 from flows.recos.task_images import picture_of
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, StoredEntity, find, new_entity, parents_of
+from db.roles import WRITTEN_WITH
 from db.work import Pending, WorkResult
 from flows.answers import (
     Fault,
@@ -24,7 +25,7 @@ from flows.engine.invalidation import reconcile_edits
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
-from flows.recos.captioning import WRITTEN_WITH, facts_of
+from flows.recos.captioning import facts_of
 from flows.recos.task_images import picture_of
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest

@@ -183,7 +183,7 @@ def check(
     stored. Exit code 1 if a file is still missing or damaged at the end.
     """
     from db.blob_check import BlobCheck
-    from flows.engine.blob_repair import repair_blobs
+    from flows.blob_repair import repair_blobs
     from flows.engine.context import open_context
     from profiles.settings import load_settings
     from schemas.errors import UsageError

@@ -9,7 +9,7 @@ from db.entities import LIVE, StoredEntity, children_of, count_entities, fetch, 
 from db.releases import find_release
 from flows.engine.context import RunContext
 from flows.engine.fingerprints import LOOKS_LIKE, fingerprint_images, fingerprints_of
-from flows.recos.task_images import stored_image
+from flows.engine.image_reading import stored_image
 from release.build import Inspection
 from release.checks import Against
 from release.contamination import (

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from db.entities import StoredEntity, children_of, fetch, new_entity
 from db.work import Pending, WorkResult
 from flows.engine.context import RunContext
+from flows.engine.image_reading import stored_image
 from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
-from flows.recos.task_images import stored_image
 from retrieval.near_duplicates import (
     FINGERPRINTS_STAGE,
     FINGERPRINTS_VERSION,

@@ -9,8 +9,12 @@ from typing import NamedTuple, Protocol
 from PIL import Image
 
 from db.blobs import BlobStore
+from db.entities import StoredEntity
+from flows.engine.context import RunContext
 from schemas.base import sha256_of
 from schemas.errors import BlobMismatchError, IntegrityError
+from schemas.proposals import Picture
+from schemas.records import Image as ImageRecord
 from sources.decoding import ImageRefusedError, decoded
 from sources.images import ImageLimits
 
@@ -80,6 +84,19 @@ class StoredImage(NamedTuple):
     def read(self) -> bytes:
         """Its bytes, as `ReadableImage` says."""
         return self.blobs.read(self.sha256, self.media_type)
+
+
+def stored_image(context: RunContext, image: StoredEntity) -> StoredImage:
+    """The picture of an image, in the blob store."""
+    record = image.record(ImageRecord)
+    name = f"{record.source}/{record.file_path}"
+    return StoredImage(record.sha256, record.media_type, name, context.blobs)
+
+
+def stored_picture(context: RunContext, picture: Picture) -> StoredImage:
+    """A picture that a record holds, in the blob store."""
+    name = f"picture {picture.sha256[:12]}"
+    return StoredImage(picture.sha256, picture.media_type, name, context.blobs)
 
 
 def read_ahead(

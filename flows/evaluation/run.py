@@ -465,7 +465,7 @@ class _Computed:
             provider=spec.provider,
             parameters=spec.parameters,
             checkpoint_sha256=next(filter(None, digests), None),
-            demonstration=spec.provider == "builtin",
+            demonstration=spec.provider.startswith("builtin"),
         )
 
     def embedded(self, direction: Direction) -> _Embedded:

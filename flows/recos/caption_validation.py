@@ -14,6 +14,7 @@ from annotate.items import DESCRIBES
 from annotate.push import PROMPTED_BY
 from db.decisions import NewDecision
 from db.entities import NewEntity, StoredEntity, find, find_children, new_entity, parents_of
+from db.roles import WRITTEN_WITH
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.embedding import CachedEmbedder
@@ -23,7 +24,6 @@ from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream, sole_run
 from flows.grammar import check_grammar, words_of
 from flows.recos.captioning import (
-    WRITTEN_WITH,
     Captioner,
     caption_entity,
     facts_of,

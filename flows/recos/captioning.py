@@ -6,6 +6,7 @@ from typing import Any
 from annotate.items import DESCRIBES
 from annotate.push import PROMPTED_BY
 from db.entities import LIVE, NewEntity, StoredEntity, fetch, new_entity, parents_of
+from db.roles import SAMPLED_FROM, WRITTEN_WITH
 from db.store import Store
 from db.work import Pending, WorkResult
 from flows.answers import (
@@ -22,7 +23,6 @@ from flows.engine.context import RunContext
 from flows.engine.importing import KNOWN_FROM
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
-from flows.recos.task_images import SAMPLED_FROM
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import CaptioningSettings
@@ -181,8 +181,6 @@ def _captions(value: object, count: int) -> tuple[str, ...] | Fault:
 
 RENDERED_FROM = "rendered_from"
 """The role of what a generator drew, of which an image is the picture."""
-WRITTEN_WITH = "written_with"
-"""The role of the settings of a caption: model, parameters, prompt."""
 
 
 class Captioner(DatasetModel):

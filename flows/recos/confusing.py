@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from annotate.items import DESCRIBES
 from annotate.push import PROMPTED_BY
 from db.entities import LIVE, StoredEntity, find, parents_of
+from db.roles import WRITTEN_WITH
 from db.store import Store
 from db.work import WorkResult
 from flows.answers import (
@@ -24,14 +25,7 @@ from flows.engine.context import RunContext
 from flows.engine.invalidation import reconcile_superseded
 from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
-from flows.recos.captioning import (
-    MAX_CHARACTERS,
-    WRITTEN_WITH,
-    Captioner,
-    caption_entity,
-    facts_of,
-    task_of,
-)
+from flows.recos.captioning import MAX_CHARACTERS, Captioner, caption_entity, facts_of, task_of
 from flows.recos.confusion_checks import ASKS_ABOUT, ASKS_WITH, question
 from flows.recos.similar_images import SIMILAR_TO, BaseTier
 from flows.recos.task_images import images_of_tier

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from db.entities import NewEntity, StoredEntity, find, parents_of
+from db.roles import WRITTEN_WITH
 from flows.engine.build_files import demonstration_recos_build, load_recos_build
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
@@ -15,7 +16,7 @@ from flows.engine.invalidation import reconcile_superseded
 from flows.engine.pipeline import Gate, Loop, PipelineRun, PipelineSpec, Release, Step
 from flows.engine.runner import get_or_create_entity, sole_run
 from flows.recos.caption_validation import validate_captions
-from flows.recos.captioning import WRITTEN_WITH, Captioner, task_of, write_captions
+from flows.recos.captioning import Captioner, task_of, write_captions
 from flows.recos.confusing import sync_active, write_confusing_captions
 from flows.recos.confusion_questions import check_pairs, follow_answers
 from flows.recos.expanding import expand_gallery, follow_duplicates

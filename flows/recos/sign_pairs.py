@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, new_entity
+from db.roles import WRITTEN_WITH
 from db.work import WorkResult
 from flows.answers import (
     Fault,
@@ -30,7 +31,6 @@ from flows.engine.model_step import (
 )
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stream
-from flows.recos.captioning import WRITTEN_WITH
 from prompts.loader import Prompt, load_prompt
 from schemas.base import digest_of
 from schemas.build import TaskSpec

@@ -17,11 +17,12 @@ from db.entities import (
     new_entity,
     parents_of,
 )
+from db.roles import SAMPLED_FROM
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
-from flows.engine.image_reading import StoredImage
+from flows.engine.image_reading import stored_image
 from flows.engine.importing import KNOWN_FROM
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
@@ -36,8 +37,6 @@ from schemas.retrieval_task import RetrievalTask, Tier
 
 # The images of a benchmark of tasks: which there are, where they come from, how they look.
 
-SAMPLED_FROM = "sampled_from"
-"""The role of the image in its source's dataset, of which one in the build is a copy."""
 MEMBER_OF = "member_of"
 """The role of the draw that an image of v0 was taken in."""
 
@@ -66,19 +65,6 @@ def embed_stored(
 ) -> Vectors:
     """A row for each image, of shape (n, d)."""
     return embedder.embed_images([stored_image(context, image) for image in images])
-
-
-def stored_image(context: RunContext, image: StoredEntity) -> StoredImage:
-    """The picture of an image, in the blob store."""
-    record = image.record(Image)
-    name = f"{record.source}/{record.file_path}"
-    return StoredImage(record.sha256, record.media_type, name, context.blobs)
-
-
-def stored_picture(context: RunContext, picture: Picture) -> StoredImage:
-    """A picture that a record holds, in the blob store."""
-    name = f"picture {picture.sha256[:12]}"
-    return StoredImage(picture.sha256, picture.media_type, name, context.blobs)
 
 
 def picture_of(image: StoredEntity) -> Picture:

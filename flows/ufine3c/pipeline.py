@@ -3,10 +3,10 @@
 from flows.engine.build_files import demonstration_build, load_build
 from flows.engine.importing import import_source
 from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step
+from flows.engine.sampling import SampleSettings, draw_sample
 from flows.ufine3c.faithfulness import check_rewrites
 from flows.ufine3c.forecast import forecast
 from flows.ufine3c.rewriting import rewrite_captions
-from flows.ufine3c.sampling import draw_sample
 from schemas.build import UFine3CBuild
 
 UFine3CRun = PipelineRun[UFine3CBuild]
@@ -32,7 +32,12 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
 def _draw_samples(run: UFine3CRun) -> None:
     for spec in run.build.sources:
         source, imported = import_source(run.context, spec)
-        run.add(imported, draw_sample(run.context, run.build, spec, source))
+        settings = SampleSettings(
+            identities=spec.identities or run.build.identities_per_source,
+            images_per_identity=spec.images_per_identity,
+            seed=run.build.seed,
+        )
+        run.add(imported, draw_sample(run.context, run.dataset, spec, source, settings))
 
 
 def _rewrite(run: UFine3CRun) -> None:

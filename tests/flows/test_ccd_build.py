@@ -18,11 +18,11 @@ from db.blobs import BlobStore
 from db.entities import LIVE, parents_of
 from db.quarantine import quarantined
 from db.store import Store
+from flows.blob_repair import repair_blobs
 from flows.ccd.groups import ACCEPTED_FROM, CONTRAST_OF
 from flows.ccd.image_requests import MADE_FOR
 from flows.ccd.pipeline import ccd_pipeline
 from flows.cli.main import app
-from flows.engine.blob_repair import repair_blobs
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport

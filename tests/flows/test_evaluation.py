@@ -30,6 +30,7 @@ from retrieval.chance import chance_scores
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
+    EmbeddingModelSpec,
     OpenClipEmbedder,
     PrecomputedEmbedder,
     TransformersEmbedder,
@@ -217,7 +218,14 @@ def test_vectors_of_a_model_are_embedded_once(home_run: RunContext, released: Pa
     assert [report.done for report in second.progress.reports] == [0, 0]
     assert [report.already_done for report in second.progress.reports] == embedded
     assert two.evaluation == one.evaluation
-    assert one.evaluation.result.model.demonstration
+
+
+@pytest.mark.parametrize("spec", [BuiltinEmbedder(), BuiltinStillsEmbedder()])
+def test_built_in_models_are_marked_as_demonstration(
+    home_run: RunContext, released: Path, spec: EmbeddingModelSpec
+) -> None:
+    found = evaluate_release(home_run, released, spec)
+    assert found.evaluation.result.model.demonstration
 
 
 def test_a_model_is_scored_by_its_own_vectors(

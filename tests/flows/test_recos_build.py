@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from annotate.items import DESCRIBES
 from annotate.projects import Desks
 from db.entities import AgentRef, StoredEntity, children_of, find, parents_of
+from db.roles import SAMPLED_FROM
 from db.store import Store
 from db.withdrawal_graph import WithdrawalTarget
 from flows.cli.main import app
@@ -23,7 +24,7 @@ from flows.recos.captioning import RENDERED_FROM
 from flows.recos.confusing import CONFUSES
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.similar_images import SIMILAR_TO, captions_of
-from flows.recos.task_images import SAMPLED_FROM, images_of_tier
+from flows.recos.task_images import images_of_tier
 from flows.recos.validation_loop import STAGE
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import confirm, plan_withdrawal, request_of

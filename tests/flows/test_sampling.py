@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from db.decisions import NewDecision, append_decisions
-from db.entities import AgentRef, count_entities, find, parents_of, register_agents
+from db.entities import AgentRef, NewEntity, count_entities, find, parents_of, register_agents
 from flows.engine.context import RunContext
 from flows.engine.importing import import_source
+from flows.engine.report import StageReport
 from flows.engine.runner import get_or_create_entity
-from flows.ufine3c.sampling import draw_sample
-from schemas.build import SourceSpec, UFine3CBuild
+from flows.engine.sampling import SampleSettings, draw_sample
+from schemas.build import SourceSpec
 from schemas.errors import ConfigurationError
 from schemas.records import Caption, Granularity, Image, Sample
 from tests.flows.worlds import write_people
@@ -28,10 +29,13 @@ def spec(tmp_path: Path) -> SourceSpec:
     )
 
 
-def build_of(spec: SourceSpec, seed: int = 0, identities: int = 3) -> UFine3CBuild:
-    return UFine3CBuild(
-        dataset="built", seed=seed, identities_per_source=identities, sources=(spec,)
+def draw(
+    run: RunContext, spec: SourceSpec, source: NewEntity, *, seed: int = 0, identities: int = 3
+) -> StageReport:
+    settings = SampleSettings(
+        identities=identities, images_per_identity=spec.images_per_identity, seed=seed
     )
+    return draw_sample(run, "built", spec, source, settings)
 
 
 def test_drawn_images_come_with_their_captions_and_their_origin(
@@ -40,7 +44,7 @@ def test_drawn_images_come_with_their_captions_and_their_origin(
     source, imported = import_source(home_run, spec)
     assert (imported.done, imported.rejected.total()) == (8, 0)
     spec = spec.model_copy(update={"images_per_identity": 1})
-    report = draw_sample(home_run, build_of(spec), spec, source)
+    report = draw(home_run, spec, source)
     assert report.done == 3
     copies = list(find(home_run.store, "built", Image.kind))
     assert len({copy.record(Image).identity for copy in copies}) == len(copies) == 3
@@ -57,8 +61,8 @@ def test_drawn_images_come_with_their_captions_and_their_origin(
 
 def test_drawing_again_changes_nothing(home_run: RunContext, spec: SourceSpec) -> None:
     source, _ = import_source(home_run, spec)
-    draw_sample(home_run, build_of(spec), spec, source)
-    again = draw_sample(home_run, build_of(spec), spec, source)
+    draw(home_run, spec, source)
+    again = draw(home_run, spec, source)
     assert (again.done, again.already_done) == (0, 6)
     assert count_entities(home_run.store, "built", Sample.kind) == 1
 
@@ -77,14 +81,14 @@ def test_a_draw_stands_when_something_was_withdrawn_since(
 ) -> None:
     """Of what was drawn and of what was not: what comes later is not drawn in its place."""
     source, _ = import_source(home_run, spec)
-    draw_sample(home_run, build_of(spec), spec, source)
+    draw(home_run, spec, source)
     copies = list(find(home_run.store, "built", Image.kind))
     originals = parents_of(home_run.store, [one.id for one in copies], "sampled_from")
     taken = {one for many in originals.values() for one in many}
     pool = {one.id for one in find(home_run.store, "people", Image.kind)}
     gone = next(iter(sorted(taken if drawn else pool - taken)))
     withdraw(home_run, [gone, *(copy for copy, many in originals.items() if gone in many)])
-    draw_sample(home_run, build_of(spec), spec, source)
+    draw(home_run, spec, source)
     assert count_entities(home_run.store, "built", Sample.kind) == 1
     assert {one.id for one in find(home_run.store, "built", Image.kind)} == {
         one.id for one in copies
@@ -95,7 +99,7 @@ def test_what_was_withdrawn_before_is_not_drawn(home_run: RunContext, spec: Sour
     source, _ = import_source(home_run, spec)
     gone = sorted(one.id for one in find(home_run.store, "people", Image.kind))[:3]
     withdraw(home_run, gone)
-    draw_sample(home_run, build_of(spec, identities=4), spec, source)
+    draw(home_run, spec, source, identities=4)
     copies = [one.id for one in find(home_run.store, "built", Image.kind)]
     originals = parents_of(home_run.store, copies, "sampled_from")
     assert len(copies) == 5
@@ -107,9 +111,9 @@ def test_another_draw_into_one_dataset_is_refused(
     home_run: RunContext, spec: SourceSpec, change: dict[str, int]
 ) -> None:
     source, _ = import_source(home_run, spec)
-    draw_sample(home_run, build_of(spec), spec, source)
+    draw(home_run, spec, source)
     with pytest.raises(ConfigurationError, match="already holds another draw from people"):
-        draw_sample(home_run, build_of(spec, **change), spec, source)
+        draw(home_run, spec, source, **change)
     assert count_entities(home_run.store, "built", Image.kind) == 6
 
 
@@ -120,14 +124,14 @@ def test_a_dataset_that_holds_a_source_is_not_drawn_into(
     other = spec.model_copy(update={"name": "built"})
     import_source(home_run, other)
     with pytest.raises(ConfigurationError, match="'built' holds an imported source"):
-        draw_sample(home_run, build_of(spec), spec, source)
+        draw(home_run, spec, source)
 
 
 def test_a_split_without_images_is_an_error(home_run: RunContext, spec: SourceSpec) -> None:
     source, _ = import_source(home_run, spec)
     spec = spec.model_copy(update={"split": "train"})
     with pytest.raises(ConfigurationError, match="no usable image in its 'train' split"):
-        draw_sample(home_run, build_of(spec), spec, source)
+        draw(home_run, spec, source)
 
 
 def test_an_entity_of_its_own_is_stored_once(home_run: RunContext, spec: SourceSpec) -> None:

@@ -13,9 +13,10 @@ from annotate.push import PROMPTED_BY
 from db.calls import cost_rows
 from db.entities import StoredEntity, children_of, find, parents_of
 from db.quarantine import quarantined
+from db.roles import WRITTEN_WITH
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from flows.recos.captioning import RENDERED_FROM, WRITTEN_WITH
+from flows.recos.captioning import RENDERED_FROM
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.rendered_images import WORDED_BY
 from flows.recos.task_images import images_of_tier, originals_of

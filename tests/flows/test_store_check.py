@@ -8,7 +8,7 @@ from db.blob_check import BlobCheck
 from db.blobs import BlobStore
 from db.entities import find
 from db.store import Store
-from flows.engine.blob_repair import repair_blobs
+from flows.blob_repair import repair_blobs
 from profiles.settings import load_settings
 from schemas.records import Granularity, Image
 from services.diagnosis import Verdict, diagnose

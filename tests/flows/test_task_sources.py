@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from annotate.candidates import EXAMINES
 from db.entities import find, parents_of
 from db.quarantine import quarantined
+from db.roles import SAMPLED_FROM
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.importing import KNOWN_FROM, import_source
@@ -20,7 +21,7 @@ from flows.engine.pipeline import run_pipeline
 from flows.engine.report import StageReport
 from flows.recos.captioning import facts_of
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.task_images import SAMPLED_FROM, take_task_images
+from flows.recos.task_images import take_task_images
 from release.verify import verify_release
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec

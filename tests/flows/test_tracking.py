@@ -11,7 +11,7 @@ from db.entities import StoredEntity, find, parents_of
 from db.quarantine import quarantined
 from db.store import Store
 from db.tables.work import Checkpoint
-from flows.engine.blob_repair import repair_blobs
+from flows.blob_repair import repair_blobs
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.ufine3c.sampling import SampleSettings, sample_identities
+from flows.engine.sampling import SampleSettings, sample_identities
 
 names = st.text("abcdef0123", min_size=1, max_size=4)
 sources = st.dictionaries(names, st.lists(names, min_size=1, max_size=6, unique=True), max_size=12)

@@ -1,7 +1,7 @@
 """Draws a source's identities into the dataset that is built, the same ones for the same seed."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from schemas.base import Record, digest_of
-from schemas.build import SourceSpec, UFine3CBuild
+from schemas.build import SourceSpec
 from schemas.errors import ConfigurationError
-from schemas.records import Caption, Image, Sample, Source
+from schemas.records import Caption, Granularity, Image, Sample, Source
 
 VERSION = "1"
 STAGE = "sample_identities"
@@ -62,37 +62,18 @@ def _first(
     return sorted(names, key=lambda name: digest_of(str(seed), name))[:count]
 
 
-Copier = Callable[[str, StoredEntity, Sequence[StoredEntity], NewEntity], tuple[NewEntity, ...]]
-"""Makes the copies, for a dataset, of an image and its captions that were drawn in a sample."""
-
-
 def draw_sample(
-    context: RunContext, build: UFine3CBuild, spec: SourceSpec, source: NewEntity
-) -> StageReport:
-    """Copies the drawn images of `spec` and their captions into `build.dataset`.
-
-    Raises:
-        ConfigurationError: as for `draw_identities`.
-    """
-    settings = SampleSettings(
-        identities=spec.identities or build.identities_per_source,
-        images_per_identity=spec.images_per_identity,
-        seed=build.seed,
-    )
-    return draw_identities(context, build.dataset, spec, source, settings, copied_whole)
-
-
-def draw_identities(
     context: RunContext,
     dataset: str,
     spec: SourceSpec,
     source: NewEntity,
     settings: SampleSettings,
-    copied: Copier,
+    coarse: int | None = None,
 ) -> StageReport:
-    """Copies drawn images of `spec` and their captions into `dataset`, as `copied` makes them.
+    """Copies drawn images of `spec` and their captions into `dataset`.
 
-    The draw is recorded as a `sample` entity, from which the copies derive.
+    The draw is recorded as a `sample` entity, from which the copies derive. With `coarse`, each
+    image is a group of its own, and so many of its captions at most are copied, as coarse ones.
 
     Raises:
         ConfigurationError: the source has no usable image, or the dataset holds another draw.
@@ -119,7 +100,7 @@ def draw_identities(
     def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
         captions = captions_below(context.store, [image.id for _, image in images])
         return [
-            WorkResult(number, copied(dataset, image, captions[image.id], sample))
+            WorkResult(number, _copied(dataset, image, captions[image.id], sample, coarse))
             for number, image in images
         ]
 
@@ -133,10 +114,14 @@ def captions_below(store: Store, image_ids: Sequence[str]) -> dict[str, list[Sto
     return {id_: [captions[one] for one in found.get(id_, ())] for id_ in image_ids}
 
 
-def copied_whole(
-    dataset: str, image: StoredEntity, captions: Sequence[StoredEntity], sample: NewEntity
+def _copied(
+    dataset: str,
+    image: StoredEntity,
+    captions: Sequence[StoredEntity],
+    sample: NewEntity,
+    coarse: int | None,
 ) -> tuple[NewEntity, ...]:
-    """An image and its captions as they are."""
+    """An image and its captions; see `draw_sample`."""
     copy = new_entity(
         image.record(Image),
         dataset,
@@ -144,15 +129,21 @@ def copied_whole(
         split=image.split,
         group=image.group,
     )
+    records = [(one.id, one.record(Caption)) for one in captions]
+    if coarse is not None:
+        copy = copy._replace(group=copy.id)
+        first = sorted(records, key=lambda one: one[1].position)[:coarse]
+        changed = {"granularity": Granularity.COARSE}
+        records = [(id_, record.model_copy(update=changed)) for id_, record in first]
     copies = (
         new_entity(
-            caption.record(Caption),
+            record,
             dataset,
-            parents=[("describes", copy.id), ("sampled_from", caption.id)],
+            parents=[("describes", copy.id), ("sampled_from", id_)],
             split=image.split,
             group=copy.id,
         )
-        for caption in captions
+        for id_, record in records
     )
     return (copy, *copies)
 

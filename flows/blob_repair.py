@@ -17,11 +17,11 @@ from db.blob_check import BlobCheck, FaultyBlob
 from db.blobs import suffix_of
 from db.entities import StoredEntity, fetch, pages, parents_of
 from db.releases import list_releases
+from db.roles import WRITTEN_WITH
 from db.withdrawal_graph import Blob
 from flows.ccd.edit_measures import difference_overlay
 from flows.ccd.editing import EDITED_FOR
 from flows.engine.context import RunContext
-from flows.recos.captioning import WRITTEN_WITH
 from flows.ufine6926.crops import MARGIN, cut, encode
 from flows.withdrawal.residual import DRAWN
 from models.embedding import plain_picture
