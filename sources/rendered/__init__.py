@@ -7,7 +7,7 @@ from sources.rendered.collection import (
     read_rendered_collection,
     write_rendered_collection,
 )
-from sources.rendered.fonts import FontShelf
+from sources.rendered.pen import FontShelf
 from sources.rendered.rendering import (
     RENDERED_TASKS,
     RenderOptions,

@@ -1,6 +1,5 @@
 """Calculations as images, and the tasks that they are for (ReCoS, section 3.1)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from PIL import Image, ImageDraw
@@ -10,14 +9,16 @@ from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.calculations import (
     Calculation,
+    Figure,
     Part,
+    Point,
+    bounds,
     decimal_text,
     draw_calculation,
+    draw_figure,
     number_text,
 )
-from sources.rendered.figures import Figure, bounds, draw_figure
-from sources.rendered.fonts import FontShelf
-from sources.rendered.pen import Pen, Point
+from sources.rendered.pen import FontShelf, Pen
 from sources.rendered.surfaces import SURFACES, Box, Colour, Ink, Surface, lay_ink, paint_surface
 from sources.rendered.task_image import RenderedImage, rendered, with_article
 
@@ -32,68 +33,48 @@ TINTS: dict[str, Colour] = {
 }
 
 
-class _Frame:
-    """Where the figure's units lie in the picture."""
-
-    def __init__(self, figure: Figure, room: tuple[float, float, float, float]) -> None:
-        left, top, right, bottom = bounds(figure)
-        wide, high = room[2] - room[0], room[3] - room[1]
-        self.scale = min(wide / (right - left), high / (bottom - top))
-        self._dx = (room[0] + room[2] - self.scale * (left + right)) / 2
-        self._dy = (room[1] + room[3] - self.scale * (top + bottom)) / 2
-
-    def at(self, point: Point) -> Point:
-        return point[0] * self.scale + self._dx, point[1] * self.scale + self._dy
-
-    def all(self, points: Sequence[Point]) -> list[Point]:
-        return [self.at(point) for point in points]
-
-
-def draw_figure_into(
-    picture: Image.Image, pen: Pen, figure: Figure, box: Box, ink: Ink, tint: str | None, asked: str
+def _draw_figure_into(
+    picture: Image.Image, pen: Pen, figure: Figure, box: Box, look: "CalculationLook"
 ) -> None:
-    """Draws `figure` inside `box`, filled with a tint or empty, and writes `asked` below it."""
+    """Draws `figure` inside `box`, filled with a tint or empty, and writes what is asked below."""
     size = (picture.height + 200) * 0.042
     sides = max(pen.width(label.text, size) for label in figure.labels) + 0.8 * size
     room = (box[0] + sides, box[1] + 1.5 * size, box[2] - sides, box[3] - 3.4 * size)
-    frame = _Frame(figure, room)
-    if tint:
-        _fill(picture, figure, frame, TINTS[tint])
-    _draw_lines(pen, figure, frame, ink.stroke + (0.6 if pen.is_hand else 0.2))
-    for corner, one, other in figure.square_corners:
-        _mark_corner(pen, frame.at(corner), one, other, 0.5 * size)
-    for label in figure.labels:
-        x, y = frame.at(label.at)
-        reach = pen.width(label.text, size) / 2 + 0.4 * size
-        middle = (x + label.away[0] * reach, y + label.away[1] * 0.8 * size)
-        pen.write_centred(middle, label.text, size)
-    pen.write_centred(((box[0] + box[2]) / 2, box[3] - 0.9 * size), asked, 1.1 * size)
+    left, top, right, bottom = bounds(figure)
+    scale = min((room[2] - room[0]) / (right - left), (room[3] - room[1]) / (bottom - top))
+    dx = (room[0] + room[2] - scale * (left + right)) / 2
+    dy = (room[1] + room[3] - scale * (top + bottom)) / 2
 
+    def at(point: Point) -> Point:
+        return point[0] * scale + dx, point[1] * scale + dy
 
-def _draw_lines(pen: Pen, figure: Figure, frame: _Frame, width: float) -> None:
-    corners = frame.all(figure.outline)
+    corners, width = [at(point) for point in figure.outline], look.ink.stroke + 0.4
+    if look.tint:
+        mask = Image.new("L", picture.size)
+        draw = ImageDraw.Draw(mask)
+        if corners:
+            draw.polygon(corners, 120)
+        for circle in figure.circles:
+            (x, y), r = at(circle.centre), circle.radius * scale
+            start, end = (360 * turn for turn in circle.turns)
+            draw.pieslice((x - r, y - r, x + r, y + r), start, end, 120)
+        picture.paste(TINTS[look.tint], (0, 0), mask)
     if corners:
         pen.stroke([*corners, corners[0]], width)
     for circle in figure.circles:
-        pen.arc(frame.at(circle.centre), circle.radius * frame.scale, width, circle.turns)
+        pen.arc(at(circle.centre), circle.radius * scale, width, circle.turns)
     for line in figure.dashed:
-        pen.stroke(frame.all(line), max(1.4, width * 0.7), dashed=True)
+        pen.stroke([at(point) for point in line], max(1.4, width * 0.7), dashed=True)
     for line in figure.solid:
-        pen.stroke(frame.all(line), width)
-    if figure.shape == "circle":
-        pen.dot(frame.at((0, 0)), 1.6 * width)
-
-
-def _fill(picture: Image.Image, figure: Figure, frame: _Frame, colour: Colour) -> None:
-    mask = Image.new("L", picture.size)
-    draw, cover = ImageDraw.Draw(mask), 120
-    if figure.outline:
-        draw.polygon([(round(x), round(y)) for x, y in frame.all(figure.outline)], cover)
-    for circle in figure.circles:
-        (x, y), r = frame.at(circle.centre), circle.radius * frame.scale
-        box = (round(x - r), round(y - r), round(x + r), round(y + r))
-        draw.pieslice(box, 360 * circle.turns[0], 360 * circle.turns[1], cover)
-    picture.paste(colour, (0, 0), mask)
+        pen.stroke([at(point) for point in line], width)
+    for corner, one, other in figure.square_corners:
+        _mark_corner(pen, at(corner), one, other, 0.5 * size)
+    for label in figure.labels:
+        x, y = at(label.at)
+        reach = pen.width(label.text, size) / 2 + 0.4 * size
+        middle = (x + label.away[0] * reach, y + label.away[1] * 0.8 * size)
+        pen.write_centred(middle, label.text, size)
+    pen.write_centred(((box[0] + box[2]) / 2, box[3] - 0.9 * size), look.tail, 1.1 * size)
 
 
 def _mark_corner(pen: Pen, at: Point, one: Point, other: Point, side: float) -> None:
@@ -168,16 +149,6 @@ def draw_look(chance: Chance, shelf: FontShelf, what: Calculation | Figure) -> C
     )
 
 
-def draw_picture(
-    what: Calculation | Figure, look: CalculationLook, shelf: FontShelf, chance: Chance
-) -> Image.Image:
-    """The picture of `what` in this look."""
-    picture, box = paint_surface(look.surface.name, look.size, chance)
-    mask = draw_ink(what, look, shelf, picture, box, chance)
-    lay_ink(picture, mask, look.ink, chance)
-    return picture
-
-
 def draw_ink(
     what: Calculation | Figure,
     look: CalculationLook,
@@ -190,7 +161,7 @@ def draw_ink(
     pen = Pen(look.size, shelf, look.typeface, chance, 1.0 if look.is_hand else 0.0)
     box = _write_heading(pen, look, box)
     if isinstance(what, Figure):
-        draw_figure_into(picture, pen, what, box, look.ink, look.tint, look.tail)
+        _draw_figure_into(picture, pen, what, box, look)
     elif look.is_column and what.column is not None:
         _write_column(pen, what.column, look, box, chance)
     else:
@@ -308,10 +279,13 @@ class CalculationDraft:
     def render(self, chance: Chance, seed: int) -> RenderedImage:
         """The picture in a drawn look."""
         look = draw_look(chance, self._shelf, self._what)
+        picture, box = paint_surface(look.surface, look.size, chance)
+        mask = draw_ink(self._what, look, self._shelf, picture, box, chance)
+        lay_ink(picture, mask, look.ink, chance)
         return rendered(
             RetrievalTask.CALCULATION,
             seed,
-            draw_picture(self._what, look, self._shelf, chance),
+            picture,
             question=self.question,
             answer=self._what.answer,
             look=look.named(),

@@ -1,13 +1,17 @@
-"""Sums, differences, products, quotients and the like, with their exact results."""
+"""Calculations and plane figures with exact results: what is asked, and how it is laid out."""
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 from schemas.base import Record
 from sources.demonstration.people import Chance
 
 Part = str | tuple[str, str]
 """A piece of a formula: text, or a fraction's numerator and denominator."""
+
+Point = tuple[float, float]
 
 _NAMES = {"+": "sum", "−": "difference", "×": "product", "÷": "quotient"}
 _DOINGS = {
@@ -40,16 +44,62 @@ class Calculation(Record):
     facts: tuple[str, ...]
 
 
+class _Row(NamedTuple):
+    """A calculation of whole numbers: their lowest, highest and step, and what `r` they give.
+
+    Texts have the numbers in order as blanks, and `r`.
+    """
+
+    kind: str
+    noun: str
+    numbers: tuple[tuple[int, int, int], ...]
+    question: str
+    result: Callable[..., int]
+    answer: str
+    facts: tuple[str, str]
+
+
+_ROWS = (
+    _Row(
+        "three numbers", "calculation", ((2, 30, 1),) * 3, "{0} + {1} + {2}",
+        lambda a, b, c: a + b + c, "{r}", ("three numbers are combined", "the last number is {2}"),
+    ),
+    _Row(
+        "three numbers", "calculation", ((2, 30, 1), (2, 30, 1), (2, 12, 1)), "{0} + {1} × {2}",
+        lambda a, b, c: a + b * c, "{r}",
+        ("{1} is multiplied by {2} before {0} is added", "no brackets are used"),
+    ),
+    _Row(
+        "brackets", "calculation", ((3, 40, 1), (2, 30, 1), (2, 12, 1)), "({0} + {1}) × {2}",
+        lambda a, b, c: (a + b) * c, "{r}",
+        ("the bracket ({0} + {1}) is multiplied by {2}", "a pair of brackets is used"),
+    ),
+    _Row(
+        "missing number", "equation", ((2, 60, 1), (2, 60, 1)), "{0} + ? = {r}",
+        lambda a, b: a + b, "{1}",
+        ("a question mark stands for the missing number", "the right side is {r}"),
+    ),
+    _Row(
+        "missing number", "equation", ((2, 15, 1), (2, 19, 1)), "{0} × ? = {r}",
+        lambda a, b: a * b, "{1}",
+        ("a question mark stands for the missing number", "the right side is {r}"),
+    ),
+    _Row(
+        "percentage", "task", ((5, 95, 5), (100, 1200, 100)), "{0}% of {1}",
+        lambda share, whole: share * whole // 100, "{r}",
+        ("a percentage of {1} is asked for", "the percentage is {0}%"),
+    ),
+)  # fmt: skip
+
+
 def draw_calculation(chance: Chance) -> Calculation:
     """A calculation of any kind, drawn from `chance`."""
-    return chance.weigh(_KINDS)(chance)
+    return chance.weigh({_whole: 5, _fractions: 4, _decimals: 2, _of_row: 7})(chance)
 
 
 def number_text(value: Fraction) -> str:
-    """A number as it is written: whole, as a finite decimal, or as a fraction in lowest terms."""
-    if value.denominator == 1:
-        return str(value.numerator)
-    return f"{value.numerator}/{value.denominator}"
+    """A number as it is written: whole, or as a fraction in lowest terms."""
+    return str(value)
 
 
 def decimal_text(value: Fraction) -> str:
@@ -61,20 +111,26 @@ def decimal_text(value: Fraction) -> str:
     return ("-" if value < 0 else "") + digits[:-places] + "." + digits[-places:]
 
 
-def apply(sign: str, left: Fraction, right: Fraction) -> Fraction:
-    """What `left` and `right` give under one of + − × ÷."""
-    if sign == "+":
-        return left + right
-    if sign == "−":
-        return left - right
-    return left * right if sign == "×" else left / right
+def _of_row(chance: Chance) -> Calculation:
+    row = chance.pick(_ROWS)
+    numbers = [step * chance.whole(low // step, high // step) for low, high, step in row.numbers]
+    result = row.result(*numbers)
+    question = row.question.format(*numbers, r=result)
+    return Calculation(
+        kind=row.kind,
+        question=question,
+        name=f"the {row.noun} {question}",
+        answer=row.answer.format(*numbers, r=result),
+        formula=(question,),
+        facts=tuple(fact.format(*numbers, r=result) for fact in row.facts),
+    )
 
 
 def _whole(chance: Chance) -> Calculation:
     sign = chance.pick("+−×÷")
     if sign == "÷":
-        right, answer = chance.whole(2, 19), chance.whole(2, 48)
-        left = right * answer
+        right = chance.whole(2, 19)
+        left = right * chance.whole(2, 48)
     else:
         digits = chance.weigh({(2, 99): 2, (100, 999): 1}) if sign != "×" else (2, 39)
         left, right = chance.whole(*digits), chance.whole(*digits)
@@ -84,46 +140,43 @@ def _whole(chance: Chance) -> Calculation:
 
 
 def _decimals(chance: Chance) -> Calculation:
-    sign = chance.pick("+−")
-    per_one = chance.pick((10, 100))
+    sign, per_one = chance.pick("+−"), chance.pick((10, 100))
     numbers = [
         Fraction(10 * chance.whole(1, 6 * per_one) + chance.whole(1, 9), per_one) for _ in range(2)
     ]
-    left, right = max(numbers), min(numbers)
-    return _two("decimal numbers", sign, (left, right), decimal_text)
+    return _two("decimal numbers", sign, (max(numbers), min(numbers)), decimal_text)
 
 
 def _fractions(chance: Chance) -> Calculation:
-    sign = chance.pick("+−×÷")
-    numbers = [_proper(chance), _proper(chance)]
+    sign, numbers = chance.pick("+−×÷"), list[Fraction]()
+    while len(numbers) < 2:
+        below = chance.whole(2, 12)
+        above = chance.whole(1, below - 1)
+        if math.gcd(above, below) == 1:
+            numbers.append(Fraction(above, below))
     if sign == "−":
         numbers.sort(reverse=True)
     return _two("fractions", sign, (numbers[0], numbers[1]), number_text)
 
 
-def _proper(chance: Chance) -> Fraction:
-    """A fraction between 0 and 1 that is in its lowest terms as it stands."""
-    while True:
-        below = chance.whole(2, 12)
-        above = chance.whole(1, below - 1)
-        if Fraction(above, below).denominator == below:
-            return Fraction(above, below)
-
-
 def _two(
     kind: str, sign: str, numbers: tuple[Fraction, Fraction], text: Callable[[Fraction], str]
 ) -> Calculation:
-    left, right = (text(number) for number in numbers)
+    (a, b), (left, right) = numbers, map(text, numbers)
+    results: dict[str, Callable[[], Fraction]] = {
+        "+": lambda: a + b,
+        "−": lambda: a - b,
+        "×": lambda: a * b,
+        "÷": lambda: a / b,
+    }
     question = f"{left} {sign} {right}"
-    answer = text(apply(sign, *numbers))
-    is_column = kind != "fractions" and sign != "÷"
     return Calculation(
         kind=kind,
         question=question,
         name=f"the {_NAMES[sign]} {question}",
-        answer=answer,
+        answer=text(results[sign]()),
         formula=(_part(left), f" {sign} ", _part(right)),
-        column=(left, right, sign) if is_column else None,
+        column=(left, right, sign) if kind != "fractions" and sign != "÷" else None,
         facts=(_DOINGS[sign].format(left, right), f"the first number is {left}"),
     )
 
@@ -133,85 +186,238 @@ def _part(number: str) -> Part:
     return (above, below) if bar else number
 
 
-def _three(chance: Chance) -> Calculation:
-    first, second, third = (chance.whole(2, 30) for _ in range(3))
-    if chance.happens(0.4):
-        sign = chance.pick("+−") if first + second > third else "+"
-        question = f"{first} + {second} {sign} {third}"
-        value = apply(sign, Fraction(first + second), Fraction(third))
-        facts = ("three numbers are combined", f"the last number is {third}")
-    else:
-        third = chance.whole(2, 12)
-        question = f"{first} + {second} × {third}"
-        value = Fraction(first + second * third)
-        facts = (
-            f"{second} is multiplied by {third} before {first} is added",
-            "no brackets are used",
+# Plane figures with labelled measures.
+
+
+class Label(Record):
+    """A measure beside a line; `at` is the line's middle, `away` points to the label's side."""
+
+    text: str
+    at: Point
+    away: Point
+
+
+class Circle(Record):
+    """A circle, or the part of it between `turns`, counted from the right, clockwise as seen."""
+
+    centre: Point
+    radius: float
+    turns: tuple[float, float] = (0.0, 1.0)
+
+
+class Figure(Record):
+    """A figure in units of its measures, y downwards.
+
+    Attributes:
+        shape: what it is called: `right triangle`.
+        measures: the labelled measures by name, as numbers of `unit`.
+        unit: mm, cm or m.
+        area: of the polygon in square units; of a circle's part, in square units over π.
+        is_round: whether `area` is to be multiplied by π.
+        outline: the corners, none for a whole circle.
+        circles: round parts of the outline.
+        dashed: construction lines, such as a height.
+        solid: other lines, such as a radius.
+        square_corners: corners marked as right angles, each with the directions of its two legs.
+        labels: what is written.
+    """
+
+    shape: str
+    measures: dict[str, Fraction]
+    unit: str
+    area: Fraction
+    is_round: bool = False
+    outline: tuple[Point, ...] = ()
+    circles: tuple[Circle, ...] = ()
+    dashed: tuple[tuple[Point, Point], ...] = ()
+    solid: tuple[tuple[Point, Point], ...] = ()
+    square_corners: tuple[tuple[Point, Point, Point], ...] = ()
+    labels: tuple[Label, ...] = ()
+
+    @property
+    def said_measures(self) -> str:
+        """The measures in words: `base 6 cm and height 4 cm`."""
+        said = [f"{name} {decimal_text(size)} {self.unit}" for name, size in self.measures.items()]
+        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 2 else said)
+
+    @property
+    def question(self) -> str:
+        """What is asked: `area of a triangle with base 6 cm and height 4 cm`."""
+        article = "an" if self.shape[0] == "L" else "a"
+        return f"area of {article} {self.shape} with {self.said_measures}"
+
+    @property
+    def answer(self) -> str:
+        """The area with its unit: `12 cm²`, `25π cm²`."""
+        number = number_text(self.area) if self.is_round else decimal_text(self.area)
+        if self.is_round:
+            above, bar, below = number.partition("/")
+            number = ("" if above == "1" else above) + "π" + bar + below
+        return f"{number} {self.unit}²"
+
+
+class _Shape(NamedTuple):
+    """How a shape is drawn and measured.
+
+    Attributes:
+        name: what it is called.
+        measures: the first between two lengths, the others between two percentages of it.
+        area: from the measures.
+        lines: fields of a `Figure` from the measures as floats; labels name a measure by its place,
+            the two ends of a line, and the side on which the label stands.
+    """
+
+    name: str
+    measures: tuple[tuple[str, int, int], ...]
+    area: Callable[..., Fraction]
+    lines: Callable[..., dict[str, Any]]
+    is_round: bool = False
+
+
+_DOWN, _RIGHT, _UP, _LEFT = (0, 1), (1, 0), (0, -1), (-1, 0)
+_SHAPES = (
+    _Shape(
+        "rectangle", (("width", 5, 20), ("height", 35, 80)), lambda w, h: w * h,
+        lambda w, h: {
+            "outline": ((0, 0), (w, 0), (w, h), (0, h)),
+            "square_corners": (((0, h), _RIGHT, _UP), ((w, 0), _LEFT, _DOWN)),
+            "labels": ((0, (0, h), (w, h), _DOWN), (1, (w, 0), (w, h), _RIGHT)),
+        },
+    ),
+    _Shape(
+        "square", (("side", 2, 25),), lambda s: s * s,
+        lambda s: {
+            "outline": ((0, 0), (s, 0), (s, s), (0, s)),
+            "square_corners": (((0, s), _RIGHT, _UP), ((s, 0), _LEFT, _DOWN)),
+            "labels": ((0, (0, s), (s, s), _DOWN), (0, (s, 0), (s, s), _RIGHT)),
+        },
+    ),
+    _Shape(
+        "right triangle", (("base", 5, 20), ("height", 50, 90)), lambda b, h: b * h / 2,
+        lambda b, h: {
+            "outline": ((0, 0), (0, h), (b, h)),
+            "square_corners": (((0, h), _RIGHT, _UP),),
+            "labels": ((0, (0, h), (b, h), _DOWN), (1, (0, 0), (0, h), _LEFT)),
+        },
+    ),
+    _Shape(
+        "triangle", (("base", 5, 20), ("height", 50, 90)), lambda b, h: b * h / 2,
+        lambda b, h: {
+            "outline": ((0, h), (b, h), (0.35 * b, 0)),
+            "dashed": (((0.35 * b, 0), (0.35 * b, h)),),
+            "square_corners": (((0.35 * b, h), _RIGHT, _UP),),
+            "labels": (
+                (0, (0, h), (b, h), _DOWN),
+                (1, (0.35 * b, 0.3 * h), (0.35 * b, h), _RIGHT),
+            ),
+        },
+    ),
+    _Shape(
+        "parallelogram", (("base", 6, 20), ("height", 40, 60)), lambda b, h: b * h,
+        lambda b, h: {
+            "outline": ((0.28 * b, 0), (1.28 * b, 0), (b, h), (0, h)),
+            "dashed": (((0.28 * b, 0), (0.28 * b, h)),),
+            "square_corners": (((0.28 * b, h), _RIGHT, _UP),),
+            "labels": ((0, (0, h), (b, h), _DOWN), (1, (0.28 * b, 0), (0.28 * b, h), _RIGHT)),
+        },
+    ),
+    _Shape(
+        "trapezium", (("long side", 7, 20), ("short side", 45, 70), ("height", 35, 55)),
+        lambda long, short, h: (long + short) * h / 2,
+        lambda long, short, h: {
+            "outline": (((long - short) / 2, 0), ((long + short) / 2, 0), (long, h), (0, h)),
+            "dashed": ((((long - short) / 2, 0), ((long - short) / 2, h)),),
+            "square_corners": ((((long - short) / 2, h), _RIGHT, _UP),),
+            "labels": (
+                (0, (0, h), (long, h), _DOWN),
+                (1, ((long - short) / 2, 0), ((long + short) / 2, 0), _UP),
+                (2, ((long - short) / 2, 0), ((long - short) / 2, h), _RIGHT),
+            ),
+        },
+    ),
+    _Shape(
+        "rhombus", (("horizontal diagonal", 5, 20), ("vertical diagonal", 50, 80)),
+        lambda w, h: w * h / 2,
+        lambda w, h: {
+            "outline": ((w / 2, 0), (w, h / 2), (w / 2, h), (0, h / 2)),
+            "dashed": (((0, h / 2), (w, h / 2)), ((w / 2, 0), (w / 2, h))),
+            "labels": (
+                (0, (w / 2, h / 2), (0.9 * w, h / 2), _UP),
+                (1, (w / 2, h / 2), (w / 2, h), _LEFT),
+            ),
+        },
+    ),
+    _Shape(
+        "L-shaped figure",
+        (("width", 8, 18), ("height", 60, 90), ("upper width", 35, 50), ("right height", 25, 35)),
+        lambda w, h, upper, right: w * right + upper * (h - right),
+        lambda w, h, upper, right: {
+            "outline": ((0, 0), (upper, 0), (upper, h - right), (w, h - right), (w, h), (0, h)),
+            "square_corners": (((0, h), _RIGHT, _UP),),
+            "labels": (
+                (0, (0, h), (w, h), _DOWN),
+                (1, (0, 0), (0, h), _LEFT),
+                (2, (0, 0), (upper, 0), _UP),
+                (3, (w, h - right), (w, h), _RIGHT),
+            ),
+        },
+    ),
+    _Shape(
+        "circle", (("radius", 2, 20),), lambda r: r * r,
+        lambda r: {
+            "circles": (Circle(centre=(0, 0), radius=r),),
+            "solid": (((0, 0), (r, 0)),),
+            "labels": ((0, (0, 0), (r, 0), _UP),),
+        },
+        is_round=True,
+    ),
+    _Shape(
+        "semicircle", (("diameter", 4, 30),), lambda d: d * d / 8,
+        lambda d: {
+            "circles": (Circle(centre=(0, 0), radius=d / 2, turns=(0.5, 1.0)),),
+            "solid": (((-d / 2, 0), (d / 2, 0)),),
+            "labels": ((0, (-d / 2, 0), (d / 2, 0), _DOWN),),
+        },
+        is_round=True,
+    ),
+)  # fmt: skip
+
+
+def draw_figure(chance: Chance) -> Figure:
+    """A figure of any shape, with measures drawn from `chance`."""
+    shape, unit = chance.pick(_SHAPES), chance.weigh({"cm": 4, "m": 2, "mm": 1})
+    (name, low, high), *others = shape.measures
+    halves = chance.whole(0, 1) if chance.happens(0.2) else 0
+    measures = {name: Fraction(2 * chance.whole(low, high) + halves, 2)}
+    for other, least, most in others:
+        measures[other] = Fraction(max(2, measures[name] * chance.whole(least, most) // 100))
+    sizes = list(measures.values())
+    lines = shape.lines(*map(float, sizes))
+    labels = tuple(
+        Label(
+            text=f"{decimal_text(sizes[number])} {unit}",
+            at=((one[0] + other[0]) / 2, (one[1] + other[1]) / 2),
+            away=away,
         )
-    return _chain("three numbers", question, value, facts)
-
-
-def _brackets(chance: Chance) -> Calculation:
-    first, second, factor = chance.whole(3, 40), chance.whole(2, 30), chance.whole(2, 12)
-    sign = "−" if first > second and chance.happens(0.5) else "+"
-    inner = apply(sign, Fraction(first), Fraction(second))
-    question = f"({first} {sign} {second}) × {factor}"
-    facts = (
-        f"the bracket ({first} {sign} {second}) is multiplied by {factor}",
-        "a pair of brackets is used",
+        for number, one, other, away in lines.pop("labels")
     )
-    return _chain("brackets", question, inner * factor, facts)
-
-
-def _chain(kind: str, question: str, value: Fraction, facts: tuple[str, ...]) -> Calculation:
-    return Calculation(
-        kind=kind,
-        question=question,
-        name=f"the calculation {question}",
-        answer=number_text(value),
-        formula=(question,),
-        facts=facts,
+    return Figure(
+        shape=shape.name,
+        measures=measures,
+        unit=unit,
+        area=Fraction(shape.area(*sizes)),
+        is_round=shape.is_round,
+        labels=labels,
+        **lines,
     )
 
 
-def _missing(chance: Chance) -> Calculation:
-    answer, known = chance.whole(2, 60), chance.whole(2, 60)
-    sign = chance.pick("+×−")
-    if sign == "×":
-        answer, known = chance.whole(2, 19), chance.whole(2, 15)
-    result = number_text(apply(sign, Fraction(max(answer, known)), Fraction(min(answer, known))))
-    if sign == "−":
-        answer, known = min(answer, known), max(answer, known)
-    question = f"{known} {sign} ? = {result}"
-    return Calculation(
-        kind="missing number",
-        question=question,
-        name=f"the equation {question}",
-        answer=str(answer),
-        formula=(question,),
-        facts=("a question mark stands for the missing number", f"the right side is {result}"),
-    )
-
-
-def _percentage(chance: Chance) -> Calculation:
-    share, whole = 5 * chance.whole(1, 19), 20 * chance.whole(2, 60)
-    question = f"{share}% of {whole}"
-    return Calculation(
-        kind="percentage",
-        question=question,
-        name=f"the task {question}",
-        answer=decimal_text(Fraction(share * whole, 100)),
-        formula=(question,),
-        facts=(f"a percentage of {whole} is asked for", f"the percentage is {share}%"),
-    )
-
-
-_KINDS: dict[Callable[[Chance], Calculation], float] = {
-    _whole: 5,
-    _fractions: 4,
-    _decimals: 2,
-    _three: 2,
-    _brackets: 2,
-    _missing: 2,
-    _percentage: 1,
-}
+def bounds(figure: Figure) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of all that is drawn, in the figure's units."""
+    points = list(figure.outline)
+    for circle in figure.circles:
+        (x, y), r = circle.centre, circle.radius
+        bottom = y if math.isclose(circle.turns[0], 0.5) else y + r
+        points += [(x - r, y - r), (x + r, bottom)]
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    return min(xs), min(ys), max(xs), max(ys)

@@ -12,9 +12,8 @@ from schemas.sign_pairs import SignPair
 from sources.demonstration.people import Chance
 from sources.rendered.calculation_tasks import draw_calculation_task
 from sources.rendered.code import draw_code_task
-from sources.rendered.fonts import FontShelf, Style
-from sources.rendered.languages import Which, available_languages
-from sources.rendered.sandbox import Limits
+from sources.rendered.pen import FontShelf, Style
+from sources.rendered.sandbox import Limits, Which, available_languages
 from sources.rendered.signs import draw_translation_task, shipped_pairs
 from sources.rendered.task_image import Draft, RenderedImage
 

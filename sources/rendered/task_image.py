@@ -12,7 +12,7 @@ from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.people import Chance
 
-GENERATOR = "sources.rendered@1"
+GENERATOR = "sources.rendered@2"
 """The code that draws, and its version: another one where the same seed gives other pictures."""
 
 

@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sources.demonstration.people import Chance
-from sources.rendered.calculations import Calculation, decimal_text, draw_calculation
-from sources.rendered.figures import Figure, bounds, draw_figure
+from sources.rendered.calculations import (
+    Calculation,
+    Figure,
+    bounds,
+    decimal_text,
+    draw_calculation,
+    draw_figure,
+)
 
 _SIGNS = {
     ast.Add: operator.add,

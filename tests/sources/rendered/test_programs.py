@@ -7,9 +7,14 @@ import shutil
 import pytest
 
 from sources.demonstration.people import Chance
-from sources.rendered.languages import LANGUAGES, PYTHON, available_languages
-from sources.rendered.programs import FAMILIES, draw_program
-from sources.rendered.sandbox import Outcome, run_program
+from sources.rendered.programs import draw_program, families, fill_family
+from sources.rendered.sandbox import (
+    LANGUAGES,
+    PYTHON,
+    Outcome,
+    available_languages,
+    run_program,
+)
 
 _ALL = tuple(language.name for language in LANGUAGES)
 
@@ -44,12 +49,12 @@ def test_the_sandbox_says_what_python_says_here() -> None:
 @pytest.mark.parametrize("language", [one for one in available_languages() if one != "python"])
 def test_a_family_prints_the_same_in_every_language(language: str) -> None:
     compared = 0
-    for number, family in enumerate(FAMILIES):
-        sketched = family(Chance("languages", number))
-        if language in sketched.texts:
-            result = run_program(language, sketched.program(language).text)
+    for number, family in enumerate(families()):
+        programs = fill_family(family, Chance("languages", number))
+        if language in programs:
+            result = run_program(language, programs[language].text)
             assert result.outcome is Outcome.DONE, result.detail
-            assert result.output.strip() == _printed_here(sketched.texts["python"]).strip()
+            assert result.output.strip() == _printed_here(programs["python"].text).strip()
             compared += 1
     assert compared >= 5
 

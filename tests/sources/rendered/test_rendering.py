@@ -23,9 +23,8 @@ from sources.rendered import (
     task_refusal,
 )
 from sources.rendered.calculation_tasks import draw_ink, draw_look
-from sources.rendered.calculations import draw_calculation
-from sources.rendered.figures import draw_figure
-from sources.rendered.fonts import TYPEFACES, installed_folder
+from sources.rendered.calculations import draw_calculation, draw_figure
+from sources.rendered.pen import TYPEFACES, installed_folder
 from sources.rendered.signs import BETWEEN, draw_translation_task
 from sources.rendered.surfaces import paint_surface
 
@@ -127,7 +126,7 @@ def test_nothing_that_is_written_is_cut_off() -> None:
         chance = Chance("edges", number)
         what = draw_figure(chance) if number % 3 == 0 else draw_calculation(chance)
         look = draw_look(chance, shelf, what)
-        picture, box = paint_surface(look.surface.name, look.size, chance)
+        picture, box = paint_surface(look.surface, look.size, chance)
         ink = draw_ink(what, look, shelf, picture, box, chance).getbbox()
         assert ink is not None
         edges = (ink[0], ink[1], look.size[0] - ink[2], look.size[1] - ink[3])

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sources.rendered.languages import available_languages
-from sources.rendered.sandbox import Limits, Outcome, isolated_by_namespaces, run_program
+from sources.rendered.sandbox import (
+    Limits,
+    Outcome,
+    available_languages,
+    isolated_by_namespaces,
+    run_program,
+)
 from tests.requirements import unavailable
 
 _SHORT = Limits(seconds=1.0, cpu_seconds=5)

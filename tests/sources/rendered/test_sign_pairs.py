@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from schemas.errors import FormatError, UsageError
 from schemas.sign_pairs import SignCategory, SignPair
-from sources.rendered.fonts import TYPEFACES, installed_folder
+from sources.rendered.pen import TYPEFACES, installed_folder
 from sources.rendered.signs import checked_pairs, shipped_pairs
 
 
