@@ -13,25 +13,34 @@ from db.blobs import BlobStore
 from db.calls import replay_calls
 from db.entities import AgentRef
 from db.store import Store
-from flows.engine.execution import ChunkExecutor, ThreadExecutor
 from flows.engine.ledger import Budget
 from flows.engine.progress import Progress, SilentProgress
+from flows.engine.report import StageReport
 from profiles.settings import Settings
 
 DISTRIBUTION = "loupe-datasets"
+StageRunner = Callable[[str, Callable[[], StageReport]], StageReport]
+
+
+def in_process(title: str, stage: Callable[[], StageReport]) -> StageReport:  # noqa: ARG001
+    """Runs a stage that needs nothing around it."""
+    return stage()
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """One run: its stores, its budget, its executor, its name in provenance."""
+    """One run: its stores, its budget, its name in provenance.
+
+    `as_task` runs a stage, given its title; in Prefect as a task of the flow run.
+    """
 
     settings: Settings
     store: Store
     blobs: BlobStore
     budget: Budget
-    executor: Callable[[str, int], ChunkExecutor]
     progress: Progress
     flow_run: str
+    as_task: StageRunner = in_process
 
     @property
     def software(self) -> AgentRef:
@@ -56,9 +65,9 @@ def open_context(
     settings: Settings,
     *,
     budget: Budget | None = None,
-    executor: Callable[[str, int], ChunkExecutor] = ThreadExecutor,
     progress: Progress | None = None,
     flow_run: str = "in-process",
+    as_task: StageRunner = in_process,
 ) -> RunContext:
     """The context of a run with these settings; opens (and migrates) the stores.
 
@@ -73,9 +82,9 @@ def open_context(
         store,
         BlobStore(settings.blobs_url),
         budget or Budget(),
-        executor,
         progress or SilentProgress(),
         flow_run,
+        as_task,
     )
 
 

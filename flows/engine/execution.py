@@ -1,43 +1,28 @@
-"""Where chunks run: on threads of this process, or as tasks of a Prefect flow run."""
+"""Where chunks run: on threads of this process."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from typing import Protocol, TypeVar
-
-T = TypeVar("T")
-
-
-class ChunkExecutor(Protocol):
-    """Runs functions side by side, `workers` at a time.
-
-    `submit` blocks while all workers are busy, so that at most one chunk is cut ahead; it raises
-    the error of an earlier function.
-    """
-
-    def submit(self, function: Callable[[], T]) -> None:
-        """Starts a function."""
-        ...
-
-    def close(self) -> None:
-        """Waits for all functions and raises the first of their errors."""
-        ...
+from contextvars import copy_context
 
 
 class ThreadExecutor:
-    """Chunks on a thread pool of this process."""
+    """Runs functions side by side on threads, in the context of whoever submits them."""
 
     def __init__(self, name: str, workers: int) -> None:
         self._workers = workers
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix=name)
         self._running: set[Future[object]] = set()
 
-    def submit(self, function: Callable[[], T]) -> None:
-        """Starts a function; raises the error of an earlier one instead, where there was one."""
+    def submit(self, function: Callable[[], object]) -> None:
+        """Starts a function; raises the error of an earlier one instead, where there was one.
+
+        It blocks while all workers are busy, so that at most one chunk is cut ahead.
+        """
         self._collect({future for future in self._running if future.done()})
         while len(self._running) >= self._workers:
             self._collect(wait(self._running, return_when=FIRST_COMPLETED).done)
-        self._running.add(self._pool.submit(function))
+        self._running.add(self._pool.submit(copy_context().run, function))
 
     def close(self) -> None:
         """Waits for all functions and raises the first of their errors."""
@@ -54,13 +39,14 @@ class ThreadExecutor:
 
 @contextmanager
 def open_executor(
-    executor: ChunkExecutor, interrupted: Callable[[BaseException], None]
-) -> Iterator[ChunkExecutor]:
-    """Closes `executor` at the end, waiting for what runs also when there was an error.
+    name: str, workers: int, interrupted: Callable[[BaseException], None]
+) -> Iterator[ThreadExecutor]:
+    """An executor that is closed at the end, waiting for what runs also when there was an error.
 
     The first error is the one that is raised: later ones mostly follow from it. `interrupted` gets
     what a signal raised here, before the waiting.
     """
+    executor = ThreadExecutor(name, workers)
     try:
         yield executor
         executor.close()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from prefect import Flow, flow, task
@@ -22,7 +22,6 @@ from prefect.client.schemas import State
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.sorting import LogSort
 from prefect.deployments import run_deployment as start_deployment
-from prefect.futures import PrefectFuture
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
@@ -37,42 +36,30 @@ from profiles.settings import load_settings
 from schemas.errors import LoupeError, ServiceError
 from services.prefect_server import prefect_auth_string
 
-# A run in Prefect's pages: a task for each chunk, progress and results as artifacts
+# A run in Prefect's pages: a task for each stage, progress and results as artifacts
 
 _SECONDS_BETWEEN_UPDATES = 2.0
-T = TypeVar("T")
 _Row = dict[str, str | int]
 
 
-@task(cache_policy=NO_CACHE, persist_result=False)
-def work_on_chunk(chunk: Callable[[], object]) -> None:
-    """Works on one chunk and commits it."""
-    chunk()
+def run_as_task(title: str, stage: Callable[[], StageReport]) -> StageReport:
+    """Runs a stage as a task of the flow run; its errors are raised here, not in the task's log."""
+    outcome: list[StageReport | Exception] = []
 
+    def run() -> State[None]:
+        try:
+            report = stage()
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            outcome.append(error)
+            return Failed(message=str(error))
+        outcome.append(report)
+        return Completed(message=report.summary)
 
-class TaskExecutor:
-    """Chunks as Prefect tasks on the flow run's threads; see `ChunkExecutor`."""
-
-    def __init__(self, name: str, workers: int) -> None:
-        self._workers = workers
-        self._task = work_on_chunk.with_options(name=name)
-        self._running: list[PrefectFuture[None]] = []
-
-    def submit(self, function: Callable[[], T]) -> None:
-        """Starts a function; raises the error of an earlier one instead, where there was one."""
-        while len(self._running) >= self._workers:
-            self._running[0].wait()
-            self._running.pop(0).result()
-        self._running.append(self._task.submit(function))
-
-    def close(self) -> None:
-        """Waits for all functions and raises the first of their errors."""
-        for future in self._running:
-            with suppress(SystemExit):  # a run that is to stop: the others are waited for, too
-                future.wait()
-        running, self._running = self._running, []
-        for future in running:
-            future.result()
+    task(name=title, cache_policy=NO_CACHE, persist_result=False)(run)(return_state=True)
+    (result,) = outcome
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 class PrefectProgress:
@@ -156,9 +143,9 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
         context = open_context(
             load_settings(),
             budget=budget,
-            executor=TaskExecutor,
             progress=PrefectProgress(),
             flow_run=str(flow_run.id),
+            as_task=run_as_task,
         )
         report = build(context)
     except LoupeError as error:

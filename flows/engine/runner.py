@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -85,7 +86,8 @@ def get_or_create_entity(
 # A chunk's entities, derivations, decisions and work rows are one transaction: a killed run loses
 # at most the chunks in flight, and the next run goes on with inputs that have no work row.
 
-MAX_CHUNKS = 1000
+_FEW_CHUNKS = 1000
+_MOST_INPUTS = 2000
 T = TypeVar("T")
 
 
@@ -94,8 +96,8 @@ class Stage:
     """A stage as the runner needs it.
 
     `configuration` holds all that determines the results beside the input; it is part of the work's
-    key. `chunk_size` is the minimum of inputs in a chunk; it grows so that a run has at most
-    `MAX_CHUNKS` chunks.
+    key. `chunk_size` is the minimum of inputs in a chunk; where there are more than a thousand
+    chunks of it, it grows to at most 2,000.
 
     `independent` is for inputs that take long and have each its own reasons to fail, such as
     videos: chunks do not grow, and what is deferred is not tried again in this run and does not
@@ -130,7 +132,7 @@ def run_stage(
     """
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     total = count_pending(context.store, plan_id, pending)
-    grown = 0 if stage.independent else -(-total // MAX_CHUNKS)
+    grown = 0 if stage.independent else min(total // _FEW_CHUNKS, _MOST_INPUTS)
     size = max(stage.chunk_size, grown)
 
     def run_chunk(chunk: ClaimedChunk, report: StageReport) -> Sequence[StageResult]:
@@ -225,10 +227,8 @@ def _run(
     run_chunk: Callable[[T, StageReport], Sequence[StageResult]],
     give_back: Callable[[T], None] = lambda _: None,
 ) -> StageReport:
-    """Has the executor run every chunk; one that fails, or finds no worker, is given back."""
+    """Runs every chunk on the stage's workers; one that fails, or finds none, is given back."""
     report = StageReport(stage.title, may_stall=not stage.independent)
-    started = time.perf_counter()
-    context.progress.start(stage.title, total)
 
     def process(chunk: T) -> None:
         with _given_back(chunk, give_back):
@@ -237,20 +237,23 @@ def _run(
         finished = sum(isinstance(result, WorkResult) for result in results)
         context.progress.advance(stage.title, finished)
 
-    try:
-        with (
-            context.store.claims.renewed(),
-            open_executor(
-                context.executor(stage.title, stage.workers), context.stop_sending
-            ) as executor,
-        ):
-            for chunk in chunks(report):
-                with _given_back(chunk, give_back):
-                    executor.submit(_bind(process, chunk))
-    finally:
-        report.seconds = time.perf_counter() - started
-        context.progress.end(report)
-    return report
+    def run() -> StageReport:
+        started = time.perf_counter()
+        context.progress.start(stage.title, total)
+        try:
+            with (
+                context.store.claims.renewed(),
+                open_executor(stage.title, stage.workers, context.stop_sending) as executor,
+            ):
+                for chunk in chunks(report):
+                    with _given_back(chunk, give_back):
+                        executor.submit(partial(process, chunk))
+        finally:
+            report.seconds = time.perf_counter() - started
+            context.progress.end(report)
+        return report
+
+    return context.as_task(stage.title, run)
 
 
 @contextmanager
@@ -261,10 +264,6 @@ def _given_back(chunk: T, give_back: Callable[[T], None]) -> Iterator[None]:
     except BaseException:
         give_back(chunk)
         raise
-
-
-def _bind(function: Callable[[T], None], argument: T) -> Callable[[], None]:
-    return lambda: function(argument)
 
 
 def _work_and_commit(

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from db.blobs import BlobStore
 from db.store import Store
 from flows.engine.context import RunContext
-from flows.engine.execution import ThreadExecutor
 from flows.engine.ledger import Budget
 from flows.engine.progress import SilentProgress
 from profiles.settings import load_settings
@@ -28,7 +27,6 @@ def context_of(store: Store, folder: Path, budget: Budget | None = None) -> RunC
         store=store,
         blobs=BlobStore(str(folder / "blobs")),
         budget=budget or Budget(),
-        executor=ThreadExecutor,
         progress=SilentProgress(),
         flow_run="a test",
     )

@@ -5,9 +5,10 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -24,7 +25,6 @@ from tests.flows.homes import contents_of
 from tests.flows.recos_world import small_build, small_profile
 from tests.flows.runs import context_of
 
-T = TypeVar("T")
 _SECONDS = 0.004
 _WORKERS = 6
 
@@ -36,12 +36,12 @@ class _OutOfOrder(ThreadExecutor):
         super().__init__(name, 1 if workers == 1 else _WORKERS)
         self._chance = chance
 
-    def submit(self, function: Callable[[], T]) -> None:
+    def submit(self, function: Callable[[], object]) -> None:
         seconds = self._chance.random() * _SECONDS
 
-        def late() -> T:
+        def late() -> None:
             time.sleep(seconds)
-            return function()
+            function()
 
         super().submit(late)
 
@@ -65,14 +65,12 @@ def run_out_of_order(
     home: Path, database: Path, seed: int, pipeline: Any, build: Any, profile: Any
 ) -> dict[str, Counter[Any]]:
     """What a build in `home` stores, whose chunks end in an order that `seed` decides."""
+    executor = partial(_OutOfOrder, chance=random.Random(seed))
     home.mkdir()
     shutil.copy(database, home / "loupe.db")
-    chance = random.Random(seed)
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
-    context = replace(
-        context_of(store, home), executor=lambda name, workers: _OutOfOrder(name, workers, chance)
-    )
-    report = run_pipeline(context, pipeline, build, profile, no_desks)
+    with patch("flows.engine.execution.ThreadExecutor", executor):
+        report = run_pipeline(context_of(store, home), pipeline, build, profile, no_desks)
     store.close()
     assert report.release_id is not None
     return contents_of(home)

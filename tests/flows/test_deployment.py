@@ -232,7 +232,7 @@ def test_a_fault_of_the_user_is_one_sentence(installation: Installation, tmp_pat
 
 
 def assert_artifacts_tell(installation: Installation) -> None:
-    """Counts, rejections by reason and cost are on Prefect's pages."""
+    """Tasks, counts, rejections by reason and cost are on Prefect's pages."""
     artifacts = installation.artifacts()
     report = artifacts[f"{DATASET}-report"]["data"]
     assert "wait for people" in report
@@ -249,6 +249,9 @@ def assert_artifacts_tell(installation: Installation) -> None:
     assert rejected.total() > 0, artifacts
     imported = rows_of(artifacts["import-coco-counts"])
     assert imported == [{"outcome": "done", "reason": "", "inputs": 10}]
+    tasks = installation.ask("task_runs/filter", {"limit": 200})
+    assert len(tasks) == sum(key.endswith("-counts") for key in artifacts), "one task a stage"
+    assert {task["state"]["type"] for task in tasks} == {"COMPLETED"}
 
 
 def rows_of(artifact: dict[str, Any]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from db.work import WorkResult
-from flows.engine.execution import ThreadExecutor, open_executor
+from flows.engine.execution import open_executor
 from flows.engine.progress import ConsoleProgress
 from flows.engine.report import BuildReport, Deferred, StageReport
 from schemas.records import Rejection
@@ -72,7 +72,7 @@ def test_an_executor_runs_no_more_than_its_workers_at_once() -> None:
         with lock:
             running[0] -= 1
 
-    with open_executor(ThreadExecutor("work", 2), errors.append) as executor:
+    with open_executor("work", 2, errors.append) as executor:
         for _ in range(8):
             executor.submit(work)
     assert running == [0]
@@ -94,7 +94,7 @@ def test_an_executor_waits_for_the_others_before_it_raises() -> None:
         finished.append(1)
 
     def run() -> None:
-        with open_executor(ThreadExecutor("work", 2), errors.append) as executor:
+        with open_executor("work", 2, errors.append) as executor:
             executor.submit(fail)
             executor.submit(work)
 
@@ -111,7 +111,7 @@ def test_the_error_of_whoever_submits_is_the_one_that_is_raised() -> None:
         raise ZeroDivisionError
 
     def run() -> None:
-        with open_executor(ThreadExecutor("work", 2), errors.append) as executor:
+        with open_executor("work", 2, errors.append) as executor:
             executor.submit(fail)
             raise KeyboardInterrupt
 
