@@ -7,7 +7,7 @@ from contextvars import copy_context
 
 
 class ThreadExecutor:
-    """Runs functions side by side on threads, in the context of whoever submits them."""
+    """Runs functions side by side on threads, in the context of the caller."""
 
     def __init__(self, name: str, workers: int) -> None:
         self._workers = workers

@@ -75,7 +75,7 @@ def draw_program(chance: Chance, languages: Collection[str]) -> Program:
 
 
 def _value(value: Any, chance: Chance) -> str:
-    """One value of a family, as text; what there is of them is told in the file."""
+    """One value of a family, as text; its kind is in the data file."""
     if isinstance(value, list):
         return chance.pick(value) if isinstance(value[0], str) else str(chance.whole(*value))
     count = chance.whole(*value["count"])
