@@ -1,8 +1,12 @@
 """From a profile's words to a model that answers."""
 
-from typing import assert_never
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from threading import Lock
+from typing import Any, Protocol, assert_never, runtime_checkable
 
-from models.chat import ChatModel
+from models.chat import ChatModel, RetryingModel, always
+from schemas.chat import ChatOutcome, ChatRequest, ModelRef
 from schemas.profile import (
     BuiltinCaptioner,
     BuiltinContraster,
@@ -54,3 +58,66 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
             return TransformersChatModel(spec)
         case _:
             assert_never(spec)
+
+
+@runtime_checkable
+class _Local(Protocol):
+    """A model with weights in this process."""
+
+    def close(self) -> None: ...
+
+
+_loaded: list[tuple[ChatModelSpec, ChatModel]] = []
+_loading = Lock()
+
+
+class OnDemandChatModel:
+    """The `ChatModel` of a specification, loaded when it is first asked and never for nothing.
+
+    At most one model with weights in this process is loaded: two may not fit into the memory of a
+    GPU, so the one before is closed first. Equal specifications share a loaded model.
+    """
+
+    def __init__(self, spec: ChatModelSpec) -> None:
+        self._spec = spec
+        self._remote: ChatModel | None = None
+        self.may_retry = always
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision."""
+        return self._spec.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside model and request, determines an answer."""
+        return self._spec.parameters
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """(position, outcome) of each request: see `ChatModel`."""
+        remaining = iter(requests)
+        for first in remaining:
+            model = self._model()
+            if isinstance(model, RetryingModel):
+                model.may_retry = self.may_retry
+            yield from model.answer(chain((first,), remaining))
+
+    def _model(self) -> ChatModel:
+        if isinstance(self._spec, VllmChat | TransformersChat):
+            return _load(self._spec)
+        if self._remote is None:
+            self._remote = build_chat_model(self._spec)
+        return self._remote
+
+
+def _load(spec: VllmChat | TransformersChat) -> ChatModel:
+    with _loading:
+        if _loaded and _loaded[0][0] == spec:
+            return _loaded[0][1]
+        while _loaded:
+            _, before = _loaded.pop()
+            if isinstance(before, _Local):
+                before.close()
+        model = build_chat_model(spec)
+        _loaded.append((spec, model))
+        return model

@@ -1,5 +1,6 @@
 """Chat models that transformers loads into this process."""
 
+import gc
 import io
 import time
 from collections.abc import Iterable, Iterator
@@ -63,6 +64,13 @@ class TransformersChatModel:
                     prepared.append((position, outcome))
             if prepared:
                 yield from self._answer_batch(prepared)
+
+    def close(self) -> None:
+        """Frees the memory of the weights; the model answers nothing more."""
+        del self._model
+        gc.collect()
+        if self._torch.cuda.is_available():
+            self._torch.cuda.empty_cache()
 
     def _load(self) -> None:
         auto = self._transformers

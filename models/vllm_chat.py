@@ -58,6 +58,11 @@ class VllmChatModel:
         while batch := list(islice(numbered, self._batch_size)):
             yield from self._answer_batch(batch)
 
+    def close(self) -> None:
+        """Ends the engine and frees its memory; the model answers nothing more."""
+        self._engine.llm_engine.engine_core.shutdown()
+        del self._engine
+
     def _answer_batch(
         self, batch: list[tuple[int, ChatRequest]]
     ) -> Iterator[tuple[int, ChatOutcome]]:

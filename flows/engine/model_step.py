@@ -10,7 +10,7 @@ from flows.engine.context import RunContext
 from flows.engine.ledger import RecordedChatModel
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
-from models.registry import build_chat_model
+from models.registry import OnDemandChatModel
 from prompts.loader import Prompt
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ModelError
@@ -28,14 +28,14 @@ ValueT = TypeVar("ValueT")
 
 
 class DatasetModel:
-    """A model of the profile, loaded to build one dataset; each of its calls is stored."""
+    """A model of the profile, asked to build one dataset; each of its calls is stored."""
 
     def __init__(self, context: RunContext, dataset: str, spec: ChatModelSpec) -> None:
         self.context = context
         self.dataset = dataset
         self.spec = spec
         self.model = RecordedChatModel(
-            build_chat_model(spec), context.store, dataset, spec.prices, context.budget
+            OnDemandChatModel(spec), context.store, dataset, spec.prices, context.budget
         )
 
     @property
