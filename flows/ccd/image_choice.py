@@ -1,6 +1,7 @@
 """Chooses the candidate among the first results of each search (CCD, step 2)."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -448,8 +449,11 @@ def choose_candidates(
 
     with sole_run(context, dataset, stage.label, VERSION):  # or two runs choose one picture twice
         open_ = find(store, dataset, ImageRequest.kind, states=("proposed",))
-        # By id: a picture is chosen once, and numbers depend on which chunk was committed first.
-        orders = sorted((one for one in open_ if one.group == "search"), key=lambda one: one.id)
+        orders = [one for one in open_ if one.group == "search"]
+        fits = choosing.fits(searched, orders)
+        # A picture is chosen once: for the strategy that one of its pictures fits best. Numbers of
+        # orders depend on which chunk was committed first.
+        orders.sort(key=lambda one: (-fits[one.id], one.id))
         _take_back_outdated(store, orders, stage, searched)
         return run_stream(
             context, stage, [(one.seq, one) for one in orders], work, total=len(orders)
@@ -545,6 +549,21 @@ class _Choosing:
         for search, own in zip(searches, rows, strict=True):
             results[search.order.id] = self._result(search, own, used)
         return results
+
+    def fits(self, searched: Found, orders: Sequence[StoredEntity]) -> dict[str, float]:
+        """How well the best picture of each order fits the wanted caption, by the order's id."""
+        fits = {order.id: -inf for order in orders}
+        for page in pages(orders):
+            strategies = strategies_of_orders(self._context.store, page)
+            results_of = ResultsOfSearch(self._context.store, searched, page)
+            searches = [
+                _Search(order, strategies[order.id], tuple(found))
+                for order in page
+                if (found := results_of.pictures(order))
+            ]
+            for search, rows in zip(searches, self._rows(searches), strict=True):
+                fits[search.order.id] = float(np.max(rows.pictures[1:] @ rows.wanted))
+        return fits
 
     def _used_images(self) -> UsedImages:
         """The active anchors and candidates: one is enough of each."""
