@@ -13,8 +13,6 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.video_decoding", []),
     ("benchmarks.association", []),
     ("benchmarks.street_tracking", []),
-    ("benchmarks.stills_seeing", []),
-    ("benchmarks.stills_editing", ["--stills", "60"]),
     ("benchmarks.retrieval_metrics", ["--rounds", "2"]),
     ("benchmarks.ccd_metrics", []),
     ("benchmarks.near_duplicates", []),

@@ -31,7 +31,7 @@ def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
 
             return ColourLexiconEmbedder(spec)
         case BuiltinStillsEmbedder():
-            from models.builtin.stills_embedder import StillsLexiconEmbedder
+            from models.builtin.stills.embedder import StillsLexiconEmbedder
 
             return StillsLexiconEmbedder(spec)
         case OpenClipEmbedder():

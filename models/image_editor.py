@@ -56,7 +56,7 @@ def build_image_editor(spec: ImageEditorSpec) -> ImageEditor:
     """
     match spec:
         case BuiltinEditor():
-            from models.builtin.editor.model import StillsEditor
+            from models.builtin.stills.editor import StillsEditor
 
             return StillsEditor(spec)
         case QwenImageEdit():

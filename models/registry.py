@@ -37,11 +37,11 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
 
             return ColourDescriber(spec)
         case BuiltinCaptioner():
-            from models.builtin.captioner import StillsCaptioner
+            from models.builtin.stills.captioner import StillsCaptioner
 
             return StillsCaptioner(spec)
         case BuiltinContraster():
-            from models.builtin.contrasts import StillsContraster
+            from models.builtin.stills.contraster import StillsContraster
 
             return StillsContraster(spec)
         case OpenAIChat():

@@ -37,11 +37,11 @@ class BuiltinEmbedder(_EmbedderBase):
 
 
 class BuiltinStillsEmbedder(_EmbedderBase):
-    """What is seen in drawn stills, read by a lexicon out of texts: no download."""
+    """What the code on drawn stills says, against what a lexicon reads in texts: no download."""
 
     provider: Literal["builtin-stills"] = "builtin-stills"
-    name: ModelWord = "loupe-stills-lexicon"
-    revision: ModelWord = "1"
+    name: ModelWord = "loupe-coded-stills-lexicon"
+    revision: ModelWord = "2"
 
     @property
     def parameters(self) -> dict[str, Any]:

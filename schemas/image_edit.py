@@ -81,11 +81,11 @@ class _EditorBase(Record):
 
 
 class BuiltinEditor(_EditorBase):
-    """The editor of drawn stills: no download, deterministic by seed."""
+    """The editor of drawn stills, whose code it reads: no download, deterministic by seed."""
 
     provider: Literal["builtin-editor"] = "builtin-editor"
-    name: str = "loupe-stills-editor"
-    revision: str = "1"
+    name: str = "loupe-coded-stills-editor"
+    revision: str = "2"
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -90,15 +90,15 @@ class BuiltinDescriber(_ChatModelBase):
 
 
 class BuiltinCaptioner(_ChatModelBase):
-    """The captioner that sees drawn stills and repeats given facts: no download, deterministic.
+    """The captioner that reads the code on drawn stills and repeats given facts: no download.
 
     `details` is how many details (things after the first, colours, numbers, a place …) a caption
     has that is written for the first time.
     """
 
     provider: Literal["builtin-captioner"] = "builtin-captioner"
-    name: str = "loupe-stills-captioner"
-    revision: str = "1"
+    name: str = "loupe-coded-stills-captioner"
+    revision: str = "2"
     prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
     details: int = Field(default=4, ge=1, le=12)
 
@@ -111,12 +111,12 @@ class BuiltinCaptioner(_ChatModelBase):
 class BuiltinContraster(_ChatModelBase):
     """What proposes strategies for drawn stills and refines their captions: no download.
 
-    It says what it sees in the pictures and reads in the brief; deterministic.
+    It says what it reads in the code on the pictures and in the brief; deterministic.
     """
 
     provider: Literal["builtin-contraster"] = "builtin-contraster"
-    name: str = "loupe-stills-contraster"
-    revision: str = "1"
+    name: str = "loupe-coded-stills-contraster"
+    revision: str = "2"
     prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
 
     @property

@@ -211,7 +211,7 @@ def demonstration_video_build(home: Path, gate: str = "auto") -> UFine6926Build:
 
 def demonstration_recos_build(home: Path, gate: str = "auto") -> RecosBuild:
     """Draws stills under `home` where they are missing, and gives the build of a benchmark."""
-    world = _stills(home / "demonstration" / f"stills-{SEED}")
+    world = _stills(home / "demonstration" / f"coded-stills-{SEED}")
     stills = SourceSpec(
         name="demo-stills",
         format="coco-captions",
@@ -243,7 +243,7 @@ def demonstration_ccd_build(home: Path, gate: str = "auto") -> CcdBuild:
 
     The same stills are searched: images of one family differ in a detail or two.
     """
-    world = _stills(home / "demonstration" / f"stills-{SEED}")
+    world = _stills(home / "demonstration" / f"coded-stills-{SEED}")
     stills = SourceSpec(
         name="demo-stills",
         format="coco-captions",

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from schemas.build import SourceSpec
 from schemas.requests import STRATEGIES_FIELD, StrategyBrief
 from schemas.taxonomy import DifferenceType
-from sources.demonstration.stills import StillsWorld, load_stills_truth
-from sources.demonstration.stills.writing import StillTruth
+from sources.demonstration.stills import StillsWorld, StillTruth, load_stills_truth
 from tests.flows.recos_world import stills_source
 from tests.servers.contrasting import (
     asks_for_captions,

@@ -13,7 +13,7 @@ from flows.ccd.image_requests import MADE_FOR
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from models.builtin.editor.model import StillsEditor
+from models.builtin.stills.editor import StillsEditor
 from schemas.build import CcdBuild
 from schemas.contrast import EditCheckSettings
 from schemas.contrast_records import StoredEdit
@@ -101,10 +101,10 @@ def test_another_check_judges_pictures_again_and_edits_none(
 
 def test_another_editor_takes_the_place(run: RunContext, build: CcdBuild) -> None:
     unattended(run, build)
-    unattended(run, build, "0.2.0", editor=BuiltinEditor(revision="2"))
+    unattended(run, build, "0.2.0", editor=BuiltinEditor(revision="3"))
     origins = [one.record(Candidate).origin for one in standing(run).values()]
     assert origins
-    assert {one.model for one in origins if one.way == "edit"} == {"loupe-stills-editor@2"}
+    assert {one.model for one in origins if one.way == "edit"} == {"loupe-coded-stills-editor@3"}
 
 
 def test_what_people_said_of_a_picture_counts_however_it_is_measured(
@@ -139,7 +139,7 @@ def test_a_picture_is_known_by_its_strategy(run: RunContext, build: CcdBuild) ->
     for one in candidates.values():
         edit = pictures[made[one.id][0]]
         assert edit.picture == one.record(Candidate).image
-        assert edit.model == "loupe-stills-editor@1"
+        assert edit.model == "loupe-coded-stills-editor@2"
 
 
 def test_an_editor_is_looked_up_for_an_edit_alone_and_once_a_dataset(

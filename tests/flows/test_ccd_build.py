@@ -106,7 +106,7 @@ def test_edits_that_were_lost_are_made_again_and_drawn_again(
         check.run()
         origins = {one.origin for one in repair_blobs(run, check)}
         assert list(check.faulty()) == []
-    assert origins == {"edited again by loupe-stills-editor@1", "drawn again"}
+    assert origins == {"edited again by loupe-coded-stills-editor@2", "drawn again"}
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -149,7 +149,7 @@ def test_lineage_leads_from_a_contrastive_image_to_its_strategy(built: RunContex
 
 def test_captions_carry_who_wrote_them_and_coarse_ones_stay_apart(built: RunContext) -> None:
     captions = [one.record(Caption) for one in entities(built, Caption.kind, "accepted")]
-    assert {caption.author for caption in captions} == {"loupe-stills-contraster@1"}
+    assert {caption.author for caption in captions} == {"loupe-coded-stills-contraster@2"}
     coarse = [
         one.record(Caption)
         for one in entities(built, Caption.kind, "proposed")

@@ -62,7 +62,7 @@ from tests.flows.runs import context_of
 
 Rows = dict[str, dict[str, Any]]
 EDITED = "What a reviewer made of it, in words of their own."
-DRAFTER = "loupe-stills-contraster@1"
+DRAFTER = "loupe-coded-stills-contraster@2"
 PLAN = "What a reviewer would rather have it become."
 
 
@@ -394,7 +394,7 @@ def test_the_lineage_of_a_caption_is_shown_in_words(finished: Work, build: CcdBu
     difference, detail, plan = (row["contrast"][name] for name in ("difference", "detail", "plan"))
     strategy = f"accepted) by {DRAFTER}, {difference}, {detail}, {plan}\n"
     assert strategy in text, "the strategy"
-    edit = f"accepted) by edit, loupe-stills-editor@1, {difference}, {plan}\n"
+    edit = f"accepted) by edit, loupe-coded-stills-editor@2, {difference}, {plan}\n"
     assert edit in text, "the edit"
     assert "by person reviewer-" in text
     lines = text.splitlines()
@@ -554,7 +554,7 @@ def test_what_another_model_says_takes_the_place_and_gives_it_back(
     """One image a strategy and five captions an image, independent of earlier requests."""
     work.until_released(build)
     before, earlier = live(work), said(work.released(build))
-    other = contrast_profile(**{role: BuiltinContraster(revision="2")})
+    other = contrast_profile(**{role: BuiltinContraster(revision="3")})
     while go(work.run, later(build), work.office, other).waiting:
         assert work.say(right)
     rows = work.released(later(build))
@@ -562,7 +562,7 @@ def test_what_another_model_says_takes_the_place_and_gives_it_back(
     assert all(len(row["captions"]) == 5 for row in rows.values())
     assert len({row["sha256"] for row in rows.values()}) == len(rows), "no image twice"
     changed = {one.record(Strategy).author for one in entities(work.run, Strategy.kind, "accepted")}
-    assert changed == {"loupe-stills-contraster@2" if role == "strategist" else DRAFTER}
+    assert changed == {"loupe-coded-stills-contraster@3" if role == "strategist" else DRAFTER}
     calls = work.calls
     assert work.go(later(build, 2)).waiting == 0, "nobody is asked again"
     assert work.calls == calls, "nothing is paid again"

@@ -19,7 +19,7 @@ from flows.ccd import strategies as strategy_proposals
 from flows.engine import model_step
 from flows.engine.report import BuildReport
 from flows.engine.runner import Stage
-from models.builtin.editor.model import StillsEditor
+from models.builtin.stills.editor import StillsEditor
 from release.verify import verify_release
 from schemas.build import CcdBuild
 from schemas.image_edit import BuiltinEditor, EditOutcome, EditRequest

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import pytest
 from PIL import Image as Pictures
 
-from benchmarks.contrast_truth import content_after, faults, true_content
 from db.entities import fetch
 from db.store import Store
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from models.builtin.editor.changes import Change, read
-from models.builtin.stills.reading import Content
+from models.builtin.stills.editor import Change, UneditableError, changed_scene, read_change
+from models.builtin.stills.scene import Scene, read_scene
+from models.builtin.stills.text import content_of
 from profiles.loader import load_profile
 from schemas.proposals import Candidate, EditedImage, FoundImage, Picture, Strategy
 from schemas.records import Image
@@ -62,39 +62,33 @@ def _accepted(run: RunContext, truths: dict[str, StillTruth]) -> Iterator[Pair]:
     strategies = fetch(run.store, [str(one.strategy_id) for one in accepted])
     for candidate in accepted:
         strategy = strategies[str(candidate.strategy_id)].record(Strategy)
-        change = read(strategy.editing_instruction)
+        change = read_change(strategy.editing_instruction)
         assert change is not None
         anchor = images[str(candidate.anchor.image_id)]
         yield Pair(candidate, truths[anchor.file_path], change)
 
 
 def _faults(run: RunContext, pair: Pair, truths: dict[str, StillTruth]) -> list[str]:
+    """What else the two pictures differ in."""
+    try:
+        wanted = changed_scene(pair.truth.scene, pair.change)
+    except UneditableError as fault:
+        return [str(fault)]
     match pair.candidate.origin:
         case EditedImage():
-            before, after = (
-                _opened(run, one) for one in (pair.candidate.anchor, pair.candidate.image)
-            )
-            return faults(pair.truth, pair.change, before, after)
+            found = read_scene(_opened(run, pair.candidate.image))
+            same = found is not None and found.things == wanted.things
         case FoundImage(page=page):
-            found = truths[page.removeprefix("folder:")]
-            picture = _opened(run, pair.candidate.image)
-            wanted = content_after(pair.truth, pair.change, picture)
-            if wanted is None:
-                return ["what was to change is not in the picture"]
-            return [] if _said(wanted) == _said(true_content(found)) else ["more differs"]
+            found = truths[page.removeprefix("folder:")].scene
+            same = True
+    is_right = found is not None and same and _said(found) == _said(wanted)
+    return [] if is_right else [f"{found} is not {wanted}"]
 
 
-def _said(content: Content) -> tuple[object, ...]:
-    """The content of a drawing without its layout; positions count where a caption states them."""
-    groups = sorted((one.kind, one.colour or "", one.number or 0) for one in content.groups)
-    return (
-        groups,
-        sorted(content.clothes),
-        content.action,
-        content.place,
-        content.style,
-        content.word,
-    )
+def _said(scene: Scene) -> tuple[object, ...]:
+    """What a scene shows without its layout; positions count where a caption states them."""
+    content = content_of(scene)
+    return (sorted(map(str, content.groups)), *content[1:-2], content.word)
 
 
 def _opened(run: RunContext, picture: Picture) -> Pictures.Image:

@@ -8,7 +8,7 @@ from flows.ccd.editing import MOST_ATTEMPTS
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from models.builtin.editor.model import StillsEditor
+from models.builtin.stills.editor import StillsEditor
 from schemas.errors import ModelError
 from schemas.image_edit import EditFailure, EditOutcome, EditRequest, FailedEdit
 from schemas.proposals import Candidate

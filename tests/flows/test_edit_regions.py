@@ -11,10 +11,8 @@ from db.entities import StoredEntity
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from models.builtin.drawing.vocabulary import KINDS
-from models.builtin.editor.changes import Recolour, say
-from models.builtin.editor.model import StillsEditor
-from models.builtin.stills.seeing import Thing, see_still
+from models.builtin.stills.editor import Change, StillsEditor, say_change
+from models.builtin.stills.scene import KINDS, Thing, apart, read_scene
 from schemas.contrast import EditCheckSettings
 from schemas.contrast_records import StoredEdit
 from schemas.image_edit import EditedPicture, EditOutcome, EditRequest
@@ -65,13 +63,14 @@ def recoloured_elsewhere(
 ) -> EditedPicture:
     """Another thing of the picture in another colour; as it was asked for where there is none."""
     with Image.open(BytesIO(request.image.data)) as opened:
-        things = see_still(opened.convert("RGB")).things
+        scene = read_scene(opened.convert("RGB"))
         scale = 320 / opened.width
-    for thing in things:
+    assert scene is not None
+    for thing in scene.things:
         if thing.colour is None or any(touches(thing, box, scale) for box in asked.regions):
             continue
         for colour in KINDS[thing.kind].colours:
-            instruction = say(Recolour(thing.kind, False, thing.colour, colour))
+            instruction = say_change(Change("colour", colour, thing.colour, thing.kind))
             ((_, done),) = EDIT(editor, [request.model_copy(update={"instruction": instruction})])
             if isinstance(done, EditedPicture):
                 return asked.model_copy(update={"image": done.image})
@@ -80,7 +79,7 @@ def recoloured_elsewhere(
 
 def touches(thing: Thing, box: Box, scale: float) -> bool:
     left, top, right, bottom = (scale * value for value in box)
-    return thing.left < right and left < thing.right and thing.top < bottom and top < thing.bottom
+    return not apart(thing.box, (left, top, right, bottom))
 
 
 def test_where_it_was_to_change_is_stored_and_held_against_what_did(

@@ -10,11 +10,12 @@ from db.tables.embeddings import Embedding
 from db.tables.work import ModelCall
 from flows.ccd.downloading import FOLDER, screen_hits
 from flows.ccd.searching import list_folder, open_image_search, open_recorded_search
+from models.builtin.stills.drawing import draw_still
 from models.search.folder import path_in_folder
 from schemas.errors import ConfigurationError, FormatError
 from schemas.image_search import FolderSearch, GoogleSearch, SearchAnswer
 from schemas.records import Rejection
-from sources.demonstration.stills.writing import draw_still, jpeg_of, plan_stills
+from sources.demonstration.stills import jpeg_of, plan_stills
 from tests.db.samples import row_count
 
 STILLS = 24
@@ -27,10 +28,9 @@ def captions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     folder = tmp_path_factory.mktemp("stills")
     (folder / "stills").mkdir()
     captions, lines = {}, []
-    for number, still in enumerate(plan_stills(SEED, STILLS)):
-        picture, truth = draw_still(still, SEED)
+    for number, truth in enumerate(plan_stills(SEED, STILLS)):
         path = f"stills/{number} still.jpg"
-        (folder / path).write_bytes(jpeg_of(picture))
+        (folder / path).write_bytes(jpeg_of(draw_still(truth.scene)))
         captions[path] = truth.captions[0]
         licence = "CC BY-ND 4.0" if number == 0 else "CC0-1.0"
         lines.append(json.dumps({"file_name": path, "licence": licence, "creator": "A painter"}))

@@ -21,14 +21,19 @@ from flows.recos.confusion_checks import (
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.similar_images import SIMILAR_TO
 from flows.recos.task_images import images_of_tier
-from models.builtin.stills_embedder import StillsLexiconEmbedder
+from models.builtin.stills.drawing import draw_still
+from models.builtin.stills.embedder import StillsLexiconEmbedder
 from schemas.build import RecosBuild, TaskSpec
 from schemas.confusion import ConfusionSettings, ConfusionVerdict
 from schemas.embedding import BuiltinStillsEmbedder
 from schemas.records import Image
 from schemas.retrieval_task import RetrievalTask
-from sources.demonstration.stills import StillTruth, load_stills_truth, write_stills_world
-from sources.demonstration.stills.writing import draw_still, plan_stills
+from sources.demonstration.stills import (
+    StillTruth,
+    load_stills_truth,
+    plan_stills,
+    write_stills_world,
+)
 from tests.flows.recos_world import DATASET, SHOWN, small_profile, stills_source
 from tests.flows.runs import context_of
 
@@ -93,14 +98,13 @@ def _nobody() -> Desks:
 
 @pytest.fixture(scope="module")
 def stills() -> list[StillTruth]:
-    return [draw_still(one, SEED)[1] for one in plan_stills(SEED, COUNT, same_caption_pairs=PAIRS)]
+    return list(plan_stills(SEED, COUNT, same_caption_pairs=PAIRS))
 
 
 def test_planted_pairs_are_flagged_and_few_others_are(stills: list[StillTruth]) -> None:
     """Forced upon the check: x′ is the same scene in another layout, or one of another family."""
     embedder = StillsLexiconEmbedder(BuiltinStillsEmbedder())
-    plan = plan_stills(SEED, COUNT, same_caption_pairs=PAIRS)
-    pictures = [draw_still(one, SEED)[0] for one in plan]
+    pictures = [draw_still(one.scene) for one in stills]
     rows = np.asarray(embedder.embed_images(pictures))
     texts = [caption for one in stills[:COUNT] for caption in one.captions]
     owners = np.repeat(np.arange(COUNT), [len(one.captions) for one in stills[:COUNT]])

@@ -191,7 +191,8 @@ def test_a_model_that_writes_nothing_of_use_is_not_asked_for_ever(
 def test_built_in_models_cannot_write_pairs(run: RunContext) -> None:
     message = (
         r"^task text translation: further_pairs = 25 needs a model that writes texts, and "
-        r"loupe-stills-captioner is built in and cannot; name another as \[captioning\.model\]"
+        r"loupe-coded-stills-captioner is built in and cannot; "
+        r"name another as \[captioning\.model\]"
     )
     with pytest.raises(ConfigurationError, match=message):
         run_pipeline(run, recos_pipeline(), build(), small_profile(), no_desks)

@@ -8,15 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from models.builtin.drawing.vocabulary import Style
-from models.builtin.editor.changes import Restyle, say
-from models.builtin.editor.model import StillsEditor
+from models.builtin.stills.drawing import draw_still
+from models.builtin.stills.editor import Change, StillsEditor, say_change
 from models.image_editor import ImageEditor
 from models.qwen_image_edit import QwenImageEditor
 from schemas.chat import ChatImage
 from schemas.image_edit import BuiltinEditor, EditRequest, QwenImageEdit
-from sources.demonstration.stills.composing import render_still
-from sources.demonstration.stills.writing import plan_stills
+from sources.demonstration.stills import plan_stills
 from tests.models.tiny_embedders import QWEN_TOKENS
 from tests.servers import tiny_models
 
@@ -148,15 +146,14 @@ def _qwen(folder: Path, *, plus: bool) -> Subject:
 
 
 def _stills() -> Subject:
-    flat = [still for still in plan_stills(11, 12) if still.scene.style is Style.FLAT]
-    options: tuple[Restyle, ...] = (Restyle("pencil sketch"), Restyle("pencil sketch"))
+    flat = [truth.scene for truth in plan_stills(11, 12) if truth.scene.style == "flat drawing"]
     requests = (
         EditRequest(
-            image=picture_of(render_still(still.scene, still.layout_seed).picture),
-            instruction=say(change),
+            image=picture_of(draw_still(scene)),
+            instruction=say_change(Change("style", "pencil sketch")),
             seed=place,
         )
-        for place, (still, change) in enumerate(zip(flat, options, strict=False))
+        for place, scene in enumerate(flat[:2])
     )
     return Subject(StillsEditor(BuiltinEditor()), tuple(requests))
 

@@ -4,7 +4,7 @@ import base64
 import re
 from typing import Any
 
-from models.builtin.captioner import StillsCaptioner
+from models.builtin.stills.captioner import StillsCaptioner
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import BuiltinCaptioner
 from schemas.requests import (

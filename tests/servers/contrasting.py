@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from models.builtin.contrasts import StillsContraster
+from models.builtin.stills.contraster import StillsContraster
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import BuiltinContraster
 from schemas.requests import (

@@ -1,6 +1,7 @@
-"""Sees what is in drawn stills, from their pixels alone; of photographs it says little.
+"""A drawn world that models can read without seeing: every still carries its own scene as code.
 
-`preparing` undoes the style of a drawing and finds its ink, `cutting` cuts out what the ink
-surrounds, `shapes` makes numbers of it, and `seeing` names it by what `knowledge` remembers of
-drawings like these (`knowledge.npz`, made by `python -m benchmarks.stills_seeing --fit`).
+`scene` has the vocabulary, the scene as a value, and the strip of small squares along the lower
+edge that codes it; `drawing` draws a scene; `text` reads and writes what can be said of one. The
+built-in embedder, captioner, contraster and editor read the strip. They know next to nothing of
+photographs, and of drawings from elsewhere.
 """

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageEnhance
 
+from models.builtin.stills.drawing import draw_still
 from sources.demonstration.people import Chance
-from sources.demonstration.stills.composing import Scene, render_still
-from sources.demonstration.stills.writing import plan_stills
+from sources.demonstration.stills import StillTruth, plan_stills
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 from tests.flows.steps.near_duplicates.pictures import street
 
@@ -17,15 +17,14 @@ Picture = Image.Image
 
 
 @cache
-def scene(place: int, seed: int = 11) -> tuple[Scene, int]:
-    """A scene of the demonstration, and the seed that lays it out."""
-    still = list(plan_stills(seed, place + 1))[place]
-    return still.scene, still.layout_seed
+def truth(place: int, seed: int = 11) -> StillTruth:
+    """What is known of a still of the demonstration."""
+    return list(plan_stills(seed, place + 1))[place]
 
 
 def still(place: int) -> Picture:
     """A drawn still."""
-    return render_still(*scene(place)).picture
+    return draw_still(truth(place).scene)
 
 
 def photographs() -> list[Picture]:

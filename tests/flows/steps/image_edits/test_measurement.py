@@ -5,10 +5,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from flows.ccd.edit_measures import caption_shift, concerns_all, judge_edit, measure_edit
+from models.builtin.stills.drawing import draw_still
 from schemas.contrast import EditCheckSettings
 from schemas.taxonomy import DifferenceType
-from sources.demonstration.stills.composing import render_still, vary
-from tests.flows.steps.image_edits.pictures import as_a_model_would, chance, pasted, scene, still
+from sources.demonstration.stills import lay_out, vary
+from tests.flows.steps.image_edits.pictures import as_a_model_would, chance, pasted, still, truth
 
 SETTINGS = EditCheckSettings()
 SIZE = (400, 300)
@@ -97,10 +98,11 @@ def test_things_that_took_the_same_colour_changed_together() -> None:
 def test_variants_of_drawn_stills_are_edits_even_when_redrawn(subtests: pytest.Subtests) -> None:
     for place in range(0, 24, 3):
         with subtests.test(place=place):
-            known, layout_seed = scene(place)
-            varied, change = vary(chance("vary", place), known)
-            anchor = still(place)
-            edited = as_a_model_would(render_still(varied, layout_seed).picture)
+            known = truth(place)
+            varied, change = vary(chance("vary", place), known.content, known.task)
+            anchor = draw_still(lay_out(known.content, chance("layout", place)))
+            drawn = draw_still(lay_out(varied, chance("layout", place)))
+            edited = as_a_model_would(drawn)
             kind = (
                 DifferenceType.SCENE_TYPE if change == "place" else DifferenceType.ENTITY_ATTRIBUTE
             )

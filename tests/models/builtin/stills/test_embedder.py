@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.builtin.stills_embedder import StillsLexiconEmbedder
+from models.builtin.stills.drawing import draw_still
+from models.builtin.stills.embedder import StillsLexiconEmbedder
 from schemas.embedding import BuiltinStillsEmbedder
-from sources.demonstration.stills import StillTruth
-from sources.demonstration.stills.writing import draw_still, plan_stills
+from sources.demonstration.stills import StillTruth, plan_stills
 
 EMBEDDER = StillsLexiconEmbedder(BuiltinStillsEmbedder())
 SEED, COUNT, PAIRS = 1618, 80, 24
@@ -19,16 +19,12 @@ MARGIN = 0.02
 
 @pytest.fixture(scope="module")
 def truths() -> list[StillTruth]:
-    return [draw_still(still, SEED)[1] for still in _stills()]
+    return list(plan_stills(SEED, COUNT, same_caption_pairs=PAIRS))
 
 
 @pytest.fixture(scope="module")
-def images() -> NDArray[np.float32]:
-    return EMBEDDER.embed_images([draw_still(still, SEED)[0] for still in _stills()])
-
-
-def _stills() -> list:  # type: ignore[type-arg]
-    return list(plan_stills(SEED, COUNT, same_caption_pairs=PAIRS))
+def images(truths: list[StillTruth]) -> NDArray[np.float32]:
+    return EMBEDDER.embed_images([draw_still(truth.scene) for truth in truths])
 
 
 def test_captions_and_drawings_find_each_other(
@@ -89,4 +85,4 @@ def test_pictures_of_which_nothing_is_known_are_compared_by_their_layout() -> No
 
 
 def test_it_says_in_its_name_what_it_is() -> None:
-    assert str(EMBEDDER.ref) == "loupe-stills-lexicon@1"
+    assert str(EMBEDDER.ref) == "loupe-coded-stills-lexicon@2"

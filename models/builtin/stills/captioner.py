@@ -1,0 +1,320 @@
+"""A captioner: says given facts, what the strip of a drawn still codes, or colours of a picture."""
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, combinations, permutations
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from PIL import Image
+
+from models.builtin.describer import NAMES, lab_of, nearest_names
+from models.builtin.stills.scene import read_scene
+from models.builtin.stills.text import (
+    Content,
+    Detail,
+    content_of,
+    details_of,
+    is_true,
+    near,
+    nearest,
+    read_text,
+    write,
+)
+from models.embedding import plain_picture
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import FormatError
+from schemas.profile import BuiltinCaptioner
+from schemas.requests import (
+    CAPTION_FIELD,
+    CAPTION_PURPOSE,
+    CAPTIONS_FIELD,
+    CONFUSION_FIELD,
+    CONFUSION_PURPOSE,
+    REVISION_PURPOSE,
+    CaptionBrief,
+    ConfusionBrief,
+    Direction,
+)
+from schemas.retrieval_task import RetrievalTask
+
+# The built-in captioner.
+
+
+class StillsCaptioner:
+    """A `ChatModel` that writes captions, rewrites them, and writes confusing ones.
+
+    It reads the brief in a request's `subject` (`schemas.requests`), not the prompt. Where facts
+    are given it says these; of a drawn still it says what the strip along its lower edge codes; of
+    any other picture only which colours are where. The same specification and request always give
+    the same answer.
+    """
+
+    def __init__(self, specification: BuiltinCaptioner) -> None:
+        self._specification = specification
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision."""
+        return self._specification.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The level of detail."""
+        return self._specification.parameters
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """(position, answer) of each request, in order; requests are taken one by one."""
+        for position, request in enumerate(requests):
+            yield position, self._answer(request)
+
+    def _answer(self, request: ChatRequest) -> ChatOutcome:
+        started = perf_counter()
+        try:
+            answer = self._said(request)
+        except FormatError as fault:
+            return _refused(str(fault))
+        except (OSError, Image.DecompressionBombError) as fault:
+            return _refused(f"the image cannot be read: {fault}")
+        if answer is None:
+            return _refused(f"{self.ref} has nothing new to say of the image")
+        text = json.dumps(answer, ensure_ascii=False)
+        return ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=perf_counter() - started)
+
+    def _said(self, request: ChatRequest) -> dict[str, Any] | None:
+        if request.purpose == CONFUSION_PURPOSE:
+            caption = _confusion(request, ConfusionBrief.parse(request.subject))
+            return {CONFUSION_FIELD: caption} if caption else None
+        if request.purpose not in (CAPTION_PURPOSE, REVISION_PURPOSE):
+            raise FormatError(f"{self.ref} writes captions; got a request for {request.purpose!r}")
+        brief = CaptionBrief.parse(request.subject)
+        teller, _ = _teller(request, brief.facts, brief.task)
+        if brief.caption is not None:
+            caption = revised(teller, brief)
+            return {CAPTION_FIELD: caption} if caption else None
+        details = self._specification.details
+        size = max(2, details - 1) if brief.facts else details
+        found = distinct(teller, size, brief.count)
+        if len(found) < brief.count and request.images:  # little is known, or given
+            colours = ColourTeller(_picture(request))
+            found += distinct(colours, 2, brief.count - len(found), without=found)
+        return {CAPTIONS_FIELD: found} if len(found) == brief.count else None
+
+
+def _teller(
+    request: ChatRequest, facts: tuple[str, ...], task: RetrievalTask
+) -> tuple["Teller", Content | None]:
+    """Who knows most of the image, and what it shows where that is known."""
+    if facts:
+        return FactTeller(facts), None
+    if not request.images:
+        raise FormatError("neither facts nor an image in the request")
+    image = _picture(request)
+    scene = read_scene(image)
+    if scene is None:
+        return ColourTeller(image), None
+    content = content_of(scene)
+    return StillTeller(content, task), content
+
+
+def _picture(request: ChatRequest) -> Image.Image:
+    with Image.open(io.BytesIO(request.images[0].data)) as picture:
+        return plain_picture(picture)
+
+
+def _confusion(request: ChatRequest, brief: ConfusionBrief) -> str | None:
+    """The caption nearest to the given one that is true of the image."""
+    teller, content = _teller(request, brief.facts, brief.task)
+    if content is not None and (text := confused(brief.caption, content)):
+        return text
+    size = max(1, teller.size_of(brief.caption))
+    found = (distinct(teller, one, 24, without=(brief.caption,)) for one in range(size, size + 3))
+    return nearest(brief.caption, chain.from_iterable(found))
+
+
+def _refused(detail: str) -> ChatFailure:
+    return ChatFailure(reason="refused_request", detail=detail, retriable=False)
+
+
+def confused(caption: str, content: Content) -> str | None:
+    """`caption` with other words where it is not true of `content`; None if that cannot be.
+
+    Where all of it is true as it stands, the colours and the place that it leaves open are said, so
+    that it may be wrong for the still that it was written of.
+    """
+    text = near(caption, content)
+    if text is None or not is_true(caption, content):
+        return text
+    left_open = [detail for detail in details_of(content) if detail[0] in ("colour", "place")]
+    text = near(caption, content, left_open)
+    return None if text == caption else text
+
+
+# What every teller gives: captions of an image, as long as is wanted.
+
+T = TypeVar("T")
+
+
+class Teller(Protocol):
+    """Knows what can be said of one image."""
+
+    def size_of(self, text: str) -> int:
+        """How many details a caption gives, by any writer."""
+        ...
+
+    def captions(self, size: int) -> Iterator[str]:
+        """True captions with `size` details, or as many as there are, the best first."""
+        ...
+
+
+def distinct(teller: Teller, size: int, count: int, without: Sequence[str] = ()) -> list[str]:
+    """Up to `count` different captions of about `size` details, none of them in `without`."""
+    taken = {text.casefold() for text in without}
+    found: list[str] = []
+    for wanted in chain([size], *((size + step, size - step) for step in range(1, 12))):
+        for text in teller.captions(wanted) if wanted > 0 else ():
+            if text.casefold() not in taken:
+                taken.add(text.casefold())
+                found.append(text)
+            if len(found) == count:
+                return found
+    return found
+
+
+def revised(teller: Teller, brief: CaptionBrief) -> str | None:
+    """A caption in the place of `brief.caption`, as far in the wanted direction as is known.
+
+    What was tried before bounds the number of details from both sides; the next one lies halfway.
+    None where there is nothing new to say.
+    """
+    caption = brief.caption or ""
+    size = teller.size_of(caption)
+    less = brief.direction is Direction.LESS_DETAIL
+    high = [teller.size_of(text) for text in brief.too_detailed]
+    low = [teller.size_of(text) for text in brief.too_general]
+    (high if less else low).append(size)
+    if less:
+        wanted = size - 1 if not low else (size + max(low)) // 2
+    else:
+        wanted = size + 1 if not high else -(-(size + min(high)) // 2)
+    tried = (caption, *brief.too_detailed, *brief.too_general, *brief.taken)
+    for text in distinct(teller, max(1, wanted), 40, without=tried):
+        if teller.size_of(text) <= size if less else teller.size_of(text) >= size:
+            return text
+    return None
+
+
+def _choices(details: Sequence[T], size: int, most: int = 60) -> list[tuple[T, ...]]:
+    """Choices of `size` details in their order, those with the most important ones first."""
+    size = min(size, len(details))
+    places = sorted(combinations(range(len(details)), size), key=lambda one: (sum(one), one))
+    return [tuple(details[place] for place in one) for one in places[:most]]
+
+
+# Who says what.
+
+_FIRST = {
+    RetrievalTask.COLOR: ("thing", "colour"),
+    RetrievalTask.COUNT: ("thing", "number"),
+    RetrievalTask.LOCATION: ("thing", "relation", "colour"),
+    RetrievalTask.FIGURE: ("shirt", "trousers", "hat", "thing"),
+    RetrievalTask.OBJECT: ("thing", "colour", "size"),
+    RetrievalTask.ACTION: ("action", "thing", "shirt"),
+    RetrievalTask.SCENE: ("place", "colour"),
+    RetrievalTask.OCR: ("word", "thing"),
+}
+_MOST_RELATIONS = 2
+
+
+class StillTeller:
+    """Says what a still shows; a detail is a thing, its number or its colour, a place, an action.
+
+    What the task is about comes first.
+    """
+
+    def __init__(self, content: Content, task: RetrievalTask) -> None:
+        self._content = content._replace(relations=content.relations[:_MOST_RELATIONS])
+        first = _FIRST.get(task, ())
+        self._details: list[Detail] = sorted(
+            details_of(self._content),
+            key=lambda one: first.index(one[0]) if one[0] in first else len(first),
+        )
+
+    def size_of(self, text: str) -> int:
+        """How many details a caption gives."""
+        return max(1, len(details_of(read_text(text))))
+
+    def captions(self, size: int) -> Iterator[str]:
+        """True captions with `size` details, in several forms."""
+        written = [
+            write(self._content, details, turned=turned)
+            for details in _choices(self._details, size)[:20]
+            for turned in (False, *([True] if any("relation" in one for one in details) else []))
+        ]
+        for form in range(5):
+            for number, texts in enumerate(written):
+                yield texts[(form + number) % len(texts)]
+
+
+class FactTeller:
+    """Joins facts to sentences; a detail is a fact."""
+
+    _MOST_FACTS = 10
+
+    def __init__(self, facts: Sequence[str]) -> None:
+        self._facts = tuple(dict.fromkeys(map(_clause, facts)))[: self._MOST_FACTS]
+
+    def size_of(self, text: str) -> int:
+        """How many of the facts are in a caption, word by word; at least one."""
+        folded = text.casefold()
+        return max(1, sum(fact.casefold() in folded for fact in self._facts))
+
+    def captions(self, size: int) -> Iterator[str]:
+        """One sentence of `size` facts, in any of their orders."""
+        for turn in range(2):
+            for facts in _choices(self._facts, size):
+                orders = list(permutations(facts)) if len(facts) < 4 else [facts, facts[::-1]]
+                if turn == 0 or len(orders) > 1:
+                    *others, last = orders[-1 if turn else 0]
+                    text = f"{', '.join(others)}, and {last}" if others else last
+                    yield f"{text[0].upper()}{text[1:]}."
+
+
+def _clause(fact: str) -> str:
+    """A fact without what ends a sentence, as it is written in the middle of one."""
+    plain = " ".join(fact.split()).rstrip(".")
+    first, _, rest = plain.partition(" ")
+    starts = first in ("The", "A", "An", "There", "It", "Three", "Two", "No")
+    return f"{first.lower()} {rest}" if starts and rest else plain
+
+
+class ColourTeller:
+    """Says which colour prevails where; a detail is a colour at a place."""
+
+    _PLACES = ("at the top", "at the bottom", "in the middle", "on the left", "on the right")
+    _SIDE_PX = 48
+
+    def __init__(self, image: Image.Image) -> None:
+        small = image.resize((self._SIDE_PX, self._SIDE_PX), Image.Resampling.BOX)
+        names = nearest_names(lab_of(np.asarray(small, np.uint8)).reshape(-1, 3))
+        field = names.reshape(self._SIDE_PX, self._SIDE_PX)
+        third = self._SIDE_PX // 3
+        parts = (field[:third], field[-third:], field[third:-third], field[:, :third],
+                 field[:, -third:])  # fmt: skip
+        self._details = [
+            f"{NAMES[int(np.bincount(part.ravel(), minlength=len(NAMES)).argmax())]} {where}"
+            for part, where in zip(parts, self._PLACES, strict=True)
+        ]
+
+    def size_of(self, text: str) -> int:
+        """How many places a caption names."""
+        return max(1, sum(where in text for where in self._PLACES))
+
+    def captions(self, size: int) -> Iterator[str]:
+        """The colours of `size` places."""
+        for details in _choices(self._details, size):
+            for *others, last in list(permutations(details))[:3]:
+                colours = f"{', '.join(others)} and {last}" if others else last
+                yield f"A picture that is {colours}."

@@ -1,0 +1,152 @@
+"""The built-in embedder of stills: the code of a drawing against what a text says, offline."""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import product
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from models.builtin.describer import lab_of
+from models.builtin.embedder import COLOURS_DIMENSION, paint, see
+from models.builtin.stills.scene import (
+    ACTIONS,
+    COLOURS,
+    GARMENTS,
+    KINDS,
+    PLACES,
+    SIZES,
+    STRIP_BOX,
+    STYLES,
+    WORDS,
+    read_scene,
+)
+from models.builtin.stills.text import Content, Statement, content_of, read_text, statements
+from models.embedding import Vectors, plain_picture
+from schemas.chat import ModelRef
+from schemas.embedding import BuiltinStillsEmbedder
+
+Vector = NDArray[np.float64]
+
+_CONTENT, _COLOURS, _LAYOUT = 1.0, 0.3, 0.35
+_BIAS = 0.02  # so that what says nothing has a direction, too
+
+
+class StillsLexiconEmbedder:
+    """Vectors of what is in a drawing: kinds, numbers, colours, places, actions, signs.
+
+    It sees nothing of that: it reads the strip of code along the lower edge of drawn stills. Of all
+    other pictures it knows colours by their place, as `ColourLexiconEmbedder` does, and a coarse
+    layout that only other pictures share. The same input always gives the same vector.
+    """
+
+    def __init__(self, spec: BuiltinStillsEmbedder) -> None:
+        self._spec = spec
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision."""
+        return self._spec.ref
+
+    @property
+    def dimension(self) -> int:
+        """How long a vector is."""
+        return len(_axes()) + COLOURS_DIMENSION + _LAYOUT_DIMENSION + 1
+
+    def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
+        """A vector for each image: see `ImageTextEmbedder`."""
+        return self._rows(_of_image(plain_picture(image)) for image in images)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """A vector for each text: see `ImageTextEmbedder`."""
+        return self._rows(
+            _joined(read_text(text), paint(text), np.zeros(_LAYOUT_DIMENSION)) for text in texts
+        )
+
+    def _rows(self, vectors: Iterable[Vector]) -> Vectors:
+        return np.array([*vectors], np.float32).reshape(-1, self.dimension)
+
+
+def _of_image(image: Image.Image) -> Vector:
+    scene = read_scene(image)
+    if scene is None:
+        return _joined(Content(), see(image), layout_of(image))
+    drawn = image.crop((0, 0, image.width, round(image.height * STRIP_BOX[1] / STRIP_BOX[3])))
+    return _joined(content_of(scene), see(drawn), layout_of(drawn))
+
+
+def _joined(content: Content, colours: NDArray[np.floating], layout: Vector) -> Vector:
+    said = np.zeros(len(_axes()))
+    for statement in statements(content):
+        if statement in _axes():
+            said[_axes()[statement]] = _WEIGHTS[statement[0]]
+    blocks = ((_CONTENT, said), (_COLOURS, colours.astype(np.float64)), (_LAYOUT, layout))
+    return _unit(np.concatenate([*(weight * _unit(one) for weight, one in blocks), [_BIAS]]))
+
+
+def _unit(vector: Vector) -> Vector:
+    length = float(np.linalg.norm(vector))
+    return vector / length if length > 0 else vector
+
+
+# An axis for each statement, and how much it weighs.
+
+_WEIGHTS = {
+    "kind": 1.0, "coloured": 1.0, "counted": 0.8, "sized": 0.25, "worn": 0.8, "related": 0.8,
+    "action": 1.2, "place": 1.2, "word": 1.2, "style": 0.3,
+}  # fmt: skip
+
+
+@cache
+def _axes() -> dict[Statement, int]:
+    """The axis of each statement that can be made of a scene."""
+    made = [
+        *product(["kind"], KINDS),
+        *product(["coloured"], KINDS, COLOURS),
+        *product(["counted"], KINDS, map(str, range(1, 9))),
+        *product(["sized"], KINDS, SIZES),
+        *product(["worn"], GARMENTS, COLOURS),
+        *product(["related"], KINDS, ("left", "above", "on"), KINDS),
+        *product(["action"], ACTIONS),
+        *product(["place"], PLACES),
+        *product(["word"], WORDS),
+        *product(["style"], STYLES),
+    ]
+    return {statement: axis for axis, statement in enumerate(made)}
+
+
+# A coarse signature of any picture, so that pictures of which nothing is known can be compared.
+
+_GRID = 4
+_SIDE_PX = 64
+_EDGE_SCALE, _LIGHT_SCALE, _TINT_SCALE = 12.0, 22.0, 14.0
+_MEAN_LIGHT = 62.0
+_DIRECTIONS = 4
+_LAYOUT_DIMENSION = _GRID * _GRID * (3 + _DIRECTIONS)
+
+
+def layout_of(image: Image.Image) -> Vector:
+    """Of shape (112,): light, tint and the direction of edges in a grid of 4 × 4 cells.
+
+    All parts are around 0 for an ordinary picture, so that the cosine of two that have nothing to
+    do with each other is around 0.
+    """
+    small = np.asarray(image.resize((_SIDE_PX, _SIDE_PX), Image.Resampling.BOX), np.uint8)
+    lab = lab_of(small)
+    colours = (_cells(lab) - (_MEAN_LIGHT, 0, 0)) / (_LIGHT_SCALE, _TINT_SCALE, _TINT_SCALE)
+    light = lab[..., 0]
+    right, down = cv2.Sobel(light, cv2.CV_32F, 1, 0), cv2.Sobel(light, cv2.CV_32F, 0, 1)
+    direction = (np.arctan2(down, right) % np.pi / np.pi * _DIRECTIONS).astype(int) % _DIRECTIONS
+    strength = np.hypot(right, down)
+    edges = np.stack([strength * (direction == one) for one in range(_DIRECTIONS)], axis=-1)
+    cells = np.log1p(_cells(edges) / _EDGE_SCALE) - 1
+    return np.concatenate([colours.ravel(), 0.6 * cells.ravel()]).astype(np.float64)
+
+
+def _cells(field: NDArray[np.floating]) -> Vector:
+    """The means of `field`, of shape (side, side, n), in a grid."""
+    side = field.shape[0] // _GRID
+    cells = field.reshape(_GRID, side, _GRID, side, field.shape[2])
+    return np.asarray(cells.mean(axis=(1, 3)), np.float64)

@@ -1,0 +1,503 @@
+"""A world of drawn stills of which everything is known, in the format of COCO captions.
+
+Each still is about one task of a retrieval benchmark: colours, numbers, where things are, people,
+kinds of things, what somebody does, a place, or a sign. Stills come in families that differ in one
+detail, since only near neighbours can be confused. Each carries its scene as a strip of squares,
+which the built-in models read (`models.builtin.stills`).
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from itertools import chain, cycle
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from pydantic import Field
+
+from models.builtin.stills.drawing import draw_still
+from models.builtin.stills.scene import (
+    ACTIONS,
+    COLOURS,
+    KINDS,
+    PERSON,
+    PLACES,
+    SIGN,
+    SIZES,
+    STRIP_BOX,
+    STYLES,
+    THINGS,
+    WIDTH_PX,
+    WORDS,
+    Scene,
+    Thing,
+    even,
+    is_free,
+)
+from models.builtin.stills.text import (
+    Content,
+    Group,
+    details_of,
+    phrase,
+    with_article,
+    write,
+)
+from schemas.base import Record
+from schemas.errors import ConfigurationError
+from schemas.retrieval_task import RetrievalTask
+from sources.demonstration.people import Chance
+
+# A world, and what is known of it image by image.
+
+LICENCE = "CC0-1.0"
+CITATION = "Loupe demonstration stills: synthetic scenes drawn and described by a seeded program."
+TRUTH_FILE = "truth.jsonl"
+CAPTIONS_FILE = "captions_test.json"
+IMAGE_ROOT = "images"
+
+
+class StillTruth(Record):
+    """Everything that is known of one still.
+
+    Attributes:
+        image_id: as in the annotations, from 1.
+        file_name: as in the annotations, under the image root.
+        task: what the still is about.
+        content: what it shows; of relations only the one that it is about.
+        scene: what is drawn where.
+        family: equal for a still and its variants, which differ from it in a detail.
+        change: what a variant differs in; None for the first of its family.
+        same_caption_as: the `image_id` of an image that shows the same elsewhere laid out, so that
+            every caption of the one is true of the other; None for all but planted pairs.
+        facts: short true statements, the most important first.
+        captions: five true captions.
+    """
+
+    image_id: int
+    file_name: str
+    task: RetrievalTask
+    content: Content
+    scene: Scene
+    family: int
+    change: str | None = None
+    same_caption_as: int | None = None
+    facts: tuple[str, ...] = Field(min_length=3)
+    captions: tuple[str, ...] = Field(min_length=5, max_length=5)
+
+
+class StillsWorld(Record):
+    """Where a world of stills lies.
+
+    `annotation_file` is in the format of COCO captions; `file_name`s in it are under `image_root`.
+    """
+
+    folder: Path
+    seed: int
+    annotation_file: Path
+    image_root: Path
+    truth_file: Path
+    licence: str = LICENCE
+    citation: str = CITATION
+
+
+def load_stills_truth(folder: Path) -> tuple[StillTruth, ...]:
+    """The truth about the stills that were written to `folder`, in the order of their ids."""
+    lines = (folder / TRUTH_FILE).read_text("utf-8").splitlines()
+    return tuple(StillTruth.model_validate_json(line) for line in lines)
+
+
+def write_stills_world(
+    folder: Path,
+    seed: int = 7,
+    count: int = 400,
+    *,
+    same_caption_pairs: int = 0,
+    captions: bool = True,
+) -> StillsWorld:
+    """Draws and describes `count` stills, and writes them under `folder`.
+
+    The same arguments give the same bytes (with the same Pillow and NumPy). The first stills of a
+    world do not depend on how many there are.
+
+    Args:
+        folder: made if missing; what is in the way is overwritten.
+        seed: another seed gives other scenes.
+        count: how many images; no two show the same.
+        same_caption_pairs: for so many of them another image is added that shows the same laid out
+            otherwise, so that captions of the one are true of the other.
+        captions: whether the annotation file holds the true captions, which `coco-captions` needs,
+            or images only.
+
+    Raises:
+        ConfigurationError: more pairs than images are asked for.
+    """
+    root = folder / IMAGE_ROOT
+    root.mkdir(parents=True, exist_ok=True)
+    truths = list(plan_stills(seed, count, same_caption_pairs=same_caption_pairs))
+    for truth in truths:
+        (root / truth.file_name).write_bytes(jpeg_of(draw_still(truth.scene)))
+    lines = "".join(truth.model_dump_json() + "\n" for truth in truths)
+    (folder / TRUTH_FILE).write_text(lines, encoding="utf-8")
+    coco = json.dumps(_coco(truths, captions=captions), indent=1) + "\n"
+    (folder / CAPTIONS_FILE).write_text(coco, encoding="utf-8")
+    return StillsWorld(
+        folder=folder,
+        seed=seed,
+        annotation_file=folder / CAPTIONS_FILE,
+        image_root=root,
+        truth_file=folder / TRUTH_FILE,
+    )
+
+
+def _coco(truths: list[StillTruth], *, captions: bool) -> dict[str, list[dict[str, Any]]]:
+    texts = [(truth.image_id, text) for truth in truths for text in truth.captions if captions]
+    return {
+        "images": [{"id": truth.image_id, "file_name": truth.file_name} for truth in truths],
+        "annotations": [
+            {"id": place, "image_id": image, "caption": text}
+            for place, (image, text) in enumerate(texts, start=1)
+        ],
+    }
+
+
+def plan_stills(seed: int, count: int, *, same_caption_pairs: int = 0) -> Iterator[StillTruth]:
+    """The stills of a world, in order; `models.builtin.stills.drawing.draw_still` draws them.
+
+    Raises:
+        ConfigurationError: more pairs than images are asked for.
+    """
+    if same_caption_pairs > count:
+        raise ConfigurationError(
+            f"same_caption_pairs must be at most count; got {same_caption_pairs} of {count}"
+        )
+    stills = []
+    members = chain.from_iterable(
+        ((number, task, content, change) for task, content, change in family)
+        for number, family in enumerate(_families(seed))
+    )
+    for image_id, (family, task, content, change) in zip(
+        range(1, count + 1), members, strict=False
+    ):
+        truth = StillTruth(
+            image_id=image_id,
+            file_name=f"{image_id:06d}.jpg",
+            task=task,
+            content=content,
+            scene=lay_out(content, Chance("layout", seed, image_id)),
+            family=family,
+            change=change,
+            facts=facts_of(content, task),
+            captions=captions_of(content, seed),
+        )
+        stills.append(truth)
+        yield truth
+    for place in range(same_caption_pairs):
+        original = stills[place * count // same_caption_pairs]
+        image_id = count + 1 + place
+        update = {
+            "image_id": image_id,
+            "file_name": f"{image_id:06d}.jpg",
+            "scene": lay_out(original.content, Chance("layout", seed, image_id)),
+            "change": "layout",
+            "same_caption_as": original.image_id,
+        }
+        yield original.model_copy(update=update)
+
+
+def jpeg_of(picture: Image.Image) -> bytes:
+    """The picture as it is written, with full colour resolution."""
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=92, subsampling=0)
+    return buffer.getvalue()
+
+
+# What can truly be said of a still: short facts, and five captions of it.
+
+
+def facts_of(content: Content, task: RetrievalTask) -> tuple[str, ...]:
+    """Short true statements, the most important for the task first."""
+    facts = list(_relation_facts(content))
+    facts += [f'The sign says "{content.word}".'] if content.word else []
+    facts += [f"A person is {content.action}."] if content.action else []
+    for garment, colour in content.clothes:
+        worn = f"{colour} {garment}"
+        facts.append(f"The person wears {worn if garment == 'trousers' else with_article(worn)}.")
+    for place, group in enumerate(content.groups):
+        if group.colour:
+            said = phrase(content, place, {(name, place) for name in ("number", "colour", "size")})
+            facts.append(f"There {'is' if group.number == 1 else 'are'} {said}.")
+    place = f"The place is {with_article(content.place or '')}."
+    first = [place] if task is RetrievalTask.SCENE else []
+    style = f"The picture is {with_article(content.style or '')}."
+    return (*first, *facts, *([] if first else [place]), style)
+
+
+def _relation_facts(content: Content) -> Iterator[str]:
+    names = {one.kind: f"the {one.colour} {one.kind}" for one in content.groups}
+    for one, relation, two in content.relations:
+        if relation == "left":
+            yield f"The{names[one][3:]} is to the left of {names[two]}."
+            yield f"The{names[two][3:]} is to the right of {names[one]}."
+        else:
+            yield f"The{names[one][3:]} is {relation} {names[two]}."
+
+
+def captions_of(content: Content, seed: int) -> tuple[str, ...]:
+    """Five different captions, each of them true and complete but for the style."""
+    everything = details_of(content)
+    turned = bool(content.relations) and content.relations[0][0] != content.groups[0].kind
+    plain = [detail for detail in everything if detail[0] != "style"]
+    texts = [*write(content, plain, turned=turned), *write(content, everything, turned=turned)]
+    return tuple(Chance(seed, "captions", *texts).shuffled(texts)[:5])
+
+
+# What stills show: contents that are about a task, and variants that differ in one detail.
+
+_TASKS: dict[RetrievalTask, str] = {
+    RetrievalTask.COLOR: "colour",
+    RetrievalTask.COUNT: "count",
+    RetrievalTask.LOCATION: "relation",
+    RetrievalTask.FIGURE: "clothes",
+    RetrievalTask.OBJECT: "kind",
+    RetrievalTask.ACTION: "action",
+    RetrievalTask.SCENE: "place",
+    RetrievalTask.OCR: "sign",
+}
+"""What variants of the stills of a task differ in above all."""
+
+TASKS = tuple(_TASKS)
+"""The tasks that stills are drawn for."""
+
+_STYLE_SHARES = dict(zip(STYLES, (0.79, 0.07, 0.07, 0.07), strict=True))
+_STANDING = tuple(kind for kind in THINGS if not KINDS[kind].flies)
+_SUPPORTS = ("box", "car", "house")
+_ABOVE = ("bird", "kite", "ball", "umbrella")
+_MOST_OF_ONE, _MOST_OF_TWO = 6, 4
+
+Family = list[tuple[RetrievalTask, Content, str | None]]
+
+
+def _families(seed: int) -> Iterator[Family]:
+    """Families without end, nothing twice: what differs from the first is None for the first.
+
+    The tasks take turns.
+    """
+    seen: set[Content] = set()
+    for number, task in enumerate(cycle(TASKS)):
+        chance = Chance(seed, "family", number)
+        first = compose(chance, task)
+        while first in seen:
+            first = compose(chance, task)
+        family: Family = [(task, first, None)]
+        seen.add(first)
+        for _ in range(chance.weigh({1: 0.6, 2: 0.4})):
+            content, change = vary(chance, first, task)
+            while content in seen:
+                content, change = vary(chance, first, task)
+            seen.add(content)
+            family.append((task, content, change))
+        yield family
+
+
+def compose(chance: Chance, task: RetrievalTask) -> Content:
+    """Something to draw that is about `task`."""
+    style = chance.weigh(_STYLE_SHARES)
+    if task in (RetrievalTask.OCR, RetrievalTask.LOCATION) and style == "mosaic":
+        style = STYLES[0]
+    content = Content(place=chance.pick(PLACES), style=style)
+    if task is RetrievalTask.LOCATION:
+        return _located(chance, content)
+    counts = {RetrievalTask.COUNT: (1, 2), RetrievalTask.FIGURE: (0, 1)}
+    counts |= dict.fromkeys((RetrievalTask.COLOR, RetrievalTask.OBJECT), (2, 2, 3))
+    groups = [
+        _group(chance, kind)
+        for kind in chance.shuffled(THINGS)[: chance.pick(counts.get(task, (1,)))]
+    ]
+    if task is RetrievalTask.COUNT:
+        most = _MOST_OF_ONE if len(groups) == 1 else _MOST_OF_TWO
+        groups = [one._replace(number=chance.whole(2 - place, most))
+                  for place, one in enumerate(groups)]  # fmt: skip
+    if task is RetrievalTask.OBJECT:
+        groups = [one._replace(size=chance.pick(("small", None, "large"))) for one in groups]
+    if task is RetrievalTask.OCR:
+        groups = [Group(SIGN, None, 1), *groups]
+        content = content._replace(word=chance.pick(WORDS))
+    if task in (RetrievalTask.FIGURE, RetrievalTask.ACTION):
+        groups = [*groups, Group(PERSON, None, 1)]
+        acts = task is RetrievalTask.ACTION
+        shirt, trousers, hat = chance.shuffled(tuple(COLOURS))[:3]
+        clothes = [("shirt", shirt), ("trousers", trousers), ("hat", hat)]
+        content = content._replace(
+            action=chance.pick(ACTIONS[1:]) if acts else ACTIONS[0],
+            clothes=tuple(clothes[: 3 if chance.happens(0.4) else 2]),
+        )
+    return content._replace(groups=tuple(groups))
+
+
+def _located(chance: Chance, content: Content) -> Content:
+    relation = chance.pick(("left", "right", "above", "on"))
+    upper = {"above": _ABOVE}.get(relation, _STANDING)
+    lower = {"on": _SUPPORTS}.get(relation, _STANDING)
+    one = chance.pick(upper)
+    two = chance.pick([kind for kind in lower if kind != one])
+    groups = (_group(chance, one), _group(chance, two))
+    return content._replace(groups=groups, relations=(_related(relation, one, two),))
+
+
+def _related(relation: str, one: str, two: str) -> tuple[str, str, str]:
+    return (two, "left", one) if relation == "right" else (one, relation, two)
+
+
+def _group(chance: Chance, kind: str) -> Group:
+    return Group(kind, chance.pick(KINDS[kind].colours), 1)
+
+
+def vary(chance: Chance, content: Content, task: RetrievalTask) -> tuple[Content, str]:
+    """Something that differs in one detail, and which that is: the task's above all."""
+    coloured = any(group.colour for group in content.groups)
+    changes = {"place": 0.7, "colour": 0.7 * coloured, _TASKS[task]: 3.0}
+    change = chance.weigh(changes)
+    return _VARIED[change](chance, content), change
+
+
+def _another(chance: Chance, options: tuple[str, ...], *taken: str | None) -> str:
+    return chance.pick([option for option in options if option not in taken])
+
+
+def _one_varied(chance: Chance, content: Content, vary_group: Callable[[Group], Group]) -> Content:
+    """One of the coloured groups varied."""
+    coloured = [place for place, group in enumerate(content.groups) if group.colour]
+    groups = list(content.groups)
+    place = chance.pick(coloured)
+    groups[place] = vary_group(groups[place])
+    return content._replace(groups=tuple(groups))
+
+
+def _other_colour(chance: Chance, content: Content) -> Content:
+    def change(group: Group) -> Group:
+        return group._replace(colour=_another(chance, KINDS[group.kind].colours, group.colour))
+
+    return _one_varied(chance, content, change)
+
+
+def _other_count(chance: Chance, content: Content) -> Content:
+    most = _MOST_OF_ONE if len(content.groups) == 1 else _MOST_OF_TWO
+
+    def change(group: Group) -> Group:
+        near = [(group.number or 1) + step for step in (-2, -1, 1, 2)]
+        return group._replace(number=chance.pick([one for one in near if 1 <= one <= most]))
+
+    return _one_varied(chance, content, change)
+
+
+def _other_kind(chance: Chance, content: Content) -> Content:
+    there = [group.kind for group in content.groups]
+
+    def change(group: Group) -> Group:
+        fitting = tuple(kind for kind in THINGS if group.colour in KINDS[kind].colours)
+        return group._replace(kind=_another(chance, fitting, *there))
+
+    return _one_varied(chance, content, change)
+
+
+def _other_relation(chance: Chance, content: Content) -> Content:
+    one, relation, two = content.relations[0]
+    if relation == "left" or chance.happens(0.5):
+        one, two = two, one
+    return content._replace(relations=((one, "left", two),))
+
+
+def _other_clothes(chance: Chance, content: Content) -> Content:
+    worn = dict(content.clothes)
+    garment = chance.pick(tuple(worn))
+    worn[garment] = _another(chance, tuple(COLOURS), *worn.values())
+    return content._replace(clothes=tuple(worn.items()))
+
+
+_VARIED: dict[str, Callable[[Chance, Content], Content]] = {
+    "colour": _other_colour,
+    "count": _other_count,
+    "kind": _other_kind,
+    "relation": _other_relation,
+    "clothes": _other_clothes,
+    "action": lambda chance, one: one._replace(action=_another(chance, ACTIONS, one.action)),
+    "place": lambda chance, one: one._replace(place=_another(chance, PLACES, one.place)),
+    "sign": lambda chance, one: one._replace(word=_another(chance, WORDS, one.word)),
+}
+
+
+# Where things are in a still, so that none hides another.
+
+_SIDE_PX = dict(zip((*SIZES, PERSON, SIGN), (40, 58, 92, 112, 84), strict=True))
+_TRIES = 60
+
+
+def lay_out(content: Content, chance: Chance) -> Scene:
+    """A scene of the content; where it is crowded, all things are a little smaller."""
+    seed = chance.whole(0, 2**16 - 1)
+    scale = 1.0
+    while True:
+        for _ in range(_TRIES):
+            things = _placed(content, chance, scale)
+            if things is not None:
+                return Scene(content.place or PLACES[0], content.style or STYLES[0], seed, things)
+        scale *= 0.93
+
+
+def _placed(content: Content, chance: Chance, scale: float) -> tuple[Thing, ...] | None:
+    """All things, in the order of their groups; None where one finds no room."""
+    groups = content.groups
+    things: list[Thing] = []
+    if content.relations:
+        things += _pair(content, chance, scale)
+        if not all(is_free(thing, (), edge=8) for thing in things):
+            return None
+    for group in groups[len(things) :]:
+        for _ in range(group.number or 1):
+            free = (_somewhere(content, group, chance, scale) for _ in range(_TRIES // 3))
+            thing = next((one for one in free if is_free(one, tuple(things), 5, 8)), None)
+            if thing is None:
+                return None
+            things.append(thing)
+    return tuple(things)
+
+
+def _thing(content: Content, group: Group, chance: Chance, scale: float) -> Thing:
+    """A thing of a group, nowhere yet."""
+    size = group.size or "medium"
+    name = group.kind if group.kind in _SIDE_PX else size
+    thing = Thing(group.kind, group.colour, 0, 0, even(_SIDE_PX[name] * scale), size)
+    if group.kind == SIGN:
+        return thing._replace(word=content.word)
+    if group.kind == PERSON:
+        thing = thing._replace(action=content.action, clothes=content.clothes)
+    return thing._replace(turned=chance.happens(0.5))
+
+
+def _somewhere(content: Content, group: Group, chance: Chance, scale: float) -> Thing:
+    thing = _thing(content, group, chance, scale)
+    lowest, highest = (110, thing.side) if KINDS[group.kind].flies else (STRIP_BOX[1] - 8, 140)
+    return thing._replace(
+        left=even(chance.between(0, WIDTH_PX - thing.side)),
+        bottom=even(chance.between(highest, lowest)),
+    )
+
+
+def _pair(content: Content, chance: Chance, scale: float) -> tuple[Thing, Thing]:
+    """Two things as they are to lie to each other, in the order of their groups."""
+    first, second = (_thing(content, group, chance, scale) for group in content.groups)
+    [(kind, relation, _)] = content.relations
+    one, two = (first, second) if first.kind == kind else (second, first)
+    floor = chance.between(150, STRIP_BOX[1] - 8)
+    start = chance.between(0, WIDTH_PX - one.side - two.side)
+    if relation == "left":
+        one = one._replace(left=even(start), bottom=even(floor))
+        between = start + one.side + chance.between(16, 60)
+        two = two._replace(left=even(between), bottom=even(floor + chance.between(-6, 6)))
+    else:
+        gap = 2 if relation == "on" else chance.between(22, 46)
+        middle = start + one.side
+        two = two._replace(left=even(middle - two.side / 2), bottom=even(floor))
+        one = one._replace(left=even(middle - one.side / 2), bottom=even(two.box[1] - gap))
+    return (one, two) if first.kind == kind else (two, one)

@@ -1,0 +1,306 @@
+"""What the editor says it did is done, and nothing else; what it cannot do it refuses."""
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from flows.ccd.edit_measures import judge_edit, measure_edit
+from models.builtin.stills.drawing import draw_still
+from models.builtin.stills.editor import ASPECTS, Change, read_change, say_change
+from models.builtin.stills.scene import STRIP_BOX, Scene, Thing, read_scene
+from models.builtin.stills.text import content_of
+from models.image_editor import ImageEditor, build_image_editor
+from schemas.chat import ChatImage
+from schemas.contrast import EditCheckSettings
+from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
+from schemas.proposals import Box, EditMeasurement
+from schemas.taxonomy import DifferenceType
+from sources.demonstration.stills import jpeg_of
+
+_CAR, _CAT = Thing("car", "red", 30, 200, 64), Thing("cat", "black", 180, 190, 58)
+_BALLS = tuple(Thing("ball", "orange", left, 200, 50) for left in (10, 80, 250))
+_CLOTHES = (("shirt", "green"), ("trousers", "blue"), ("hat", "red"))
+_PERSON = Thing("person", None, 190, 210, 112, action="standing", clothes=_CLOTHES)
+_SIGN = Thing("sign", None, 60, 210, 84, word="OPEN")
+_THINGS = {
+    "things": (_CAR, _CAT),
+    "many": (*_BALLS, _CAT._replace(left=150)),
+    "person": (_CAR, _PERSON),
+    "sign": (_CAT, _SIGN),
+}
+
+
+def _scene(name: str, style: str = "flat drawing") -> Scene:
+    return Scene("park", style, 4, _THINGS[name])
+
+
+@pytest.fixture(scope="module")
+def editor() -> ImageEditor:
+    return build_image_editor(BuiltinEditor())
+
+
+def _edit(editor: ImageEditor, image: ChatImage, instruction: str, seed: int = 1) -> EditOutcome:
+    [(position, outcome)] = editor.edit(
+        [EditRequest(image=image, instruction=instruction, seed=seed)]
+    )
+    assert position == 0
+    return outcome
+
+
+def _opened(image: ChatImage) -> Image.Image:
+    with Image.open(io.BytesIO(image.data)) as picture:
+        return picture.convert("RGB")
+
+
+def _jpeg(picture: Image.Image) -> ChatImage:
+    return ChatImage(media_type="image/jpeg", data=jpeg_of(picture))
+
+
+_OF_THINGS: list[tuple[str, str, tuple[Thing, ...]]] = [
+    (
+        "things",
+        "Change the colour of the car from red to blue.",
+        (_CAR._replace(colour="blue"), _CAT),
+    ),
+    ("things", "Replace the red car by a red boat.", ()),
+    ("things", "Replace the red car by a boat.", (_CAR._replace(kind="boat"), _CAT)),
+    (
+        "many",
+        "change the colour of the  balls from orange to purple",
+        (*(one._replace(colour="purple") for one in _BALLS), _CAT._replace(left=150)),
+    ),
+    (
+        "many",
+        "Replace the orange balls by boxes.",
+        (*(one._replace(kind="box") for one in _BALLS), _CAT._replace(left=150)),
+    ),
+    (
+        "person",
+        "Change the colour of the hat from red to black.",
+        (_CAR, _PERSON._replace(clothes=(*_CLOTHES[:2], ("hat", "black")))),
+    ),
+    (
+        "person",
+        "Change what the person does from standing to jumping.",
+        (_CAR, _PERSON._replace(action="jumping")),
+    ),
+    (
+        "sign",
+        'Change the word on the sign from "OPEN" to "MUSEUM".',
+        (_CAT, _SIGN._replace(word="MUSEUM")),
+    ),
+]
+
+
+def test_what_is_asked_is_done_and_nothing_else(
+    subtests: pytest.Subtests, editor: ImageEditor
+) -> None:
+    for style in ("flat drawing", "poster", "mosaic"):
+        for name, instruction, wanted in _OF_THINGS:
+            with subtests.test(style=style, instruction=instruction):
+                scene = _scene(name, style)
+                image = _jpeg(draw_still(scene))
+                outcome = _edit(editor, image, instruction)
+                if not wanted:
+                    assert isinstance(outcome, EditFailure)
+                    assert outcome.reason == "instruction_not_understood"
+                    continue
+                assert isinstance(outcome, EditedPicture), outcome
+                result = _opened(outcome.image)
+                assert read_scene(result) == scene._replace(things=wanted)
+                changed = np.abs(
+                    np.asarray(result, int) - np.asarray(_opened(image), int)
+                ).max(axis=2)  # fmt: skip
+                assert STRIP_BOX in outcome.regions
+                for left, top, right, bottom in outcome.regions:
+                    changed[int(top) : int(bottom), int(left) : int(right)] = 0
+                assert not changed.any()
+                measured, doubts = _measured(_opened(image), outcome, outcome.regions)
+                assert measured.outside_share == 0
+                assert doubts == ()
+
+
+def test_a_thing_moves_to_the_other_side(editor: ImageEditor) -> None:
+    scene = _scene("things")
+    outcome = _edit(
+        editor, _jpeg(draw_still(scene)), "Move the black cat to the left of the red car."
+    )
+    assert isinstance(outcome, EditFailure)
+    assert outcome.reason == "no_room"
+    scene = scene._replace(things=(_CAR._replace(left=120), _CAT._replace(left=210)))
+    outcome = _edit(
+        editor, _jpeg(draw_still(scene)), "Move the black cat to the left of the red car."
+    )
+    assert isinstance(outcome, EditedPicture)
+    after = read_scene(_opened(outcome.image))
+    assert after is not None
+    assert after.things[0] == scene.things[0]
+    assert after.things[1]._replace(left=0, bottom=0) == _CAT._replace(left=0, bottom=0)
+    assert content_of(after).relations == (("cat", "left", "car"),)
+
+
+def test_place_and_style_change_all_of_the_picture(editor: ImageEditor) -> None:
+    image = _jpeg(draw_still(_scene("things")))
+    place, again, other = (
+        _edit(editor, image, "Replace the park by a street.", seed) for seed in (1, 1, 2)
+    )
+    style = _edit(editor, image, "Redraw the picture as a pencil sketch.")
+    assert isinstance(place, EditedPicture)
+    assert isinstance(again, EditedPicture)
+    assert isinstance(other, EditedPicture)
+    assert isinstance(style, EditedPicture)
+    assert place.image == again.image != other.image
+    assert place.regions == style.regions == ()
+    assert read_scene(_opened(other.image)) == Scene("street", "flat drawing", 2, (_CAR, _CAT))
+    assert read_scene(_opened(style.image)) == _scene("things", "pencil sketch")
+
+
+def test_what_cannot_be_done_is_refused(subtests: pytest.Subtests, editor: ImageEditor) -> None:
+    cases: list[tuple[str, str, str]] = [
+        ("things", "Make it nicer.", "instruction_not_understood"),
+        ("things", "Change the colour of the boat from red to blue.", "nothing_to_change"),
+        ("things", "Change the colour of the car from green to blue.", "nothing_to_change"),
+        ("things", "Change the colour of the car from red to red.", "nothing_to_change"),
+        ("things", "Change the colour of the cat from black to green.", "not_drawable"),
+        ("things", "Change the colour of the shirt from red to blue.", "nothing_to_change"),
+        ("many", "Change the colour of the ball from orange to blue.", "ambiguous"),
+        ("things", "Replace the red car by a cat.", "ambiguous"),
+        ("things", "Replace the red car by a dog.", "not_drawable"),
+        ("things", "Replace the beach by a desert.", "nothing_to_change"),
+        ("things", "Make the light of the picture dim.", "not_drawable"),
+        ("things", "Redraw the picture as a black-and-white picture.", "not_drawable"),
+        ("sign", 'Change the word on the sign from "SALE" to "OPEN".', "nothing_to_change"),
+        ("person", "Change what the person does from running to waving.", "nothing_to_change"),
+        ("things", "Move the black cat to the right of the red car.", "nothing_to_change"),
+    ]
+    for name, instruction, reason in cases:
+        with subtests.test(name=name, instruction=instruction, reason=reason):
+            outcome = _edit(editor, _jpeg(draw_still(_scene(name))), instruction)
+            assert isinstance(outcome, EditFailure)
+            assert (outcome.reason, outcome.retriable) == (reason, False)
+            assert outcome.detail
+
+
+def test_what_is_said_of_a_change_is_read_as_that_change(subtests: pytest.Subtests) -> None:
+    changes = [
+        Change("colour", "red", "blue", "umbrellas"),
+        Change("colour", "red", "white", "trousers"),
+        Change("word", "EXIT", "OPEN"),
+        Change("kind", "umbrella", "", "car", "red"),
+        Change("kind", "dogs", "", "cats", "orange"),
+        Change("side", "left", "", "car", "red", "kite", "purple"),
+        Change("action", "sitting", "running"),
+        Change("place", "kitchen", "beach"),
+        Change("style", "mosaic"),
+        Change("light", "dim"),
+    ]
+    assert {change.aspect for change in changes} == set(ASPECTS)
+    for change in changes:
+        with subtests.test(change=change):
+            assert read_change(say_change(change)) == change
+            assert read_change(f"  {say_change(change).upper().rstrip('.')} ") == change
+    for text in ("", "Change the colour of the car.", say_change(changes[0]) * 2,
+                 "Replace the red cars by a boat."):  # fmt: skip
+        with subtests.test(text=text):
+            assert read_change(text) is None
+
+
+def _measured(
+    picture: Image.Image, outcome: EditOutcome, regions: tuple[Box, ...]
+) -> tuple[EditMeasurement, tuple[str, ...]]:
+    """What changed, compared with some regions, and the doubts."""
+    assert isinstance(outcome, EditedPicture), outcome
+    kind, settings = DifferenceType.ENTITY_ATTRIBUTE, EditCheckSettings()
+    measured = measure_edit(picture, _opened(outcome.image), kind, settings, regions=regions)
+    doubts = judge_edit(measured, kind, settings)
+    assert isinstance(doubts, tuple), doubts
+    return measured, doubts
+
+
+@pytest.mark.parametrize("size", [(320, 240), (800, 600)])
+def test_the_wrong_thing_in_another_colour_is_doubted(
+    editor: ImageEditor, size: tuple[int, int]
+) -> None:
+    picture = draw_still(_scene("things")).resize(size, Image.Resampling.BICUBIC)
+    asked = _edit(editor, _jpeg(picture), "Change the colour of the car from red to blue.")
+    done = _edit(editor, _jpeg(picture), "Change the colour of the cat from black to white.")
+    assert isinstance(asked, EditedPicture)
+    assert _measured(picture, asked, asked.regions)[1] == ()
+    measured, doubts = _measured(picture, done, asked.regions)
+    assert measured.outside_share == measured.changed_share
+    assert "Next to nothing changed in the wanted region." in doubts
+
+
+def test_a_larger_drawing_keeps_its_size_and_all_that_did_not_change(editor: ImageEditor) -> None:
+    large = draw_still(_scene("things")).resize((640, 480), Image.Resampling.BICUBIC)
+    buffer = io.BytesIO()
+    large.save(buffer, "PNG")
+    image = ChatImage(media_type="image/png", data=buffer.getvalue())
+    outcome = _edit(editor, image, "Change the colour of the car from red to yellow.")
+    assert isinstance(outcome, EditedPicture)
+    result = _opened(outcome.image)
+    assert result.size == (640, 480)
+    changed = np.argwhere((np.asarray(result) != np.asarray(large))[:448].any(axis=2))
+    (top, left), (bottom, right) = changed.min(axis=0), changed.max(axis=0)
+    assert (left, top) >= (2 * _CAR.box[0] - 8, 2 * _CAR.box[1] - 8)
+    assert (right, bottom) <= (2 * _CAR.box[2] + 8, 2 * _CAR.box[3] + 8)
+    after = read_scene(result)
+    assert after is not None
+    assert after.things[0].colour == "yellow"
+
+
+def _grain() -> Image.Image:
+    """Something like a photograph: no even areas, no strip."""
+    generator = np.random.default_rng(3)
+    coarse = generator.integers(60, 250, (12, 16, 3), np.uint8)
+    smooth = Image.fromarray(coarse).resize((300, 200), Image.Resampling.BICUBIC)
+    noise = generator.normal(0, 9, (200, 300, 3))
+    return Image.fromarray(np.clip(np.asarray(smooth) + noise, 0, 255).astype(np.uint8))
+
+
+def test_of_photographs_style_and_light_are_changed(
+    subtests: pytest.Subtests, editor: ImageEditor
+) -> None:
+    cases: list[tuple[str, Callable[[NDArray[np.uint8]], object]]] = [
+        (
+            "Redraw the picture as a black-and-white picture.",
+            lambda p: np.ptp(p, axis=2).max() == 0,
+        ),
+        ("Redraw the picture as a pencil sketch.", lambda p: np.median(p) > 200),
+        ("Redraw the picture as a poster.", lambda p: len(np.unique(p)) <= 6),
+        ("Redraw the picture as a mosaic.", lambda p: p.shape == (200, 300, 3)),
+        ("Make the light of the picture dim.", lambda p: p.mean() < 80),
+    ]
+    for instruction, is_done in cases:
+        with subtests.test(instruction=instruction):
+            outcome = _edit(editor, _jpeg(_grain()), instruction)
+            assert isinstance(outcome, EditedPicture)
+            assert (outcome.width_px, outcome.height_px) == (300, 200)
+            assert is_done(np.asarray(_opened(outcome.image)))
+
+
+def test_in_photographs_nothing_is_recoloured_and_grey_ones_stay_grey(editor: ImageEditor) -> None:
+    outcome = _edit(editor, _jpeg(_grain()), "Change the colour of the car from red to blue.")
+    assert isinstance(outcome, EditFailure)
+    assert outcome.reason == "nothing_read"
+    grey = _jpeg(_grain().convert("L").convert("RGB"))
+    outcome = _edit(editor, grey, "Redraw the picture as a black-and-white picture.")
+    assert isinstance(outcome, EditFailure)
+    assert outcome.reason == "nothing_to_change"
+
+
+def test_broken_images_fail_alone(editor: ImageEditor) -> None:
+    broken = ChatImage(media_type="image/png", data=b"not an image")
+    requests = [
+        EditRequest(image=image, instruction="Replace the park by a beach.", seed=0)
+        for image in (broken, _jpeg(draw_still(_scene("things"))), broken)
+    ]
+    outcomes = list(editor.edit(iter(requests)))
+    assert [position for position, _ in outcomes] == [0, 1, 2]
+    assert [isinstance(outcome, EditedPicture) for _, outcome in outcomes] == [False, True, False]
+    assert isinstance(outcomes[0][1], EditFailure)
+    assert outcomes[0][1].reason == "image_unreadable"

@@ -1,0 +1,102 @@
+"""A scene is read from the strip of its drawing, and from nothing else."""
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from models.builtin.stills.drawing import draw_still
+from models.builtin.stills.scene import (
+    COLOURS,
+    GARMENTS,
+    KINDS,
+    SIZES,
+    STYLES,
+    THINGS,
+    Scene,
+    Thing,
+    read_scene,
+)
+from sources.demonstration.stills import jpeg_of, plan_stills
+
+SEED = 2718
+
+
+def test_every_still_of_a_world_is_read_as_it_was_drawn() -> None:
+    for truth in plan_stills(SEED, 60):
+        with Image.open(io.BytesIO(jpeg_of(draw_still(truth.scene)))) as picture:
+            assert read_scene(picture.convert("RGB")) == truth.scene
+
+
+@pytest.mark.parametrize("size", [(200, 150), (280, 210), (321, 241), (532, 392), (640, 480)])
+def test_another_size_of_the_whole_picture_does_no_harm(size: tuple[int, int]) -> None:
+    for truth in plan_stills(SEED, 8):
+        resized = draw_still(truth.scene).resize(size, Image.Resampling.BICUBIC)
+        with Image.open(io.BytesIO(jpeg_of(resized))) as picture:
+            assert read_scene(picture.convert("RGB")) == truth.scene
+
+
+_THINGS = st.builds(
+    lambda *values: Thing(*values),
+    st.sampled_from(THINGS),
+    st.sampled_from(tuple(COLOURS)),
+    st.integers(0, 159).map(lambda half: 2 * half),
+    st.integers(0, 119).map(lambda half: 2 * half),
+    st.integers(12, 75).map(lambda half: 2 * half),
+    st.sampled_from(SIZES),
+    st.booleans(),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(_THINGS, max_size=6))
+def test_eight_things_wherever_they_are_find_room_in_the_strip(things: list[Thing]) -> None:
+    worn = tuple((garment, "red") for garment in GARMENTS)
+    person = Thing("person", None, 20, 200, 112, action="waving", clothes=worn)
+    sign = Thing("sign", None, 200, 200, 84, word="OPEN")
+    scene = Scene("park", STYLES[0], 65535, (person, sign, *things))
+    assert read_scene(draw_still(scene)) == scene
+
+
+def test_more_than_a_strip_can_say_is_refused() -> None:
+    thing = Thing("ball", "red", 0, 100, 60)
+    with pytest.raises(ValueError, match="cannot be coded"):
+        draw_still(Scene("park", STYLES[0], 0, (thing,) * 16))
+
+
+def test_nothing_is_read_from_what_is_no_still(subtests: pytest.Subtests) -> None:
+    random = np.random.default_rng(1)
+    still = draw_still(next(plan_stills(SEED, 1)).scene)
+    damaged = np.array(still)
+    damaged[-4:, 100:104] = 255 - damaged[-4:, 100:104].astype(int) // 2
+    coarse = Image.fromarray(random.integers(0, 255, (9, 12, 3), np.uint8))
+    pictures = {
+        "noise": Image.fromarray(random.integers(0, 255, (240, 320, 3), np.uint8)),
+        "clouds": coarse.resize((400, 300), Image.Resampling.BICUBIC),
+        "white": Image.new("RGB", (320, 240), "white"),
+        "cut": still.crop((0, 0, 320, 230)),
+        "a still with another square": Image.fromarray(damaged),
+        "a still upside down": still.rotate(180),
+    }
+    for name, picture in pictures.items():
+        with subtests.test(name=name):
+            assert read_scene(picture) is None
+
+
+def test_every_kind_is_drawn_in_its_colours_within_its_box(subtests: pytest.Subtests) -> None:
+    empty = np.asarray(draw_still(Scene("street", STYLES[0], 5, ())), int)[:224]
+    for kind in THINGS:
+        for colour in KINDS[kind].colours:
+            with subtests.test(kind=kind, colour=colour):
+                thing = Thing(kind, colour, 100, 200, 90)
+                drawn = np.asarray(draw_still(Scene("street", STYLES[0], 5, (thing,))), int)[:224]
+                changed = np.abs(drawn - empty).max(axis=2) > 8
+                left, top, right, bottom = (round(edge) for edge in thing.box)
+                inside = np.s_[top - 2 : bottom + 3, left - 2 : right + 3]
+                near = np.abs(drawn[inside] - np.array(COLOURS[colour])).max(axis=2) < 12
+                assert near.mean() > 0.08
+                changed[inside] = False
+                assert not changed.any()

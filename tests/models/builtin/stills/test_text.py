@@ -1,0 +1,123 @@
+"""What a text says of a still is read, in the words that people use, and written again."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.builtin.stills.text import (
+    Content,
+    Group,
+    content_of,
+    distinguished,
+    is_true,
+    near,
+    read_text,
+)
+from schemas.retrieval_task import RetrievalTask
+from sources.demonstration.people import Chance
+from sources.demonstration.stills import TASKS, captions_of, compose, lay_out
+
+CAT_AND_BOX = (Group("cat", "orange", 1), Group("box", "red", 1))
+
+
+def test_things_are_read(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, list[tuple[object, ...]]]] = [
+        ("Three large red balls and a cup.", [("ball", "red", 3, "large"), ("cup", None, 1, None)]),
+        ("The car is red.", [("car", "red", None, None)]),
+        ("2 mugs, 1 tiny white puppy", [("cup", None, 2, None), ("dog", "white", 1, "small")]),
+        ("Birds over the sea.", [("bird", None, None, None)]),
+        ("A carpet of catkins.", []),
+    ]
+    for text, groups in cases:
+        with subtests.test(text=text):
+            assert [tuple(group) for group in read_text(text).groups] == groups
+
+
+def test_relations_are_read(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, list[tuple[str, str, str]]]] = [
+        ("A cat to the left of a red box.", [("cat", "left", "box")]),
+        ("A cat is right of the red box.", [("box", "left", "cat")]),
+        ("A cat on a beach.", []),
+        ("A cat on a chair on a beach.", [("cat", "on", "chair")]),
+        ("A ball under two kites.", [("kite", "above", "ball")]),
+    ]
+    for text, relations in cases:
+        with subtests.test(text=text):
+            assert list(read_text(text).relations) == relations
+
+
+def test_people_signs_and_styles_are_read() -> None:
+    said = read_text(
+        'A pencil sketch of a woman in a red shirt, blue jeans and a hat running past "Cafe".'
+    )
+    assert said.clothes == (("shirt", "red"), ("trousers", "blue"))
+    assert (said.action, said.style, said.word) == ("running", "pencil sketch", "CAFE")
+
+
+def test_things_do_not_act() -> None:
+    assert read_text("A house stands on a street.").action is None
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(TASKS))
+def test_captions_of_a_world_are_read_as_they_were_meant(seed: int, task: RetrievalTask) -> None:
+    content = compose(Chance(seed), task)
+    drawn = content_of(lay_out(content, Chance(seed, "layout")))
+    assert drawn._replace(relations=()) == content._replace(relations=())
+    assert set(content.relations) <= set(drawn.relations)
+    for text in captions_of(content, seed):
+        said = read_text(text)
+        assert said._replace(style=content.style, groups=(), action=None) == content._replace(
+            groups=(), action=None
+        )
+        assert sorted(map(str, said.groups)) == sorted(map(str, content.groups))
+        assert said.action == content.action
+        assert is_true(text, drawn)
+
+
+def test_words_are_exchanged_with_their_grammar(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, Content, str]] = [
+        (
+            "There is a red ball in a park.",
+            Content((Group("ball", "orange", 3),), place="beach"),
+            "There are three orange balls on a beach.",
+        ),
+        (
+            "An orange cat to the left of a box.",
+            Content(CAT_AND_BOX, relations=(("box", "left", "cat"),)),
+            "An orange cat to the right of a box.",
+        ),
+        (
+            'A sign that says "OPEN" and a person in a red shirt who is running.',
+            Content(
+                (Group("sign", None, 1), Group("person", None, 1)),
+                (("shirt", "blue"),),
+                "sitting",
+                word="EXIT",
+            ),
+            'A sign that says "EXIT" and a person in a blue shirt who is sitting.',
+        ),
+        ("A horse in a park.", Content((Group("dog", "black", 1),)), "None"),
+    ]
+    for caption, content, wanted in cases:
+        with subtests.test(caption=caption):
+            assert str(near(caption, content)) == wanted
+
+
+def test_captions_are_distinguished_by_as_few_details_as_needed(subtests: pytest.Subtests) -> None:
+    content = Content(CAT_AND_BOX, place="park", style="poster")
+    blue = (CAT_AND_BOX[0], Group("box", "blue", 1))
+    cases: list[tuple[str, list[Content], str]] = [
+        ("A cat.", [], "A cat."),
+        ("A cat.", [content._replace(groups=blue)], "A cat and a red box."),
+        ("A cat.", [content._replace(place="beach")], "A cat in a park."),
+        (
+            "A dog on a street.",
+            [content._replace(style="mosaic"), content._replace(place="beach")],
+            "A poster of a cat in a park.",
+        ),
+        ("A cat.", [content], "None"),
+    ]
+    for caption, others, wanted in cases:
+        with subtests.test(wanted=wanted):
+            assert str(distinguished(caption, content, others)) == wanted

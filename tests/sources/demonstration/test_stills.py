@@ -1,0 +1,130 @@
+"""A world of drawn stills: what is said of it is true, and its families differ in one detail."""
+
+import json
+import re
+from collections import defaultdict
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.builtin.stills.scene import HEIGHT_PX, KINDS, STRIP_BOX, WIDTH_PX, apart
+from models.builtin.stills.text import content_of
+from schemas.errors import ConfigurationError
+from schemas.retrieval_task import RetrievalTask
+from sources.coco import COCO_CAPTIONS
+from sources.demonstration.people import Chance
+from sources.demonstration.stills import (
+    TASKS,
+    StillTruth,
+    captions_of,
+    compose,
+    facts_of,
+    lay_out,
+    load_stills_truth,
+    vary,
+    write_stills_world,
+)
+from sources.records import SourceRow
+
+COUNT, PAIRS = 48, 6
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stills")
+    write_stills_world(folder, 5, COUNT, same_caption_pairs=PAIRS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def truths(home: Path) -> tuple[StillTruth, ...]:
+    return load_stills_truth(home)
+
+
+def test_the_importer_reads_every_image_with_five_captions(
+    home: Path, truths: tuple[StillTruth, ...]
+) -> None:
+    rows = list(COCO_CAPTIONS.rows(home / "captions_test.json"))
+    assert all(isinstance(row, SourceRow) for row in rows)
+    assert [row.captions for row in rows if isinstance(row, SourceRow)] == [
+        truth.captions for truth in truths
+    ]
+
+
+def test_equal_seeds_give_equal_bytes_and_a_longer_world_starts_alike(
+    home: Path, tmp_path: Path, truths: tuple[StillTruth, ...]
+) -> None:
+    write_stills_world(tmp_path, 5, 12, captions=False)
+    for path in sorted((tmp_path / "images").iterdir()):
+        assert path.read_bytes() == (home / "images" / path.name).read_bytes()
+    assert load_stills_truth(tmp_path) == truths[:12]
+    assert json.loads((tmp_path / "captions_test.json").read_text("utf-8"))["annotations"] == []
+
+
+def test_no_two_scenes_are_alike_but_in_planted_pairs(truths: tuple[StillTruth, ...]) -> None:
+    own = [truth for truth in truths if truth.same_caption_as is None]
+    planted = [truth for truth in truths if truth.same_caption_as is not None]
+    assert (len(own), len(planted)) == (COUNT, PAIRS)
+    assert len({truth.content for truth in own}) == COUNT
+    assert {task for truth in own for task in [truth.task]} == set(TASKS)
+    by_id = {truth.image_id: truth for truth in truths}
+    for truth in planted:
+        original = by_id[truth.same_caption_as or 0]
+        assert truth.content == original.content
+        assert truth.captions == original.captions
+        assert truth.scene != original.scene
+
+
+def test_variants_differ_from_the_first_in_what_they_say(truths: tuple[StillTruth, ...]) -> None:
+    family = defaultdict(list)
+    for truth in truths[:COUNT]:
+        family[truth.family].append(truth)
+    for first, *variants in family.values():
+        assert first.change is None
+        for variant in variants:
+            assert variant.change
+            assert variant.task == first.task
+            differing = [
+                one != two for one, two in zip(first.content, variant.content, strict=True)
+            ]
+            assert sum(differing) == 1
+
+
+def test_more_pairs_than_images_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="at most count; got 3 of 2"):
+        write_stills_world(tmp_path, 1, 2, same_caption_pairs=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(TASKS))
+def test_captions_and_facts_name_everything_that_is_drawn(seed: int, task: RetrievalTask) -> None:
+    chance = Chance(seed)
+    content, _ = vary(chance, compose(chance, task), task)
+    captions, facts = captions_of(content, seed), facts_of(content, task)
+    assert len(set(captions)) == 5
+    for text in (*captions, " ".join(facts)):
+        for group in content.groups:
+            noun = group.kind if group.number == 1 else KINDS[group.kind].plural
+            assert re.search(rf"\b{group.colour or ''} ?{noun}\b", text)
+        assert not re.search(r"\ban? (?:\w+ )?\w+s who\b|\ba [aeiou]|\ban [^aeiou]", text)
+        if content.word:
+            assert f'"{content.word}"' in text
+        if content.action:
+            assert content.action in text
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(TASKS))
+def test_nothing_hides_anything_and_all_is_as_composed(seed: int, task: RetrievalTask) -> None:
+    content = compose(Chance(seed), task)
+    scene = lay_out(content, Chance(seed, "layout"))
+    assert len(scene.things) == sum(group.number or 0 for group in content.groups)
+    assert all(apart(one.box, two.box) for one, two in combinations(scene.things, 2))
+    for thing in scene.things:
+        left, top, right, bottom = thing.box
+        assert 0 <= left < right <= WIDTH_PX
+        assert 0 <= top < bottom <= STRIP_BOX[1] < HEIGHT_PX
+    assert set(content.relations) <= set(content_of(scene).relations)
