@@ -248,7 +248,7 @@ def captions_of(content: Content, seed: int) -> tuple[str, ...]:
     everything = details_of(content)
     turned = bool(content.relations) and content.relations[0][0] != content.groups[0].kind
     plain = [detail for detail in everything if detail[0] != "style"]
-    texts = [*write(content, plain, turned=turned), *write(content, everything, turned=turned)]
+    texts = [*write(content, plain, turned=turned), write(content, everything, turned=turned)[0]]
     return tuple(Chance(seed, "captions", *texts).shuffled(texts)[:5])
 
 
@@ -269,7 +269,7 @@ _TASKS: dict[RetrievalTask, str] = {
 TASKS = tuple(_TASKS)
 """The tasks that stills are drawn for."""
 
-_STYLE_SHARES = dict(zip(STYLES, (0.79, 0.07, 0.07, 0.07), strict=True))
+_STYLE_SHARES = dict(zip(STYLES, (0.84, 0.08, 0.08), strict=True))
 _STANDING = tuple(kind for kind in THINGS if not KINDS[kind].flies)
 _SUPPORTS = ("box", "car", "house")
 _ABOVE = ("bird", "kite", "ball", "umbrella")
@@ -303,8 +303,6 @@ def _families(seed: int) -> Iterator[Family]:
 def compose(chance: Chance, task: RetrievalTask) -> Content:
     """Something to draw that is about `task`."""
     style = chance.weigh(_STYLE_SHARES)
-    if task in (RetrievalTask.OCR, RetrievalTask.LOCATION) and style == "mosaic":
-        style = STYLES[0]
     content = Content(place=chance.pick(PLACES), style=style)
     if task is RetrievalTask.LOCATION:
         return _located(chance, content)

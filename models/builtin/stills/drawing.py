@@ -1,4 +1,4 @@
-"""Draws scenes from tables of simple shapes, in four styles, with their strip of code."""
+"""Draws scenes from tables of simple shapes, in three styles, with their strip of code."""
 
 import random
 from itertools import pairwise
@@ -337,13 +337,15 @@ def _mixed(one: Rgb, other: Rgb, share: float) -> Rgb:
 
 # Styles, of stills and of photographs.
 
-BLACK_AND_WHITE = "black-and-white picture"
+MOSAIC, BLACK_AND_WHITE = "mosaic", "black-and-white picture"
+"""Styles of photographs only."""
+
 _LEVELS = 5
 _GROUT = np.array((208, 204, 196), np.float32)
 
 
 def in_style(picture: Image.Image, style: str) -> Image.Image:
-    """An RGB picture in one of `STYLES`, or black and white; `flat drawing` leaves it as it is."""
+    """An RGB picture in a style; `flat drawing` leaves it as it is."""
     pixels = np.asarray(picture, np.float32)
     if style == "pencil sketch":
         pixels = _sketched(picture)
@@ -351,7 +353,7 @@ def in_style(picture: Image.Image, style: str) -> Image.Image:
         step = 255 / (_LEVELS - 1)
         grey = pixels.mean(axis=2, keepdims=True)
         pixels = np.round(np.clip(grey + 1.3 * (pixels - grey), 0, 255) / step) * step
-    elif style == "mosaic":
+    elif style == MOSAIC:
         pixels = _in_stones(picture)
     elif style == BLACK_AND_WHITE:
         return picture.convert("L").convert("RGB")

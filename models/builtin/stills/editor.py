@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from models.builtin.stills.drawing import BLACK_AND_WHITE, draw_still, in_style
+from models.builtin.stills.drawing import BLACK_AND_WHITE, MOSAIC, draw_still, in_style
 from models.builtin.stills.scene import (
     ACTIONS,
     COLOURS,
@@ -180,7 +180,7 @@ ASPECTS: dict[str, Aspect] = {
     ),
 }
 _PLURALS = {KINDS[kind].plural: kind for kind in THINGS}
-_MANNERS = (*STYLES[1:], BLACK_AND_WHITE)
+_MANNERS = (*STYLES[1:], MOSAIC, BLACK_AND_WHITE)
 _VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "colour": {"what": (*THINGS, *_PLURALS, *GARMENTS), "old": tuple(COLOURS),
                "new": tuple(COLOURS)},
@@ -247,7 +247,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 # Changes a scene.
 
 _REACH_PX = 3
-"""Ink is drawn on the edge of a thing's box, and a mosaic in whole stones."""
+"""Ink is drawn on the edge of a thing's box, and a sketch has blurred shades around it."""
 
 
 def changed_scene(scene: Scene, change: Change, seed: int = 0) -> Scene:

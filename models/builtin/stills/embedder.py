@@ -94,8 +94,8 @@ def _unit(vector: Vector) -> Vector:
 # An axis for each statement, and how much it weighs.
 
 _WEIGHTS = {
-    "kind": 1.0, "coloured": 1.0, "counted": 0.8, "sized": 0.25, "worn": 0.8, "related": 0.8,
-    "action": 1.2, "place": 1.2, "word": 1.2, "style": 0.3,
+    "kind": 1.0, "coloured": 1.0, "counted": 0.8, "sized": 0.5, "worn": 0.8, "related": 0.8,
+    "action": 1.2, "place": 1.2, "word": 1.2, "style": 0.8,
 }  # fmt: skip
 
 

@@ -58,7 +58,7 @@ THINGS = tuple(kind for kind in KINDS if kind not in (PERSON, SIGN))
 """The kinds that have a colour."""
 
 PLACES = ("beach", "park", "street", "kitchen", "desert")
-STYLES = ("flat drawing", "pencil sketch", "poster", "mosaic")
+STYLES = ("flat drawing", "pencil sketch", "poster")
 ACTIONS = ("standing", "waving", "running", "jumping", "sitting")
 GARMENTS = ("shirt", "trousers", "hat")
 SIZES = ("small", "medium", "large")

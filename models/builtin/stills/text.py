@@ -265,14 +265,14 @@ def _read_relations(
 Detail = tuple[str, int]
 """What may be said, and of which group or relation: `("colour", 0)`, `("place", 0)` …"""
 
-FRAMES = (
+_FRAMES = (
     "{subject} {place}.",
     "there {are} {subject} {place}.",
     "the picture shows {subject} {place}.",
     "{place}, there {are} {subject}.",
     "{where} with {subject}.",
-    "{a_style} of {subject} {place}.",
 )
+_STYLE_FRAME = "{a_style} of {subject} {place}."
 _PREPOSITIONS = {"beach": "on", "street": "on"}
 _RELATIONS = {"left": ("to the left of", "to the right of"), "above": ("above", "below"),
               "on": ("on", "under")}  # fmt: skip
@@ -294,7 +294,7 @@ def details_of(content: Content) -> tuple[Detail, ...]:
 def write(
     content: Content, details: Iterable[Detail], order: Sequence[int] = (), turned: bool = False
 ) -> list[str]:
-    """Captions with these details, one for each frame that they fill.
+    """Captions with these details, one for each frame that they fill; a style's own frame first.
 
     Groups come in `order`; `turned` says a relation from the other side.
     """
@@ -314,13 +314,11 @@ def write(
         "where": with_article(place) if place else "",
         "a_style": with_article(style) if style else "",
     }
-    texts = [
-        " ".join(frame.format(**filled).split()).replace(" .", ".")
-        for frame in FRAMES
-        if (place or not frame.startswith(("{place}", "{where}")))
-        and bool(style) == ("{a_style}" in frame)
-    ]
-    return [text[0].upper() + text[1:] for text in texts]
+    frames = [one for one in _FRAMES if place or not one.startswith(("{place}", "{where}"))]
+    if style:
+        frames = [_STYLE_FRAME, *(f"{one[:-1]}, shown as {{a_style}}." for one in frames)]
+    texts = (" ".join(frame.format(**filled).split()) for frame in frames)
+    return [re.sub(r" (?=[.,])", "", text[0].upper() + text[1:]) for text in texts]
 
 
 def _about(content: Content, place: int) -> set[Detail]:
@@ -403,12 +401,13 @@ def near(caption: str, content: Content, more: Iterable[Detail] = ()) -> str | N
     if not order:
         return None
     details = {*_named(said, content, order), *more}
+    first = int(said.style is None and ("style", 0) in details)  # the frame that begins with it
     return nearest(
         caption,
         (
             text
             for turned in (False, True)
-            for text in write(content, details, order, turned)
+            for text in write(content, details, order, turned)[first:]
             if is_true(text, content)
         ),
     )

@@ -99,7 +99,7 @@ _OF_THINGS: list[tuple[str, str, tuple[Thing, ...]]] = [
 def test_what_is_asked_is_done_and_nothing_else(
     subtests: pytest.Subtests, editor: ImageEditor
 ) -> None:
-    for style in ("flat drawing", "poster", "mosaic"):
+    for style in ("flat drawing", "poster", "pencil sketch"):
         for name, instruction, wanted in _OF_THINGS:
             with subtests.test(style=style, instruction=instruction):
                 scene = _scene(name, style)

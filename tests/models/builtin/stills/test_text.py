@@ -113,8 +113,8 @@ def test_captions_are_distinguished_by_as_few_details_as_needed(subtests: pytest
         ("A cat.", [content._replace(place="beach")], "A cat in a park."),
         (
             "A dog on a street.",
-            [content._replace(style="mosaic"), content._replace(place="beach")],
-            "A poster of a cat in a park.",
+            [content._replace(style="pencil sketch"), content._replace(place="beach")],
+            "A cat in a park, shown as a poster.",
         ),
         ("A cat.", [content], "None"),
     ]
