@@ -223,9 +223,10 @@ def facts_of(content: Content, task: RetrievalTask) -> tuple[str, ...]:
     for garment, colour in content.clothes:
         worn = f"{colour} {garment}"
         facts.append(f"The person wears {worn if garment == 'trousers' else with_article(worn)}.")
-    for place, group in enumerate(content.groups):
+    for number, group in enumerate(content.groups):
         if group.colour:
-            said = phrase(content, place, {(name, place) for name in ("number", "colour", "size")})
+            details = {(name, number) for name in ("number", "colour", "size")}
+            said = phrase(content, number, details)
             facts.append(f"There {'is' if group.number == 1 else 'are'} {said}.")
     place = f"The place is {with_article(content.place or '')}."
     first = [place] if task is RetrievalTask.SCENE else []
@@ -274,6 +275,12 @@ _STANDING = tuple(kind for kind in THINGS if not KINDS[kind].flies)
 _SUPPORTS = ("box", "car", "house")
 _ABOVE = ("bird", "kite", "ball", "umbrella")
 _MOST_OF_ONE, _MOST_OF_TWO = 6, 4
+_GROUPS: dict[RetrievalTask, tuple[int, ...]] = {
+    RetrievalTask.COLOR: (2, 2, 3),
+    RetrievalTask.OBJECT: (2, 2, 3),
+    RetrievalTask.COUNT: (1, 2),
+    RetrievalTask.FIGURE: (0, 1),
+}
 
 Family = list[tuple[RetrievalTask, Content, str | None]]
 
@@ -306,12 +313,8 @@ def compose(chance: Chance, task: RetrievalTask) -> Content:
     content = Content(place=chance.pick(PLACES), style=style)
     if task is RetrievalTask.LOCATION:
         return _located(chance, content)
-    counts = {RetrievalTask.COUNT: (1, 2), RetrievalTask.FIGURE: (0, 1)}
-    counts |= dict.fromkeys((RetrievalTask.COLOR, RetrievalTask.OBJECT), (2, 2, 3))
-    groups = [
-        _group(chance, kind)
-        for kind in chance.shuffled(THINGS)[: chance.pick(counts.get(task, (1,)))]
-    ]
+    count = chance.pick(_GROUPS.get(task, (1,)))
+    groups = [_group(chance, kind) for kind in chance.shuffled(THINGS)[:count]]
     if task is RetrievalTask.COUNT:
         most = _MOST_OF_ONE if len(groups) == 1 else _MOST_OF_TWO
         groups = [one._replace(number=chance.whole(2 - place, most))

@@ -194,7 +194,7 @@ class _Scattered(NamedTuple):
 
     shape: str
     colours: tuple[Rgb, ...]
-    count: int
+    number: int
     width: tuple[int, int]
     height: tuple[int, int]
     bottom: tuple[int, int]
@@ -256,8 +256,8 @@ def _place(scene: Scene, height: int) -> Image.Image:
     column = Image.fromarray(np.concatenate(rows)[:, None].round().astype(np.uint8))
     picture = column.resize((WIDTH_PX * _FINE, height * _FINE), Image.Resampling.NEAREST)
     draw = ImageDraw.Draw(picture)
-    for shape, colours, count, wide, high, low in ground.scattered:
-        for _ in range(count):
+    for shape, colours, number, wide, high, low in ground.scattered:
+        for _ in range(number):
             x, width = chance.uniform(0, WIDTH_PX), chance.uniform(*wide)
             bottom = horizon + chance.uniform(*low)
             edges = (x - width / 2, bottom - chance.uniform(*high), x + width / 2, bottom)
@@ -366,7 +366,7 @@ def _sketched(picture: Image.Image) -> NDArray[np.float32]:
     light = np.asarray(grey, np.float32)
     blurred = np.asarray(grey.filter(ImageFilter.GaussianBlur(max(2, picture.height / 90))))
     lines = np.clip(light / np.maximum(blurred.astype(np.float32), 12), 0, 1)[..., None]
-    return np.asarray(250 * lines * (0.6 + 0.4 * np.asarray(picture, np.float32) / 255))
+    return np.asarray(250 * lines * (0.5 + 0.5 * np.asarray(picture, np.float32) / 255))
 
 
 def _in_stones(picture: Image.Image) -> NDArray[np.float32]:

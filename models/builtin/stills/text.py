@@ -492,7 +492,7 @@ def _named(said: Content, content: Content, order: list[int]) -> Iterator[Detail
     kinds = {
         one.kind: content.groups[place].kind for one, place in zip(said.groups, order, strict=True)
     }
-    pairs = [{kinds[one], kinds[two]} for one, _, two in said.relations]
-    for number, (one, _, two) in enumerate(content.relations):
-        if {one, two} in pairs:
+    pairs = [{kinds[relation[0]], kinds[relation[2]]} for relation in said.relations]
+    for number, relation in enumerate(content.relations):
+        if {relation[0], relation[2]} in pairs:
             yield "relation", number
