@@ -39,8 +39,11 @@ class Family(NamedTuple):
         return [_strategy(self.first, variant) for variant in self.variants]
 
 
-def families(stills: StillsWorld) -> list[Family]:
-    """The stills with variants, in their order; no two variants of one differ in one detail."""
+def families(stills: StillsWorld, *variants: int) -> list[Family]:
+    """The stills with variants, in their order; no two variants of one differ in one detail.
+
+    With `variants` one family for each of these numbers: the first ones that have so many.
+    """
     every = load_stills_truth(stills.folder)
     found = [
         Family(
@@ -50,7 +53,13 @@ def families(stills: StillsWorld) -> list[Family]:
         for first in every
         if first.change is None
     ]
-    return [family for family in found if family.variants and _is_distinct(family)]
+    distinct = [family for family in found if family.variants and _is_distinct(family)]
+    chosen: list[Family] = []
+    for number in variants:
+        chosen.append(
+            next(one for one in distinct if one not in chosen and len(one.variants) == number)
+        )
+    return chosen or distinct
 
 
 def source_of_anchors(stills: StillsWorld, anchors: Sequence[StillTruth], file: Path) -> SourceSpec:

@@ -44,7 +44,7 @@ MANY = 99
 
 @pytest.fixture(scope="module")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(24)
+    return drawn_stills(40)
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ RELEASE = Path("releases") / f"{DATASET}-0.1.0"
 
 @pytest.fixture
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(16)
+    return drawn_stills(24)
 
 
 @pytest.fixture
