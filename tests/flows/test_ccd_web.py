@@ -238,8 +238,8 @@ REFUSED = {
 CREDITS = {
     "place.jpg": ("CC-BY-4.0", "Ann [*Smith*](x)"),
     "moved.jpg": ("CC-BY-SA-4.0", None),
-    "000008.jpg": ("CC-BY-NC-2.0", "Bo"),
-    "000014.jpg": ("CC-PDM-1.0", "C"),
+    "000028.jpg": ("CC-BY-NC-2.0", "Bo"),
+    "000062.jpg": ("CC-PDM-1.0", "C"),
 }
 """Every hit that is of use, by the end of its page's address."""
 
