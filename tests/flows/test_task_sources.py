@@ -251,7 +251,7 @@ def test_captions_in_other_languages_are_left_out(
 
 def _asking(server: CountingServer) -> Profile:
     """A profile whose captions come from a server, and are not rewritten."""
-    profile = small_profile(DiscriminabilitySettings(k=6, eta=0.9, rounds=0))
+    profile = small_profile(DiscriminabilitySettings(k=6, eta=0.5, rounds=0))
     model = OpenAIChat(provider="openai", name="scripted", revision="1", base_url=server.base_url)
     captioning = profile.captioning.model_copy(update={"model": model})
     return profile.model_copy(update={"captioning": captioning})
