@@ -396,7 +396,7 @@ def edited_image(
     result = image.copy()
     boxes: list[Box] = []
     changed = set(scene.things) ^ set(after.things)
-    for box in sorted([STRIP_BOX, *(_reached(thing.box) for thing in changed)]):
+    for box in sorted({STRIP_BOX, *(_reached(thing.box) for thing in changed)}):
         left, top, right, bottom = (
             round(edge * scale) for edge, scale in zip(box, (across, down) * 2, strict=True)
         )
