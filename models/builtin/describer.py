@@ -1,15 +1,16 @@
 """A describer of people that knows colours and where on a body they are, and nothing else."""
 
 import io
-from collections.abc import Iterable, Iterator
 from functools import cache
-from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest, ModelRef
+from models.builtin.chat import BuiltinChatModel
+from schemas.chat import ChatImage, ChatRequest
+from schemas.errors import FormatError
 from schemas.profile import BuiltinDescriber
 
 # Names of colours, in the words of the lexicon, and how far apart colours look.
@@ -158,39 +159,18 @@ def _is_person(inside: Lab, band: Lab) -> NDArray[np.bool_]:
 # The built-in describer: says which colours a person wears where, offline.
 
 
-class ColourDescriber:
-    """A `ChatModel` that describes the person in the first image of each request.
+class ColourDescriber(BuiltinChatModel[BuiltinDescriber]):
+    """Describes the person in the first image of each request.
 
     It reads colours by their place on the body and guesses nothing: neither sex nor age nor what
-    kind of garment it is. What it writes is a draft at most. The same specification and image
-    always give the same answer.
+    kind of garment it is. What it writes is a draft at most.
     """
 
-    def __init__(self, specification: BuiltinDescriber) -> None:
-        self._specification = specification
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._specification.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The style."""
-        return self._specification.parameters
-
-    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """(position, answer) of each request, in order; requests are taken one by one."""
-        for position, request in enumerate(requests):
-            yield position, self._answer(request)
-
-    def _answer(self, request: ChatRequest) -> ChatOutcome:
+    def text_for(self, request: ChatRequest) -> str:
+        """What is seen of the person, in the style of the specification."""
         if not request.images:
-            detail = f"{self.ref} describes images, and there is none in the request"
-            return ChatFailure(reason="refused_request", detail=detail, retriable=False)
-        started = perf_counter()
-        text = describe(read_crop(_pixels(request.images[0])), self._specification.style)
-        return ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=perf_counter() - started)
+            raise FormatError(f"{self.ref} describes images, and there is none in the request")
+        return describe(read_crop(_pixels(request.images[0])), self._specification.style)
 
 
 def describe(reading: Reading, style: str) -> str:
@@ -212,9 +192,6 @@ def _said(colouring: Colouring) -> str:
     return f"multicolored (mostly {names})" if colouring.many else names
 
 
-def _pixels(image: ChatImage) -> Any:
-    import numpy as np
-    from PIL import Image
-
+def _pixels(image: ChatImage) -> NDArray[np.uint8]:
     with Image.open(io.BytesIO(image.data)) as picture:
         return np.asarray(picture.convert("RGB"))

@@ -2,16 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
 from random import Random
-from time import perf_counter
-from typing import Any
 
+from models.builtin.chat import BuiltinChatModel
 from models.builtin.person.composer import Composer
 from models.builtin.person.description import Description
 from models.builtin.person.parser import parse_description
 from schemas.base import digest_of
-from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import ChatRequest
 from schemas.faithfulness import Attribute
 from schemas.profile import BuiltinRewriter
 
@@ -50,34 +48,16 @@ _COMMON_STARTS = frozenset(
 )
 
 
-class RuleRewriter:
-    """A `ChatModel` that rewrites the subject of each request and answers `{"rewrite": …}`.
+class RuleRewriter(BuiltinChatModel[BuiltinRewriter]):
+    """Rewrites the subject of each request and answers `{"rewrite": …}`.
 
     It parses the facts of the description and composes them again, in another order and other
-    sentences; what it did not parse it leaves out, and it adds nothing. The same specification and
-    text always give the same answer.
+    sentences; what it did not parse it leaves out, and it adds nothing.
     """
 
-    def __init__(self, specification: BuiltinRewriter) -> None:
-        self._specification = specification
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._specification.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Seed and style."""
-        return self._specification.parameters
-
-    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """(position, answer) of each request, in order; requests are taken one by one."""
-        for position, request in enumerate(requests):
-            started = perf_counter()
-            text = json.dumps({"rewrite": self.rewrite(request.subject)}, ensure_ascii=False)
-            seconds = perf_counter() - started
-            yield position, ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=seconds)
+    def text_for(self, request: ChatRequest) -> str:
+        """The rewrite, as JSON."""
+        return json.dumps({"rewrite": self.rewrite(request.subject)}, ensure_ascii=False)
 
     def rewrite(self, description: str) -> str:
         """`description` in other words."""

@@ -1,0 +1,64 @@
+"""What the built-in chat models share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from time import perf_counter
+from typing import Any, Generic, TypeVar
+
+from PIL import Image
+
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import FormatError
+from schemas.profile import BuiltinCaptioner, BuiltinContraster, BuiltinDescriber, BuiltinRewriter
+
+SpecT = TypeVar(
+    "SpecT", bound=BuiltinCaptioner | BuiltinContraster | BuiltinDescriber | BuiltinRewriter
+)
+
+
+class BuiltinChatModel(ABC, Generic[SpecT]):
+    """A `ChatModel` that answers by rules, at once and for nothing.
+
+    It reads a request's `subject` and images, not its prompt. The same specification and request
+    always give the same answer.
+    """
+
+    def __init__(self, specification: SpecT) -> None:
+        self._specification = specification
+
+    @property
+    def ref(self) -> ModelRef:
+        """Name and revision."""
+        return self._specification.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside model and request, determines an answer."""
+        return self._specification.parameters
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """(position, answer) of each request, in order; requests are taken one by one."""
+        for position, request in enumerate(requests):
+            started = perf_counter()
+            try:
+                text = self.text_for(request)
+            except FormatError as error:
+                yield position, _refused(str(error))
+            except (OSError, Image.DecompressionBombError) as error:
+                yield position, _refused(f"the image cannot be read: {error}")
+            else:
+                seconds = perf_counter() - started
+                yield position, ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=seconds)
+
+    @abstractmethod
+    def text_for(self, request: ChatRequest) -> str:
+        """The text of the answer to one request.
+
+        Raises:
+            FormatError: the model cannot answer it.
+            OSError: its image cannot be read.
+        """
+
+
+def _refused(detail: str) -> ChatFailure:
+    return ChatFailure(reason="refused_request", detail=detail, retriable=False)
