@@ -76,7 +76,7 @@ def parse_policy(text: str) -> Policy:
     except ValidationError as error:
         raise UsageError(
             "a policy must be 'required', 'auto', 'sample:RATE' or 'sample:RATE:SEED' with a rate "
-            f"from 0 to 1; got {text!r}"
+            f"from 0 to 1; got {text!r:.80}"
         ) from error
 
 

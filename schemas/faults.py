@@ -7,6 +7,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 _SHOWN_CHARACTERS = 80
+_MESSAGE_CHARACTERS = 1000
 _OURS = "Value error, "
 
 
@@ -23,7 +24,7 @@ def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str 
         return next(iter(str(error).splitlines()), "") or type(error).__name__
     first = error.errors(include_url=False)[0]
     place = "".join(map(_printable, ".".join(map(str, first["loc"]))))
-    message = first["msg"].removeprefix(_OURS)
+    message = first["msg"].removeprefix(_OURS)[:_MESSAGE_CHARACTERS]  # it may hold the value
     if not place:
         return message
     if first["type"] == "extra_forbidden":
@@ -39,10 +40,10 @@ def unknown_key(place: str, known: list[str], see: str = "") -> str:
     """The message on an unknown key, with the nearest of the known ones if one is near."""
     nearest = difflib.get_close_matches(place.rpartition(".")[2], known, n=1)
     if nearest:
-        return f"unknown key {place!r}; did you mean {nearest[0]!r}?"
+        return f"unknown key {place!r:.80}; did you mean {nearest[0]!r}?"
     if see:
-        return f"unknown key {place!r}; see {see}"
-    return f"unknown key {place!r}" + (f"; known keys are {', '.join(known)}" if known else "")
+        return f"unknown key {place!r:.80}; see {see}"
+    return f"unknown key {place!r:.80}" + (f"; known keys are {', '.join(known)}" if known else "")
 
 
 def known_keys(form: type[BaseModel] | None, place: tuple[int | str, ...]) -> list[str]:

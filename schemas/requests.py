@@ -238,7 +238,7 @@ class ImageArea(Record):
     side_multiple_px: int = Field(default=28, ge=1)
     least_pixels: int = Field(default=256 * 28 * 28, ge=1)
     most_pixels: int = Field(default=840 * 504, ge=1)
-    longest_ratio: float = Field(default=200, ge=1)
+    longest_ratio: float = Field(default=200, ge=1, le=10_000)
 
     @model_validator(mode="after")
     def _has_room(self) -> "ImageArea":
@@ -314,7 +314,7 @@ class StyleLimits(Record):
     """
 
     shortest_ratio: float = Field(default=0.8, ge=0)
-    longest_ratio: float = Field(default=4.0, ge=1)
+    longest_ratio: float = Field(default=4.0, ge=1, le=10_000)
     free_words: int = Field(default=30, ge=0)
     kept_share: float = Field(default=0.25, ge=0, le=1)
     further_sentences: int = Field(default=1, ge=0)

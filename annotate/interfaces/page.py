@@ -221,7 +221,9 @@ def _malformed_region(config: str, region: Any, chosen: set[str]) -> str:
     if region.get("to_name") != control.target:
         return f"({name}) must be about {control.target}; got {_shown(region.get('to_name'))}"
     value = region.get("value")
-    given = value.get(kind) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return f"({name}) must hold an object with its {kind}; got {_shown(value)}"
+    given = value.get(kind)
     if not isinstance(given, list) or not all(map(_is_text, given)):
         return f"({name}) must hold a list of texts as its {kind}; got {_shown(given)}"
     if control.offered is not None and (unknown := [x for x in given if x not in control.offered]):

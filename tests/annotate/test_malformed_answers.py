@@ -13,7 +13,7 @@ from sqlalchemy import select
 from annotate.answers import ReviewAnswer
 from annotate.backend import NewTask, ProjectCounts
 from annotate.decisions import Answer, resolve
-from annotate.interfaces.page import controls
+from annotate.interfaces.page import controls, malformed
 from annotate.interfaces.registry import interface_of
 from annotate.projects import Seat, project_spec
 from annotate.pull import discard, pull
@@ -171,6 +171,17 @@ def test_of_500_mutated_answers_of_every_kind_none_stops_a_pull_and_none_counts(
 @pytest.mark.soak
 def test_of_20000_mutated_answers_none_stops_a_pull_and_none_counts(world: World) -> None:
     spoil(world, 20_000, seed=2)
+
+
+@pytest.mark.parametrize("step", GENUINE)
+def test_a_value_that_is_no_object_is_malformed(step: str) -> None:
+    queue = shipped().queue("people", step)
+    config = interface_of(queue).config
+    for place in range(len(GENUINE[step])):
+        for value in ([], ["accept"], "accept", 5, None):
+            regions = on_its_page(queue, deepcopy(GENUINE[step]))
+            regions[place]["value"] = value
+            assert "must hold an object" in malformed(config, regions), value
 
 
 def test_the_lead_sees_what_is_unclear_and_discards_it_so_that_it_is_asked_again(

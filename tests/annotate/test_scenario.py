@@ -166,12 +166,14 @@ def play(store: Store, queues: Sequence[Queue], desks: Desks, work: Work, insist
 
 
 class Outcome(NamedTuple):
-    """All that matters of what came of it."""
+    """The result, without how accurate somebody was just when work was returned: that depends on
+    which answers had been pulled by then.
+    """
 
     tasks: frozenset[tuple[str, ...]]
     states: Mapping[str, str]
     checks: frozenset[tuple[str, str, bool]]
-    returned: tuple[tuple[str, str, float, int], ...]
+    returned: tuple[tuple[str, str, int], ...]
     answers: int
 
 
@@ -187,7 +189,7 @@ def outcome(store: Store, queues: Sequence[Queue]) -> Outcome:
             for found in all_checks(store, queue.name).values()
             for check in found
         ),
-        tuple((r.queue, r.assignee, r.accuracy, r.tasks) for r in revocations(store)),
+        tuple((r.queue, r.assignee, r.tasks) for r in revocations(store)),
         sum(map(len, answers.values())),
     )
 

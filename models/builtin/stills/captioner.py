@@ -2,14 +2,14 @@
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, permutations
-from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from PIL import Image
 
+from models.builtin.chat import BuiltinChatModel
 from models.builtin.describer import NAMES, lab_of, nearest_names
 from models.builtin.stills.scene import read_scene
 from models.builtin.stills.text import (
@@ -24,7 +24,7 @@ from models.builtin.stills.text import (
     write,
 )
 from models.embedding import plain_picture
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import ChatRequest
 from schemas.errors import FormatError
 from schemas.profile import BuiltinCaptioner
 from schemas.requests import (
@@ -43,45 +43,20 @@ from schemas.retrieval_task import RetrievalTask
 # The built-in captioner.
 
 
-class StillsCaptioner:
-    """A `ChatModel` that writes captions, rewrites them, and writes confusing ones.
+class StillsCaptioner(BuiltinChatModel[BuiltinCaptioner]):
+    """Writes captions, rewrites them, and writes confusing ones.
 
     It reads the brief in a request's `subject` (`schemas.requests`), not the prompt. Where facts
     are given it says these; of a drawn still it says what the strip along its lower edge codes; of
-    any other picture only which colours are where. The same specification and request always give
-    the same answer.
+    any other picture only which colours are where.
     """
 
-    def __init__(self, specification: BuiltinCaptioner) -> None:
-        self._specification = specification
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._specification.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The level of detail."""
-        return self._specification.parameters
-
-    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """(position, answer) of each request, in order; requests are taken one by one."""
-        for position, request in enumerate(requests):
-            yield position, self._answer(request)
-
-    def _answer(self, request: ChatRequest) -> ChatOutcome:
-        started = perf_counter()
-        try:
-            answer = self._said(request)
-        except FormatError as fault:
-            return _refused(str(fault))
-        except (OSError, Image.DecompressionBombError) as fault:
-            return _refused(f"the image cannot be read: {fault}")
+    def text_for(self, request: ChatRequest) -> str:
+        """The captions, as JSON."""
+        answer = self._said(request)
         if answer is None:
-            return _refused(f"{self.ref} has nothing new to say of the image")
-        text = json.dumps(answer, ensure_ascii=False)
-        return ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=perf_counter() - started)
+            raise FormatError(f"{self.ref} has nothing new to say of the image")
+        return json.dumps(answer, ensure_ascii=False)
 
     def _said(self, request: ChatRequest) -> dict[str, Any] | None:
         if request.purpose == CONFUSION_PURPOSE:
@@ -132,10 +107,6 @@ def _confusion(request: ChatRequest, brief: ConfusionBrief) -> str | None:
     size = max(1, teller.size_of(brief.caption))
     found = (distinct(teller, one, 24, without=(brief.caption,)) for one in range(size, size + 3))
     return nearest(brief.caption, chain.from_iterable(found))
-
-
-def _refused(detail: str) -> ChatFailure:
-    return ChatFailure(reason="refused_request", detail=detail, retriable=False)
 
 
 def confused(caption: str, content: Content) -> str | None:

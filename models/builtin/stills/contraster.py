@@ -5,14 +5,14 @@ import io
 import json
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import zip_longest
-from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from PIL import Image
 
+from models.builtin.chat import BuiltinChatModel
 from models.builtin.stills.drawing import BLACK_AND_WHITE
 from models.builtin.stills.editor import (
     ASPECTS,
@@ -36,7 +36,7 @@ from models.builtin.stills.scene import (
 )
 from models.builtin.stills.text import Content, content_of, distinguished
 from models.embedding import plain_picture
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import ChatRequest
 from schemas.errors import FormatError
 from schemas.profile import BuiltinContraster
 from schemas.requests import (
@@ -59,44 +59,18 @@ from schemas.taxonomy import DifferenceType
 # The built-in strategist and refiner.
 
 
-class StillsContraster:
-    """A `ChatModel` that proposes contrastive strategies, and refines the captions of a group.
+class StillsContraster(BuiltinChatModel[BuiltinContraster]):
+    """Proposes contrastive strategies, and refines the captions of a group.
 
     It reads the brief in a request's `subject` (`schemas.requests`), not the prompt, and the scenes
     of drawn stills from the strip along their lower edge. Of stills it proposes what the built-in
     editor can do; of photographs, which it knows nothing of, only another style, or dim light. It
-    writes English alone. The same request always gives the same answer, a repair that of the first
-    request.
+    writes English alone. A repair has the answer of the first request.
     """
 
-    def __init__(self, specification: BuiltinContraster) -> None:
-        self._specification = specification
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._specification.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Nothing beside the model."""
-        return self._specification.parameters
-
-    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """(position, answer) of each request, in order; requests are taken one by one."""
-        for position, request in enumerate(requests):
-            yield position, self._answer(request)
-
-    def _answer(self, request: ChatRequest) -> ChatOutcome:
-        started = perf_counter()
-        try:
-            answer = self._said(request)
-        except FormatError as fault:
-            return _refused(str(fault))
-        except (OSError, Image.DecompressionBombError) as fault:
-            return _refused(f"the image cannot be read: {fault}")
-        text = json.dumps(answer, ensure_ascii=False)
-        return ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=perf_counter() - started)
+    def text_for(self, request: ChatRequest) -> str:
+        """The strategies or captions, as JSON."""
+        return json.dumps(self._said(request), ensure_ascii=False)
 
     def _said(self, request: ChatRequest) -> dict[str, Any]:
         if request.purpose in (STRATEGY_PURPOSE, REPAIR_STRATEGIES):
@@ -136,10 +110,6 @@ def _captions(request: ChatRequest) -> list[str]:
 def _picture(data: bytes) -> Image.Image:
     with Image.open(io.BytesIO(data)) as picture:
         return plain_picture(picture)
-
-
-def _refused(detail: str) -> ChatFailure:
-    return ChatFailure(reason="refused_request", detail=detail, retriable=False)
 
 
 # Proposes strategies.
