@@ -1,6 +1,7 @@
 """Chooses the candidate among the first results of each search (CCD, step 2)."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -543,12 +544,11 @@ class _Choosing:
 
     def results(self, searches: Sequence[_Search]) -> dict[str, WorkResult]:
         """The result of each search, by the id of its request."""
-        used = self._used_images()
         rows = self._rows(searches)
-        results: dict[str, WorkResult] = {}
-        for search, own in zip(searches, rows, strict=True):
-            results[search.order.id] = self._result(search, own, used)
-        return results
+        return {
+            search.order.id: self._result(search, own)
+            for search, own in zip(searches, rows, strict=True)
+        }
 
     def fits(self, searched: Found, orders: Sequence[StoredEntity]) -> dict[str, float]:
         """How well the best picture of each order fits the wanted caption, by the order's id."""
@@ -565,8 +565,9 @@ class _Choosing:
                 fits[search.order.id] = float(np.max(rows.pictures[1:] @ rows.wanted))
         return fits
 
-    def _used_images(self) -> UsedImages:
-        """The active anchors and candidates: one is enough of each."""
+    @cached_property
+    def _used(self) -> UsedImages:
+        """The active anchors and candidates, those of this run included: one is enough of each."""
         store, dataset = self._context.store, self._dataset
         used = UsedImages(self._looks, self._near)
         for image in find(store, dataset, Image.kind, states=LIVE):
@@ -595,14 +596,14 @@ class _Choosing:
             start = part.stop
         return rows
 
-    def _result(self, search: _Search, rows: _Rows, used: UsedImages) -> WorkResult:
+    def _result(self, search: _Search, rows: _Rows) -> WorkResult:
         """The candidate, or why there is none, and the verdict on each result."""
         anchor, results = rows.pictures[0], rows.pictures[1:]
         anchor_picture = search.strategy.record(Strategy).anchor
         looks = [self._looks.of(one) for one in (anchor_picture, *search.pictures)]
         again = are_again(looks, rows.pictures, self._near)
         own = {search.anchor_id, search.strategy.id}
-        known = used.are_used(search.pictures, but_for=own)
+        known = self._used.are_used(search.pictures, but_for=own)
         outcome = choose_candidate(anchor, results, again, self._bounds, known)
         considered = (
             outcome.context["results"] if isinstance(outcome, Rejection) else outcome.considered
@@ -625,7 +626,7 @@ class _Choosing:
             rejection = outcome.model_copy(update={"context": context})
             return WorkResult(order.seq, (looked_at,), rejection=rejection)
         found = search.found[outcome.place]
-        used.add(search.strategy.id, _picture_of(found))
+        self._used.add(search.strategy.id, _picture_of(found))
         fit = float(results[outcome.place] @ rows.wanted - anchor @ rows.caption)
         candidate = _candidate(search, found, outcome, fit_doubts(fit, self._bounds))
         return WorkResult(order.seq, (candidate, looked_at))
