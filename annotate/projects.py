@@ -35,7 +35,7 @@ def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
             adjudication_config(interface),
             adjudication_instructions(interface),
         )
-    if seat.purpose == "second-look":
+    if seat.purpose == "audit":
         title = f"{title} · audit sample"
     return ProjectSpec(
         project_marker(queue.name, seat), title, interface.config, interface.instructions

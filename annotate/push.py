@@ -195,7 +195,7 @@ def _obsolete(
     for task in open_tasks:
         if task.gold:
             needed = task.entity_id in gold
-        elif task.purpose == "second-look":
+        elif task.purpose == "audit":
             needed = task.entity_id not in withdrawn
         else:
             enough = task.purpose == "review" and answered[task.entity_id] >= queue.overlap
@@ -205,7 +205,7 @@ def _obsolete(
 
 
 def _withdrawn(store: Store, tasks: Iterable[StoredTask]) -> set[str]:
-    looked_at = {task.entity_id for task in tasks if task.purpose == "second-look"}
+    looked_at = {task.entity_id for task in tasks if task.purpose == "audit"}
     with store.read() as connection:
         states = entity_states(connection, looked_at)
     return {entity_id for entity_id, state in states.items() if state == "withdrawn"}
@@ -252,7 +252,7 @@ class _Planner:
         short = [item for item in items if item.active + got[item.entity_id] < queue.overlap]
         new = (
             *(self._task(one.entity_id, one.pseudonym, gold=one.gold) for one in mixed),
-            *(self._task(one.entity_id, one.pseudonym, "second-look") for one in looks),
+            *(self._task(one.entity_id, one.pseudonym, "audit") for one in looks),
             *self._adjudications(sorted(to_settle)),
         )
         return Plan(new, short=len(short))

@@ -85,7 +85,7 @@ def parse_policy(text: str) -> Policy:
 # `LOUPE_QUEUES_FILE`) changes a step for every dataset under `[steps.STEP]` and for one dataset
 # under `[queues.DATASET-STEP]`.
 
-Purpose = Literal["review", "adjudication", "second-look"]
+Purpose = Literal["review", "adjudication", "audit"]
 """Why a task is sent: for a first opinion, to settle a conflict, or as part of an audit sample.
 
 Gold items have the purpose `review`, so that they cannot be recognised.

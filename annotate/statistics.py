@@ -150,7 +150,7 @@ class DayOfWork(Record):
     reviews: int = 0
     gold: int = 0
     adjudications: int = 0
-    second_looks: int = 0
+    audits: int = 0
 
 
 class LeadTime(Record):
@@ -179,7 +179,7 @@ class Work(Record):
     answers: int
     gold_answers: int
     adjudications: int
-    second_looks: int
+    audits: int
     waiting: int
     skipped: int
     returned: int
@@ -310,7 +310,7 @@ def work_of(tallies: Iterable[Tally], tasks: Iterable[TaskCount]) -> Work:
         answers=kinds["review"],
         gold_answers=kinds["gold"],
         adjudications=kinds["adjudication"],
-        second_looks=kinds["second-look"],
+        audits=kinds["audit"],
         waiting=sum(states[state] for state in WAITING),
         skipped=states["skipped"],
         returned=states["returned"],
@@ -335,7 +335,7 @@ def _day(day: date, kinds: Mapping[str, int]) -> DayOfWork:
         reviews=kinds["review"],
         gold=kinds["gold"],
         adjudications=kinds["adjudication"],
-        second_looks=kinds["second-look"],
+        audits=kinds["audit"],
     )
 
 

@@ -164,12 +164,12 @@ def throughput(days: Sequence[DayOfWork], until: datetime) -> Throughput:
     return Throughput(bars, lines, labels, kinds)
 
 
-_KINDS = ("reviews", "gold", "adjudications", "second_looks")
+_KINDS = ("reviews", "gold", "adjudications", "audits")
 KIND_NAMES = {
     "reviews": "first opinions",
     "gold": "gold items",
     "adjudications": "adjudications",
-    "second_looks": "audit samples",
+    "audits": "audit samples",
 }
 
 

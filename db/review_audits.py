@@ -15,10 +15,10 @@ from db.roles import EDITED_FROM
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, Annotator, ReviewTask
-from db.tables.review_quality import SecondLook, SecondLookDraw
-from schemas.quality import LookedDraw, Stratum
+from db.tables.review_quality import AuditDraw, AuditItem
+from schemas.quality import AuditedDraw, Stratum
 
-PURPOSE = "second-look"
+PURPOSE = "audit"
 _COUNTING = ("open", "unclear", "answered")
 
 
@@ -35,14 +35,14 @@ class AcceptedItem(NamedTuple):
     verdict: str
 
 
-class WantedLook(NamedTuple):
+class ItemToAudit(NamedTuple):
     """An item to be looked at again; `past` had a part in it or were asked before."""
 
     entity_id: str
     past: frozenset[str]
 
 
-class DrawnLook(NamedTuple):
+class DrawnItem(NamedTuple):
     """A draw as it lies in the store; `is_new` is False where it was there already."""
 
     id: int
@@ -93,7 +93,7 @@ def store_draw(
     by: Sequence[str],
     stratum_of: Mapping[str, str],
     drawn: Sequence[str],
-) -> DrawnLook:
+) -> DrawnItem:
     """Stores a sample `drawn` from the items in `stratum_of`.
 
     A queue, a seed, a size and what to stratify by make one draw, for good: where it was drawn
@@ -102,36 +102,36 @@ def store_draw(
     known = {"queue": queue, "seed": seed, "size": size, "by": ",".join(by)}
     with store.write() as connection:
         found = connection.execute(
-            select(SecondLookDraw.id, SecondLookDraw.strata).filter_by(**known)
+            select(AuditDraw.id, AuditDraw.strata).filter_by(**known)
         ).first()
         if found is not None:
-            return DrawnLook(found.id, _size(connection, found.id), found.strata, is_new=False)
+            return DrawnItem(found.id, _size(connection, found.id), found.strata, is_new=False)
         strata = dict(sorted(Counter(stratum_of.values()).items()))
         row = {**known, "strata": strata, "drawn_at": datetime.now(UTC)}
-        made = connection.execute(insert(SecondLookDraw).returning(SecondLookDraw.id), row)
+        made = connection.execute(insert(AuditDraw).returning(AuditDraw.id), row)
         draw_id = made.scalar_one()
         looks = [
             {"draw_id": draw_id, "entity_id": entity_id, "stratum": stratum_of[entity_id]}
             for entity_id in drawn
         ]
         if looks:
-            connection.execute(insert(SecondLook), looks)
-    return DrawnLook(draw_id, len(drawn), strata, is_new=True)
+            connection.execute(insert(AuditItem), looks)
+    return DrawnItem(draw_id, len(drawn), strata, is_new=True)
 
 
 def _size(connection: Connection, draw_id: int) -> int:
-    query = select(func.count()).select_from(SecondLook).where(SecondLook.draw_id == draw_id)
+    query = select(func.count()).select_from(AuditItem).where(AuditItem.draw_id == draw_id)
     return connection.execute(query).scalar_one()
 
 
 @retried
-def wanted_looks(store: Store, queue: str) -> list[WantedLook]:
+def items_to_audit(store: Store, queue: str) -> list[ItemToAudit]:
     """The drawn items of a queue that nobody looks at or has looked at again, in order of id."""
     query = (
-        select(SecondLook.entity_id)
-        .join(SecondLookDraw, SecondLookDraw.id == SecondLook.draw_id)
-        .join(Entity, Entity.id == SecondLook.entity_id)
-        .where(SecondLookDraw.queue == queue, Entity.state != "withdrawn")
+        select(AuditItem.entity_id)
+        .join(AuditDraw, AuditDraw.id == AuditItem.draw_id)
+        .join(Entity, Entity.id == AuditItem.entity_id)
+        .where(AuditDraw.queue == queue, Entity.state != "withdrawn")
         .distinct()
     )
     with store.read() as connection:
@@ -139,7 +139,7 @@ def wanted_looks(store: Store, queue: str) -> list[WantedLook]:
         taken = _taken(connection, queue, drawn)
         left = [entity_id for entity_id in drawn if entity_id not in taken]
         past = _had_a_part(connection, queue, left)
-    return [WantedLook(entity_id, frozenset(past[entity_id])) for entity_id in left]
+    return [ItemToAudit(entity_id, frozenset(past[entity_id])) for entity_id in left]
 
 
 def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
@@ -187,42 +187,42 @@ def _before_the_edit(
     return above
 
 
-def looked_draws(
+def audited_draws(
     connection: Connection, dataset: str, queue: str | None = None
-) -> list[LookedDraw]:
+) -> list[AuditedDraw]:
     """For each queue of a dataset the newest draw in which somebody has looked, in order of name.
 
     With `queue` for that queue alone.
     """
-    query = select(
-        SecondLookDraw.id, SecondLookDraw.queue, SecondLookDraw.by, SecondLookDraw.strata
-    ).order_by(SecondLookDraw.id.desc())
-    found: dict[str, LookedDraw] = {}
+    query = select(AuditDraw.id, AuditDraw.queue, AuditDraw.by, AuditDraw.strata).order_by(
+        AuditDraw.id.desc()
+    )
+    found: dict[str, AuditedDraw] = {}
     for row in connection.execute(query).all():
         of_dataset = row.queue.rpartition("-")[0] == dataset
         if of_dataset and queue in (None, row.queue) and row.queue not in found:
-            draw = _looked_draw(connection, row.id, row.queue, row.by, row.strata)
-            if any(stratum.looked for stratum in draw.strata.values()):
+            draw = _audited_draw(connection, row.id, row.queue, row.by, row.strata)
+            if any(stratum.audited for stratum in draw.strata.values()):
                 found[row.queue] = draw
     return [found[name] for name in sorted(found)]
 
 
-def _looked_draw(
+def _audited_draw(
     connection: Connection, draw_id: int, queue: str, by: str, populations: Mapping[str, int]
-) -> LookedDraw:
-    looked: Counter[str] = Counter()
+) -> AuditedDraw:
+    audited: Counter[str] = Counter()
     wrong: dict[str, str] = {}
     for entity_id, (stratum, verdict) in _verdicts(connection, draw_id, queue).items():
-        looked[stratum] += 1
+        audited[stratum] += 1
         if verdict != "accept":
             wrong[entity_id] = stratum
     counted = Counter(wrong.values())
-    return LookedDraw(
+    return AuditedDraw(
         queue=queue,
         by=tuple(by.split(",")) if by else (),
         drawn=_size(connection, draw_id),
         strata={
-            name: Stratum(population, looked[name], counted[name])
+            name: Stratum(population, audited[name], counted[name])
             for name, population in sorted(populations.items())
         },
         wrong_items=tuple(sorted(wrong)),
@@ -232,11 +232,11 @@ def _looked_draw(
 def _verdicts(connection: Connection, draw_id: int, queue: str) -> dict[str, tuple[str, str]]:
     """For each item that was looked at its stratum and the last clear verdict."""
     query = (
-        select(SecondLook.entity_id, SecondLook.stratum, Annotation.answer)
-        .join(ReviewTask, ReviewTask.entity_id == SecondLook.entity_id)
+        select(AuditItem.entity_id, AuditItem.stratum, Annotation.answer)
+        .join(ReviewTask, ReviewTask.entity_id == AuditItem.entity_id)
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
         .where(
-            SecondLook.draw_id == draw_id,
+            AuditItem.draw_id == draw_id,
             ReviewTask.queue == queue,
             ReviewTask.purpose == PURPOSE,
             ReviewTask.state == "answered",
@@ -269,7 +269,7 @@ class TaskCount(NamedTuple):
 
 
 class ItemProgress(NamedTuple):
-    """How far an item came: gold tasks and second looks left out.
+    """How far an item came: gold tasks and audits left out.
 
     `state` is that of the entity, `answered` and `waiting` count its tasks for first opinions,
     `adjudicating` those that wait for an adjudicator.

@@ -28,7 +28,7 @@ from db.releases import (
     mark_after,
     store_release,
 )
-from db.review_audits import looked_draws
+from db.review_audits import audited_draws
 from db.store import Store
 from db.withdrawals import dataset_notices
 from release.checks import UNCHECKED, Checks
@@ -206,9 +206,9 @@ class _Build:
             tally = self._write_rows(contents, wanted, total)
             contains = contained(connection, lower, scratch, f"{dataset} {wanted.version}")
             notices = dataset_notices(connection, dataset, mark.withdrawal)
-            looks = wanted.checks.second_looks
+            looks = wanted.checks.audits
             if looks is None:
-                looks = tuple(map(summarise, looked_draws(connection, dataset)))
+                looks = tuple(map(summarise, audited_draws(connection, dataset)))
             draft = draft_manifest(wanted, contents, tally, scratch, looks, contains)
             draft = self._with_lineage(connection, draft)
             uses = _embedder_uses(connection, scratch.items()) if draft.statistics.tasks else ()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from release.contamination import OwnImages
 from schemas.contamination import Contamination
-from schemas.quality import SecondLookStatistics
+from schemas.quality import AuditStatistics
 from schemas.release import AgreementStatistics, ChoiceStatistics, NearestStatistics, ReleaseAbout
 
 
@@ -35,7 +35,7 @@ class Checks(NamedTuple):
     Attributes:
         nearest: measures a contrastive benchmark (CCD, table 1); nothing is measured without it.
         choices: what testers of choices of six had right.
-        second_looks: the error rates that second looks found; None for those that the store holds.
+        audits: the error rates that audits found; None for those that the store holds.
         agreement: how far people agree in the review queues of the dataset.
         about: what the curators state.
         against: holds the release against the datasets that were named, if any were.
@@ -45,7 +45,7 @@ class Checks(NamedTuple):
 
     nearest: _Nearest | None = None
     choices: tuple[ChoiceStatistics, ...] = ()
-    second_looks: tuple[SecondLookStatistics, ...] | None = None
+    audits: tuple[AuditStatistics, ...] | None = None
     agreement: tuple[AgreementStatistics, ...] = ()
     about: ReleaseAbout | None = None
     permitted_terms: Mapping[str, str] = MappingProxyType({})
@@ -59,4 +59,4 @@ class Checks(NamedTuple):
 
 
 UNCHECKED = Checks()
-"""Nothing but what is counted, and second looks."""
+"""Nothing but what is counted, and audits."""

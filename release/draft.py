@@ -12,7 +12,7 @@ from release.statistics import is_reviewed
 from release.terms import licence_statistics, terms_of
 from schemas.errors import UsageError
 from schemas.leaks import LeakLimits
-from schemas.quality import SecondLookStatistics
+from schemas.quality import AuditStatistics
 from schemas.records import Granularity
 from schemas.release import ContainedRelease, Manifest, ReleaseStatistics
 from schemas.retrieval_task import Tier
@@ -33,12 +33,12 @@ def draft_manifest(
     contents: Contents,
     tally: ReleaseAccumulator,
     scratch: Scratch,
-    second_looks: tuple[SecondLookStatistics, ...],
+    audits: tuple[AuditStatistics, ...],
     contains: tuple[ContainedRelease, ...],
 ) -> Manifest:
     """The manifest of a release whose rows are all written.
 
-    `second_looks` are what these found, `contains` the releases whose rows it all has.
+    `audits` are the results of audits, `contains` the releases whose rows it all has.
 
     Raises:
         UsageError: it would be empty (one sentence says why).
@@ -49,7 +49,7 @@ def draft_manifest(
     tally.add_entities([source.entity_id for source in sources])
     tally.add_entities([prompt.entity_id for prompt in prompts])
     tally.add_entities([video.entity_id for video in videos])
-    statistics = _statistics(wanted.checks, contents, tally, scratch, second_looks)
+    statistics = _statistics(wanted.checks, contents, tally, scratch, audits)
     if not statistics.captions:
         raise UsageError(_empty_release_reason(wanted.dataset, scratch.count_images(), statistics))
     return unnamed(
@@ -78,12 +78,12 @@ def _statistics(
     contents: Contents,
     tally: ReleaseAccumulator,
     scratch: Scratch,
-    second_looks: tuple[SecondLookStatistics, ...],
+    audits: tuple[AuditStatistics, ...],
 ) -> ReleaseStatistics:
     granularities = {one.name: one.granularity for one in contents.sources()}
     if contents.form.contrasts:  # coarse captions stand apart
         granularities = dict.fromkeys(granularities, Granularity.FINE)
-    counted = tally.statistics.result(granularities, second_looks, contents.tracklets())
+    counted = tally.statistics.result(granularities, audits, contents.tracklets())
     return counted.model_copy(
         update={
             "licences": licence_statistics(scratch.credits()),

@@ -157,7 +157,7 @@ def _analysis(manifest: Manifest) -> list[str]:
         for one in review_shares(manifest)
     ]
     details += map(_agreement_sentence, manifest.statistics.agreement)
-    details += [f"{look.queue}: audit sample: {look}" for look in manifest.statistics.second_looks]
+    details += [f"{look.queue}: audit sample: {look}" for look in manifest.statistics.audits]
     return details
 
 

@@ -72,7 +72,7 @@ def _stated_checks(manifest: Manifest) -> Checks:
     return Checks(
         nearest=(lambda _samples: nearest) if nearest else None,
         choices=statistics.choices,
-        second_looks=statistics.second_looks,
+        audits=statistics.audits,
         agreement=statistics.agreement,
         about=manifest.about,
         contamination=manifest.contamination,

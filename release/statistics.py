@@ -13,7 +13,7 @@ from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.tiers import TIERS
 from schemas.base import sha256_of
-from schemas.quality import SecondLookStatistics
+from schemas.quality import AuditStatistics
 from schemas.records import Granularity, Split
 from schemas.release import (
     UNSTATED,
@@ -334,7 +334,7 @@ class StatisticsCounter:
     def result(
         self,
         granularity_of: Mapping[str, Granularity | None],
-        second_looks: tuple[SecondLookStatistics, ...] = (),
+        audits: tuple[AuditStatistics, ...] = (),
         tracklets: TrackletStatistics | None = None,
     ) -> ReleaseStatistics:
         """Everything counted so far; `granularity_of` maps source names to granularities."""
@@ -367,7 +367,7 @@ class StatisticsCounter:
             ),
             descriptions=self._description_statistics(),
             tracklets=tracklets,
-            second_looks=second_looks,
+            audits=audits,
             tasks=self._tasks.result(),
         )
 

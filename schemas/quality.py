@@ -23,10 +23,10 @@ class Interval(NamedTuple):
 
 
 class Stratum(NamedTuple):
-    """A part of a population: its size, how many of it were looked at, and how many counted."""
+    """A part of a population: its size, how many of it were audited, and how many counted."""
 
     population: int
-    looked: int
+    audited: int
     counted: int
 
 
@@ -62,26 +62,26 @@ def stratified_estimate(strata: Iterable[Stratum]) -> Estimate:
     the variance that the stratified one has; Korn and Graubard 1998 use it so), but with no more
     than were looked at: a stratum in which nothing was wrong says little of its spread.
     """
-    seen = [stratum for stratum in strata if stratum.looked]
-    looked = sum(stratum.looked for stratum in seen)
+    seen = [stratum for stratum in strata if stratum.audited]
+    looked = sum(stratum.audited for stratum in seen)
     population = sum(stratum.population for stratum in seen)
     if not population:
         return Estimate(0.0, wilson_interval(0, 0))
     share = variance = 0.0
     for stratum in seen:
-        weight, part = stratum.population / population, stratum.counted / stratum.looked
+        weight, part = stratum.population / population, stratum.counted / stratum.audited
         share += weight * part
-        variance += weight**2 * part * (1 - part) / stratum.looked
+        variance += weight**2 * part * (1 - part) / stratum.audited
     effective = min(looked, share * (1 - share) / variance) if variance else looked
     return Estimate(share, wilson_interval(share * effective, effective))
 
 
-# What a second look at a sample of accepted items came to.
+# What an audit of a sample of accepted items came to.
 
 _PLACES = 4  # enough for a tenth of a per mille, and the same on every machine
 
 
-class LookedDraw(NamedTuple):
+class AuditedDraw(NamedTuple):
     """A sample that was drawn from a queue, and what was found in it, by stratum.
 
     `by` names what it was stratified by; `drawn` is its size; of a stratum, `counted` are the items
@@ -95,10 +95,10 @@ class LookedDraw(NamedTuple):
     wrong_items: tuple[str, ...]
 
 
-class SecondLookStatistics(Record):
-    """The error rate among the accepted items of a queue, as a second look at a sample tells.
+class AuditStatistics(Record):
+    """The error rate among the accepted items of a queue, as an audit of a sample tells.
 
-    Of `drawn` items, `looked` were looked at by somebody who had no part in accepting them, and
+    Of `drawn` items, `audited` were audited by somebody who had no part in accepting them, and
     `wrong` would not have been accepted as they are. `error_rate` is the share in the whole queue
     (0 to 1; strata count by their size), with a 95 % interval from `lower` to `upper`.
     """
@@ -106,28 +106,28 @@ class SecondLookStatistics(Record):
     queue: str
     by: tuple[str, ...]
     drawn: int = Field(ge=0)
-    looked: int = Field(ge=0)
+    audited: int = Field(ge=0)
     wrong: int = Field(ge=0)
     error_rate: float = Field(ge=0, le=1)
     lower: float = Field(ge=0, le=1)
     upper: float = Field(ge=0, le=1)
 
     def __str__(self) -> str:
-        unseen = f"; {self.drawn - self.looked:,} to come" if self.looked < self.drawn else ""
+        unseen = f"; {self.drawn - self.audited:,} to come" if self.audited < self.drawn else ""
         return (
-            f"{self.wrong:,} of {self.looked:,} wrong, {100 * self.error_rate:.1f} % "
+            f"{self.wrong:,} of {self.audited:,} wrong, {100 * self.error_rate:.1f} % "
             f"(95 % interval {100 * self.lower:.1f}–{100 * self.upper:.1f} %){unseen}"
         )
 
 
-def summarise(draw: LookedDraw) -> SecondLookStatistics:
+def summarise(draw: AuditedDraw) -> AuditStatistics:
     """The error rate that a draw comes to."""
     found = stratified_estimate(draw.strata.values())
-    return SecondLookStatistics(
+    return AuditStatistics(
         queue=draw.queue,
         by=draw.by,
         drawn=draw.drawn,
-        looked=sum(stratum.looked for stratum in draw.strata.values()),
+        audited=sum(stratum.audited for stratum in draw.strata.values()),
         wrong=sum(stratum.counted for stratum in draw.strata.values()),
         error_rate=round(found.share, _PLACES),
         lower=round(found.interval.lower, _PLACES),

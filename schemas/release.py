@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from schemas.base import Record
 from schemas.contamination import Contamination
 from schemas.leaks import LeakCertificate
-from schemas.quality import SecondLookStatistics
+from schemas.quality import AuditStatistics
 from schemas.records import Granularity, Sha256, Split
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
@@ -564,8 +564,8 @@ class AgreementStatistics(Record):
 class ReleaseStatistics(Record):
     """What a release holds. `styles_per_image` counts images by their captions' distinct authors.
 
-    `vocabulary` is the number of different words, letter case aside. `second_looks` has the error
-    rates that second looks found, one for each review queue; `choices` what testers of choices of
+    `vocabulary` is the number of different words, letter case aside. `audits` has the error
+    rates that audits found, one for each review queue; `choices` what testers of choices of
     six had right; `agreement` how far people agree. What there is none of is left out.
     """
 
@@ -586,9 +586,7 @@ class ReleaseStatistics(Record):
     tracklets: TrackletStatistics | None = Field(
         default=None, exclude_if=lambda tracklets: tracklets is None
     )
-    second_looks: tuple[SecondLookStatistics, ...] = Field(
-        default=(), exclude_if=lambda looks: not looks
-    )
+    audits: tuple[AuditStatistics, ...] = Field(default=(), exclude_if=lambda looks: not looks)
     tasks: tuple[TaskStatistics, ...] = Field(default=(), exclude_if=lambda tasks: not tasks)
     licences: tuple[LicenceStatistics, ...] = Field(default=(), exclude_if=lambda known: not known)
     contrasts: ContrastStatistics | None = Field(

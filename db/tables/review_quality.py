@@ -1,4 +1,4 @@
-"""How far answers can be relied on: gold items, returned work and second looks."""
+"""How far answers can be relied on: gold items, returned work and audits."""
 
 from datetime import datetime
 from typing import Any
@@ -59,14 +59,14 @@ class TaskReturn(Base):
     lifted_at: Mapped[datetime | None]
 
 
-class SecondLookDraw(Base):
+class AuditDraw(Base):
     """A sample of a queue's accepted items, drawn to be looked at again.
 
     `strata` gives, for each value of what it was stratified `by`, how many accepted items there
     were.
     """
 
-    __tablename__ = "second_look_draw"
+    __tablename__ = "audit_draw"
     __table_args__ = (UniqueConstraint("queue", "seed", "size", "by"),)
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
@@ -78,12 +78,12 @@ class SecondLookDraw(Base):
     drawn_at: Mapped[datetime]
 
 
-class SecondLook(Base):
-    """An item of such a sample; what was found is the answer of its `second-look` task."""
+class AuditItem(Base):
+    """An item of such a sample; what was found is the answer of its `audit` task."""
 
-    __tablename__ = "second_look"
+    __tablename__ = "audit_item"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
-    draw_id: Mapped[int] = mapped_column(ForeignKey("second_look_draw.id"), primary_key=True)
+    draw_id: Mapped[int] = mapped_column(ForeignKey("audit_draw.id"), primary_key=True)
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
     stratum: Mapped[str] = mapped_column(Text)

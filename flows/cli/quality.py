@@ -10,7 +10,7 @@ from flows.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
     from annotate.audits import ChoiceResult
-    from schemas.quality import LookedDraw
+    from schemas.quality import AuditedDraw
 
 
 app = typer.Typer(
@@ -54,13 +54,13 @@ def draw(
 @app.command()
 def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
     """Estimate the error rate of accepted items, with a 95 % interval."""
-    from db.review_audits import looked_draws
+    from db.review_audits import audited_draws
     from schemas.errors import UsageError
     from schemas.quality import summarise
 
     store, chosen = opened_queue(queue)
     with store.read() as connection:
-        draws = looked_draws(connection, chosen.dataset, chosen.name)
+        draws = audited_draws(connection, chosen.dataset, chosen.name)
     if not draws:
         raise UsageError(
             f"no item of {chosen.name!r} has been audited yet; draw a sample with: "
@@ -79,7 +79,7 @@ def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
         out.print(f"  wrong: {entity_id}", markup=False)
 
 
-def _show_strata(looked: "LookedDraw") -> None:
+def _show_strata(looked: "AuditedDraw") -> None:
     if len(looked.strata) > 1:
         rows = [(name, *stratum) for name, stratum in looked.strata.items()]
         print_table("", (" · ".join(looked.by), "accepted", "audited", "wrong"), rows)

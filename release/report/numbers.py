@@ -198,8 +198,8 @@ def _review(statistics: ReleaseStatistics) -> Iterator[Bars]:
         ]
         whole = sum(count for _, count in values)
         yield bars("Rewrites by outcome", ("", "rewrites"), values, whole=whole)
-    if statistics.second_looks:
-        yield _second_looks(statistics)
+    if statistics.audits:
+        yield _audits(statistics)
 
 
 def _reviewed(statistics: ReleaseStatistics) -> Iterator[Bar]:
@@ -218,17 +218,17 @@ def _reviewed(statistics: ReleaseStatistics) -> Iterator[Bar]:
             yield stacked(name, [decided, left], whole)
 
 
-def _second_looks(statistics: ReleaseStatistics) -> Bars:
+def _audits(statistics: ReleaseStatistics) -> Bars:
     """Error rates with their intervals, on a scale that ends with the largest of them."""
-    most = max(max(one.upper for one in statistics.second_looks), 0.01)
+    most = max(max(one.upper for one in statistics.audits), 0.01)
     lines = []
-    for one in statistics.second_looks:
+    for one in statistics.audits:
         start, end = 100 * one.lower / most, 100 * one.upper / most
         interval = Part(round(start, 2), round(end - start, 2), "faint", str(one))
         point = Part(round(max(100 * one.error_rate / most - 0.6, 0), 2), 1.2, "plain", str(one))
         text = f"{100 * one.error_rate:.1f} %"
         note = (
-            f"{100 * one.lower:.1f}–{100 * one.upper:.1f} %; {one.wrong:,} of {one.looked:,} wrong"
+            f"{100 * one.lower:.1f}–{100 * one.upper:.1f} %; {one.wrong:,} of {one.audited:,} wrong"
         )
         lines.append(Bar(one.queue, text, (interval, point), note))
     note = "Accepted items that other people reviewed again; with 95 % intervals."

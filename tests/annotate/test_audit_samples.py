@@ -1,4 +1,4 @@
-"""Second looks: what is drawn, who is asked, and what the answers come to."""
+"""Audits: what is drawn, who is asked, and what the answers come to."""
 
 from collections import Counter
 
@@ -10,10 +10,10 @@ from annotate.audits import STRATA, allocate, draw, draw_audit_sample, wanted
 from annotate.queues import shipped
 from db.decisions import NewDecision, append_decisions
 from db.entities import new_entity
-from db.review_audits import accepted_items, looked_draws
+from db.review_audits import accepted_items, audited_draws
 from db.store import Store
 from schemas.errors import UsageError
-from schemas.quality import LookedDraw, Stratum, summarise
+from schemas.quality import AuditedDraw, Stratum, summarise
 from schemas.records import Rewrite
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.db.samples import SOFTWARE, store_entities
@@ -54,9 +54,9 @@ def edit(desk: Desk, number: int) -> tuple[str, str]:
     return shown, made.id
 
 
-def looked(desk: Desk) -> list[LookedDraw]:
+def looked(desk: Desk) -> list[AuditedDraw]:
     with desk.store.read() as connection:
-        return looked_draws(connection, "people")
+        return audited_draws(connection, "people")
 
 
 def test_accepted_items_tell_how_they_came_to_be(desk: Desk) -> None:
@@ -118,12 +118,12 @@ def test_whoever_had_a_part_in_an_item_is_not_asked_again(desk: Desk) -> None:
 def test_an_item_is_asked_for_until_somebody_has_it(desk: Desk) -> None:
     (only,) = accept(desk, 1)
     draw_audit_sample(desk.store, REWRITES, 1, seed=1)
-    desk.give(only, "b", "second-look")
+    desk.give(only, "b", "audit")
     assert wanted(desk.store, REWRITES) == []
     desk.close(only, "b")
     (item,) = wanted(desk.store, REWRITES)
     assert item.past == {"a", "b"}
-    desk.answer(only, "c", "accept", "second-look")
+    desk.answer(only, "c", "accept", "audit")
     assert wanted(desk.store, REWRITES) == []
 
 
@@ -140,15 +140,15 @@ def test_what_is_found_makes_an_error_rate(desk: Desk) -> None:
     draw_audit_sample(desk.store, REWRITES, 10, seed=1, by=("source",))
     assert looked(desk) == []
     for entity_id in [*street[:5], *park[:2]]:
-        desk.answer(entity_id, "b", "accept", "second-look")
-    desk.answer(park[2], "b", "reject", "second-look")
-    desk.answer(park[2], "c", "accept")  # an ordinary answer is no second look
+        desk.answer(entity_id, "b", "accept", "audit")
+    desk.answer(park[2], "b", "reject", "audit")
+    desk.answer(park[2], "c", "accept")  # an ordinary answer is no audit
     (draw,) = looked(desk)
-    assert draw == LookedDraw(
+    assert draw == AuditedDraw(
         QUEUE, ("source",), 10, {"park": Stratum(4, 3, 1), "street": Stratum(6, 5, 0)}, (park[2],)
     )
     found = summarise(draw)
-    assert (found.drawn, found.looked, found.wrong) == (10, 8, 1)
+    assert (found.drawn, found.audited, found.wrong) == (10, 8, 1)
     assert found.error_rate == pytest.approx(0.4 / 3, abs=1e-4)
     assert str(found).endswith("; 2 to come")
 
@@ -157,22 +157,22 @@ def test_the_newest_draw_in_which_somebody_looked_counts(desk: Desk) -> None:
     items = accept(desk, 10)
     draw_audit_sample(desk.store, REWRITES, 4, seed=1, by=())
     for item in wanted(desk.store, REWRITES):
-        desk.answer(item.entity_id, "b", "accept", "second-look")
+        desk.answer(item.entity_id, "b", "accept", "audit")
     (first,) = looked(desk)
     assert first.drawn == 4
     draw_audit_sample(desk.store, REWRITES, 10, seed=2, by=())
     for item in wanted(desk.store, REWRITES):
-        desk.answer(item.entity_id, "b", "reject", "second-look")
+        desk.answer(item.entity_id, "b", "reject", "audit")
     (second,) = looked(desk)
     assert second.strata == {"all": Stratum(10, 10, 6)}
     assert set(second.wrong_items) < set(items)
     with desk.store.read() as connection:
-        assert looked_draws(connection, "others") == []
-        assert looked_draws(connection, "people", "people-captions") == []
+        assert audited_draws(connection, "others") == []
+        assert audited_draws(connection, "people", "people-captions") == []
 
 
 def test_the_sentence_is_as_the_card_has_it() -> None:
-    draw = LookedDraw(QUEUE, STRATA, 200, {"all": Stratum(5000, 200, 3)}, ())
+    draw = AuditedDraw(QUEUE, STRATA, 200, {"all": Stratum(5000, 200, 3)}, ())
     assert str(summarise(draw)) == "3 of 200 wrong, 1.5 % (95 % interval 0.5–4.3 %)"
 
 
@@ -180,7 +180,7 @@ def test_counts_of_strata_are_kept_from_the_time_of_the_draw(desk: Desk) -> None
     accept(desk, 5)
     drawn = draw_audit_sample(desk.store, REWRITES, 2, seed=1, by=("verdict",))
     accept(desk, 5, first=300)
-    desk.answer(wanted(desk.store, REWRITES)[0].entity_id, "b", "accept", "second-look")
+    desk.answer(wanted(desk.store, REWRITES)[0].entity_id, "b", "accept", "audit")
     (draw,) = looked(desk)
     assert Counter({name: one.population for name, one in draw.strata.items()}) == drawn.strata
 

@@ -254,7 +254,7 @@ def test_an_unclear_answer_is_taken_back_when_nobody_needs_it(
     assert pull(world.store, office, TWO).unclear == ()
 
 
-def test_nobody_is_shown_gold_or_second_looks_that_were_withdrawn(
+def test_nobody_is_shown_gold_or_audits_that_were_withdrawn(
     world: World, office: MemoryOffice
 ) -> None:
     hire(world.store, office, "ann")

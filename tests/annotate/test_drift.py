@@ -77,7 +77,7 @@ def test_what_nobody_confirmed_returns() -> None:
         answered("disputed and with an adjudicator", "a"),
         answered("disputed and with an adjudicator", "b", "reject"),
         answered("looked at again", "a"),
-        answered("looked at again", "c", "accept", "second-look"),
+        answered("looked at again", "c", "accept", "audit"),
         answered("somebody else's", "b"),
     ]
     found = unreviewed_answers(answers, "a", same, frozenset({"disputed and with an adjudicator"}))
@@ -86,7 +86,7 @@ def test_what_nobody_confirmed_returns() -> None:
 
 
 def test_nobody_confirms_themselves() -> None:
-    answers = [answered("x", "a"), answered("x", "a", "accept", "second-look")]
+    answers = [answered("x", "a"), answered("x", "a", "accept", "audit")]
     assert [answer.purpose for answer in unreviewed_answers(answers, "a", same)] == ["review"]
 
 

@@ -13,7 +13,7 @@ from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
 from db.entities import fetch, find
 from db.gold import NewGoldItem, add_gold_items, all_checks, reinstate_annotator, revocations
-from db.review_audits import looked_draws
+from db.review_audits import audited_draws
 from db.reviews import StoredTask, review_tasks
 from schemas.errors import UsageError
 from schemas.records import Rewrite
@@ -267,11 +267,11 @@ def test_a_second_look_is_asked_of_somebody_else(world: World, office: MemoryOff
     bea = hire(world.store, office, "bea")
     assert push(world.store, office, queue).pushed == 6
     assert push(world.store, office, queue).pushed == 0
-    work(world.store, office, bea, says_reject, "second-look")
+    work(world.store, office, bea, says_reject, "audit")
     pull(world.store, office, queue)
     assert states(world) == {"accepted": 8}
     with world.store.read() as connection:
-        (draw,) = looked_draws(connection, DATASET)
+        (draw,) = audited_draws(connection, DATASET)
     assert len(draw.wrong_items) == 6
 
 

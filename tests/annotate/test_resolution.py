@@ -52,7 +52,7 @@ def test_independent_answers_all_stand() -> None:
 
 
 def test_a_second_look_decides_nothing() -> None:
-    assert outcome(answer("ann", "accept", 1, "second-look"), overlap=1).state == "waiting"
+    assert outcome(answer("ann", "accept", 1, "audit"), overlap=1).state == "waiting"
 
 
 @given(

@@ -36,14 +36,14 @@ def test_a_sample_is_drawn_looked_at_and_estimated(loupe: Loupe, home_store: Sto
     assert nobody.exit_code == 2
     assert "has been audited yet" in nobody.err
     first, *others = wanted(home_store, REWRITES)
-    desk.answer(first.entity_id, "b", "reject", "second-look")
+    desk.answer(first.entity_id, "b", "reject", "audit")
     for item in others:
-        desk.answer(item.entity_id, "b", "accept", "second-look")
+        desk.answer(item.entity_id, "b", "accept", "audit")
     shown = loupe("quality", "estimate", QUEUE).out
     assert "audit: 1 of 10 wrong, 10.0 % (95 % interval 1.8–40.4 %)" in shown
     assert f"wrong: {first.entity_id}" in shown
     found = loupe("quality", "estimate", QUEUE, "--json").json
-    assert (found["looked"], found["wrong"], found["wrong_items"]) == (10, 1, [first.entity_id])
+    assert (found["audited"], found["wrong"], found["wrong_items"]) == (10, 1, [first.entity_id])
 
 
 def test_one_stratifies_by_what_there_is(loupe: Loupe, home_store: Store) -> None:

@@ -76,7 +76,7 @@ def look_again(world: World, seed: int) -> None:
     draw_audit_sample(world.store, queue, 4 + seed, seed=seed)
     desk = Desk(world.store, queue.name)
     for item in wanted(world.store, queue):
-        desk.answer(item.entity_id, f"reviewer-{seed}", "reject", "second-look")
+        desk.answer(item.entity_id, f"reviewer-{seed}", "reject", "audit")
 
 
 def test_after_decisions_edits_imports_and_looks(stored: Stored, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_after_decisions_edits_imports_and_looks(stored: Stored, tmp_path: Path)
     look_again(world, 2)
     second = plain(tmp_path, world, "1.1.0")
     assert second.manifest.entities_sha256 != first.manifest.entities_sha256
-    assert second.manifest.statistics.second_looks != first.manifest.statistics.second_looks
+    assert second.manifest.statistics.audits != first.manifest.statistics.audits
     later.work_on(20)
     look_again(world, 3)
     assert_rebuilt(world, first, tmp_path / "first")

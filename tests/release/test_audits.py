@@ -1,4 +1,4 @@
-"""What a release says of second looks: on its card, in its manifest, the same at every build."""
+"""What a release says of audits: on its card, in its manifest, the same at every build."""
 
 import json
 from pathlib import Path
@@ -20,14 +20,14 @@ def look_again(world: World, *, wrong: int) -> None:
     desk = Desk(world.store, REWRITES.name)
     for number, item in enumerate(wanted(world.store, REWRITES)):
         verdict: Verdict = "reject" if number < wrong else "accept"
-        desk.answer(item.entity_id, "reviewer-2", verdict, "second-look")
+        desk.answer(item.entity_id, "reviewer-2", verdict, "audit")
 
 
 def test_the_card_and_the_manifest_tell_the_error_rate(world: World, tmp_path: Path) -> None:
     look_again(world, wrong=3)
     built = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
-    (look,) = built.manifest.statistics.second_looks
-    assert (look.queue, look.drawn, look.looked, look.wrong) == (REWRITES.name, 20, 20, 3)
+    (look,) = built.manifest.statistics.audits
+    assert (look.queue, look.drawn, look.audited, look.wrong) == (REWRITES.name, 20, 20, 3)
     card = (tmp_path / "out/README.md").read_text("utf-8")
     assert "## Quality" in card
     assert (
@@ -54,6 +54,6 @@ def test_without_looks_nothing_is_said_of_them(world: World, tmp_path: Path) -> 
     draw_audit_sample(world.store, REWRITES, 5, seed=1)
     build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
     statistics = json.loads((tmp_path / "out/manifest.json").read_bytes())["statistics"]
-    assert "second_looks" not in statistics
-    assert "second look" not in (tmp_path / "out/README.md").read_text("utf-8")
+    assert "audits" not in statistics
+    assert "audit" not in (tmp_path / "out/README.md").read_text("utf-8")
     assert verify_release(tmp_path / "out") == []
