@@ -154,7 +154,7 @@ def test_nothing_is_paid_twice(
     alone = run_together(tmp_path / "alone", migrated_sqlite, 1, web.build, profile)
     paid = paid_of(web, model, edits)
     for counts in paid:
-        assert len(counts) > 4
+        assert len(counts) >= 4
         assert set(counts.values()) == {1}
 
     both = run_together(tmp_path / "both", migrated_sqlite, 2, web.build, profile)

@@ -427,7 +427,8 @@ def _edited_photograph(image: Image.Image, change: Change) -> Image.Image:
         )
     if change.new == BLACK_AND_WHITE and not is_coloured(image):
         raise UneditableError("nothing_to_change", "the picture has no colours")
-    return in_style(image, change.new)
+    grey = image.convert("L").convert("RGB")
+    return in_style(grey if change.new == "pencil sketch" else image, change.new)
 
 
 def is_coloured(image: Image.Image) -> bool:
