@@ -9,7 +9,7 @@ from annotate.assignment import Item
 from annotate.queues import Queue
 from db.annotations import counted_answers
 from db.entities import NewEntity, find, new_entity
-from db.review_audits import AcceptedItem, DrawnItem, accepted_items, items_to_audit, store_draw
+from db.review_audits import AcceptedItem, StoredDraw, accepted_items, items_to_audit, store_draw
 from db.store import Store
 from schemas.base import digest_of
 from schemas.errors import UsageError
@@ -66,7 +66,7 @@ STRATA = ("split", "source", "verdict")
 
 def draw_audit_sample(
     store: Store, queue: Queue, size: int, seed: int, by: Sequence[str] = STRATA
-) -> DrawnItem:
+) -> StoredDraw:
     """A stratified sample of the accepted items of a queue; the next push asks people about it.
 
     Raises:
@@ -90,7 +90,7 @@ def draw_audit_sample(
 
 def wanted(store: Store, queue: Queue) -> list[Item]:
     """The drawn items without a reviewer, for `assign` with an overlap of one."""
-    return [Item(look.entity_id, look.past, 0) for look in items_to_audit(store, queue.name)]
+    return [Item(one.entity_id, one.past, 0) for one in items_to_audit(store, queue.name)]
 
 
 def _stratum(item: AcceptedItem, by: Sequence[str]) -> str:

@@ -205,9 +205,9 @@ def _obsolete(
 
 
 def _withdrawn(store: Store, tasks: Iterable[StoredTask]) -> set[str]:
-    looked_at = {task.entity_id for task in tasks if task.purpose == "audit"}
+    audited = {task.entity_id for task in tasks if task.purpose == "audit"}
     with store.read() as connection:
-        states = entity_states(connection, looked_at)
+        states = entity_states(connection, audited)
     return {entity_id for entity_id, state in states.items() if state == "withdrawn"}
 
 

@@ -36,13 +36,13 @@ class AcceptedItem(NamedTuple):
 
 
 class ItemToAudit(NamedTuple):
-    """An item to be looked at again; `past` had a part in it or were asked before."""
+    """An item to be audited; `past` had a part in it or were asked before."""
 
     entity_id: str
     past: frozenset[str]
 
 
-class DrawnItem(NamedTuple):
+class StoredDraw(NamedTuple):
     """A draw as it lies in the store; `is_new` is False where it was there already."""
 
     id: int
@@ -93,7 +93,7 @@ def store_draw(
     by: Sequence[str],
     stratum_of: Mapping[str, str],
     drawn: Sequence[str],
-) -> DrawnItem:
+) -> StoredDraw:
     """Stores a sample `drawn` from the items in `stratum_of`.
 
     A queue, a seed, a size and what to stratify by make one draw, for good: where it was drawn
@@ -105,18 +105,18 @@ def store_draw(
             select(AuditDraw.id, AuditDraw.strata).filter_by(**known)
         ).first()
         if found is not None:
-            return DrawnItem(found.id, _size(connection, found.id), found.strata, is_new=False)
+            return StoredDraw(found.id, _size(connection, found.id), found.strata, is_new=False)
         strata = dict(sorted(Counter(stratum_of.values()).items()))
         row = {**known, "strata": strata, "drawn_at": datetime.now(UTC)}
         made = connection.execute(insert(AuditDraw).returning(AuditDraw.id), row)
         draw_id = made.scalar_one()
-        looks = [
+        items = [
             {"draw_id": draw_id, "entity_id": entity_id, "stratum": stratum_of[entity_id]}
             for entity_id in drawn
         ]
-        if looks:
-            connection.execute(insert(AuditItem), looks)
-    return DrawnItem(draw_id, len(drawn), strata, is_new=True)
+        if items:
+            connection.execute(insert(AuditItem), items)
+    return StoredDraw(draw_id, len(drawn), strata, is_new=True)
 
 
 def _size(connection: Connection, draw_id: int) -> int:
@@ -126,7 +126,7 @@ def _size(connection: Connection, draw_id: int) -> int:
 
 @retried
 def items_to_audit(store: Store, queue: str) -> list[ItemToAudit]:
-    """The drawn items of a queue that nobody looks at or has looked at again, in order of id."""
+    """The drawn items of a queue that nobody audits or has audited, in order of id."""
     query = (
         select(AuditItem.entity_id)
         .join(AuditDraw, AuditDraw.id == AuditItem.draw_id)
@@ -190,7 +190,7 @@ def _before_the_edit(
 def audited_draws(
     connection: Connection, dataset: str, queue: str | None = None
 ) -> list[AuditedDraw]:
-    """For each queue of a dataset the newest draw in which somebody has looked, in order of name.
+    """For each queue of a dataset the newest draw of which something was audited, in order of name.
 
     With `queue` for that queue alone.
     """
@@ -230,7 +230,7 @@ def _audited_draw(
 
 
 def _verdicts(connection: Connection, draw_id: int, queue: str) -> dict[str, tuple[str, str]]:
-    """For each item that was looked at its stratum and the last clear verdict."""
+    """For each audited item its stratum and the last clear verdict."""
     query = (
         select(AuditItem.entity_id, AuditItem.stratum, Annotation.answer)
         .join(ReviewTask, ReviewTask.entity_id == AuditItem.entity_id)

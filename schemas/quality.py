@@ -57,13 +57,13 @@ def wilson_interval(count: float, total: float) -> Interval:
 def stratified_estimate(strata: Iterable[Stratum]) -> Estimate:
     """The share in the population that a stratified sample was drawn from.
 
-    Each stratum counts by its population; one of which nothing was looked at is left out. The
+    Each stratum counts by its population; one of which nothing was audited is left out. The
     interval is Wilson's with the effective sample size (the one at which a simple sample would have
     the variance that the stratified one has; Korn and Graubard 1998 use it so), but with no more
-    than were looked at: a stratum in which nothing was wrong says little of its spread.
+    than were audited: a stratum in which nothing was wrong says little of its spread.
     """
     seen = [stratum for stratum in strata if stratum.audited]
-    looked = sum(stratum.audited for stratum in seen)
+    audited = sum(stratum.audited for stratum in seen)
     population = sum(stratum.population for stratum in seen)
     if not population:
         return Estimate(0.0, wilson_interval(0, 0))
@@ -72,7 +72,7 @@ def stratified_estimate(strata: Iterable[Stratum]) -> Estimate:
         weight, part = stratum.population / population, stratum.counted / stratum.audited
         share += weight * part
         variance += weight**2 * part * (1 - part) / stratum.audited
-    effective = min(looked, share * (1 - share) / variance) if variance else looked
+    effective = min(audited, share * (1 - share) / variance) if variance else audited
     return Estimate(share, wilson_interval(share * effective, effective))
 
 

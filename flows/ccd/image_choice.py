@@ -32,7 +32,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stream, sole_run
+from flows.engine.runner import Stage, get_or_create_entity, run_stream, sole_run, worked_items
 from flows.recos.task_images import picture_of
 from models.embedding import Vectors
 from retrieval.near_duplicates import near_duplicate_pairs
@@ -451,13 +451,15 @@ def choose_candidates(
     with sole_run(context, dataset, stage.label, VERSION):  # or two runs choose one picture twice
         open_ = find(store, dataset, ImageRequest.kind, states=("proposed",))
         orders = [one for one in open_ if one.group == "search"]
-        fits = choosing.fits(searched, orders)
-        # A picture is chosen once: for the strategy that one of its pictures fits best. Numbers of
-        # orders depend on which chunk was committed first.
-        orders.sort(key=lambda one: (-fits[one.id], one.id))
         _take_back_outdated(store, orders, stage, searched)
+        done = worked_items(context, stage, [one.seq for one in orders])
+        pending = [one for one in orders if one.seq not in done]
+        fits = choosing.fits(searched, pending)
+        # A picture is chosen once: for the strategy whose wanted caption it fits best. Numbers of
+        # orders depend on which chunk was committed first.
+        pending.sort(key=lambda one: (-fits[one.id], one.id))
         return run_stream(
-            context, stage, [(one.seq, one) for one in orders], work, total=len(orders)
+            context, stage, [(one.seq, one) for one in pending], work, total=len(pending)
         )
 
 

@@ -66,23 +66,23 @@ def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
             f"no item of {chosen.name!r} has been audited yet; draw a sample with: "
             f"loupe quality draw {chosen.name} --size 200, then push and pull the queue"
         )
-    (looked,) = draws
-    found = summarise(looked)
+    (audit,) = draws
+    found = summarise(audit)
     if as_json:
-        strata = {name: stratum._asdict() for name, stratum in looked.strata.items()}
-        wrong = {"wrong_items": looked.wrong_items}
+        strata = {name: stratum._asdict() for name, stratum in audit.strata.items()}
+        wrong = {"wrong_items": audit.wrong_items}
         print_json({**found.model_dump(mode="json"), "strata": strata, **wrong})
         return
     out.print(f"{chosen.name}: audit: {found}", soft_wrap=True, markup=False)
-    _show_strata(looked)
-    for entity_id in looked.wrong_items:
+    _show_strata(audit)
+    for entity_id in audit.wrong_items:
         out.print(f"  wrong: {entity_id}", markup=False)
 
 
-def _show_strata(looked: "AuditedDraw") -> None:
-    if len(looked.strata) > 1:
-        rows = [(name, *stratum) for name, stratum in looked.strata.items()]
-        print_table("", (" · ".join(looked.by), "accepted", "audited", "wrong"), rows)
+def _show_strata(audit: "AuditedDraw") -> None:
+    if len(audit.strata) > 1:
+        rows = [(name, *stratum) for name, stratum in audit.strata.items()]
+        print_table("", (" · ".join(audit.by), "accepted", "audited", "wrong"), rows)
 
 
 DatasetArgument = Annotated[str, typer.Argument(help="The dataset, like 'mscoco-ccd'.")]

@@ -86,7 +86,7 @@ def get_or_create_entity(
 # A chunk's entities, derivations, decisions and work rows are one transaction: a killed run loses
 # at most the chunks in flight, and the next run goes on with inputs that have no work row.
 
-_FEW_CHUNKS = 1000
+_MANY_CHUNKS = 1000
 _MOST_INPUTS = 2000
 T = TypeVar("T")
 
@@ -132,7 +132,7 @@ def run_stage(
     """
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     total = count_pending(context.store, plan_id, pending)
-    grown = 0 if stage.independent else min(total // _FEW_CHUNKS, _MOST_INPUTS)
+    grown = 0 if stage.independent else min(total // _MANY_CHUNKS, _MOST_INPUTS)
     size = max(stage.chunk_size, grown)
 
     def run_chunk(chunk: ClaimedChunk, report: StageReport) -> Sequence[StageResult]:
