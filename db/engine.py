@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -193,12 +194,13 @@ def migrate(engine: Engine) -> None:
             can only be read and is not at the newest version.
         ServiceError: its disk is full or faulty.
     """
-    config = alembic.config.Config()
-    config.set_main_option("script_location", "db:migrations")
     if is_read_only(engine.url):
-        _require_newest(engine, config)
+        _require_newest(engine)
         return
     try:
+        if _is_newest(engine):  # seen without the lock of who writes, and in a tenth of the time
+            return
+        config = _configuration()
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             if engine.dialect.name == "postgresql":
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7061708)")
@@ -216,10 +218,27 @@ def migrate(engine: Engine) -> None:
         ) from error
 
 
-def _require_newest(engine: Engine, config: alembic.config.Config) -> None:
-    with faults_as_errors(engine), engine.connect() as connection:
+def _configuration() -> alembic.config.Config:
+    config = alembic.config.Config()
+    config.set_main_option("script_location", "db:migrations")
+    return config
+
+
+@cache
+def _newest_version() -> str | None:
+    return ScriptDirectory.from_config(_configuration()).get_current_head()
+
+
+def _is_newest(engine: Engine) -> bool:
+    with engine.connect() as connection:
         version = MigrationContext.configure(connection).get_current_revision()
-    if version != ScriptDirectory.from_config(config).get_current_head():
+    return version == _newest_version()
+
+
+def _require_newest(engine: Engine) -> None:
+    with faults_as_errors(engine):
+        is_newest = _is_newest(engine)
+    if not is_newest:
         raise ConfigurationError(
             f"the database {shown_url(engine.url)} was written by another version of Loupe and "
             f"its folder is read-only; make it writable once, to bring the tables up to date"
