@@ -1,6 +1,5 @@
 """Review desks in memory, on which tests act as the annotators."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -183,10 +182,9 @@ class MemoryOffice:
 
     def __init__(self) -> None:
         self.server = MemoryServer()
-        users = count(1)
-        self.desks: dict[str, MemoryDesk] = defaultdict(
-            lambda: MemoryDesk(self.server, user_id=next(users))
-        )
+        self.desks: dict[str, MemoryDesk] = {}
 
     def __call__(self, assignee: str) -> MemoryDesk:
+        if assignee not in self.desks:
+            self.desks[assignee] = MemoryDesk(self.server, user_id=len(self.desks) + 1)
         return self.desks[assignee]

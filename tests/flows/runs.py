@@ -1,5 +1,8 @@
 """Runs to test with: a context over a store, and captions as inputs."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +21,15 @@ class Released(NamedTuple):
     sources: tuple[SourceSpec, ...] = ()
     against: tuple[str, ...] = ()
     strict_version: bool = False
+
+
+@contextmanager
+def copied_run(run: RunContext, home: Path) -> Iterator[RunContext]:
+    """The installation of `run` once more, as `home`, to be changed; its store lies in its home."""
+    shutil.copytree(run.settings.home, home)
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    yield context_of(store, home)
+    store.close()
 
 
 def context_of(store: Store, folder: Path, budget: Budget | None = None) -> RunContext:

@@ -58,7 +58,7 @@ from tests.flows.ccd_world import (
     searched_folder,
 )
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.runs import context_of
+from tests.flows.runs import context_of, copied_run
 
 Rows = dict[str, dict[str, Any]]
 EDITED = "What a reviewer made of it, in words of their own."
@@ -372,10 +372,8 @@ def finished(
 @pytest.fixture
 def done(finished: Work, tmp_path: Path) -> Iterator[Work]:
     """The same, to be changed."""
-    home = shutil.copytree(finished.run.settings.home, tmp_path / "done")
-    run = context_of(Store.open(f"sqlite:///{home / 'loupe.db'}"), home)
-    yield finished._replace(run=run, office=deepcopy(finished.office))
-    run.store.close()
+    with copied_run(finished.run, tmp_path / "done") as run:
+        yield finished._replace(run=run, office=deepcopy(finished.office))
 
 
 def an_accepted(work: Work) -> StoredEntity:
@@ -549,22 +547,21 @@ def test_of_two_ways_the_first_that_people_accept_gives_the_image(
 
 @pytest.mark.parametrize("role", ["strategist", "refiner"])
 def test_what_another_model_says_takes_the_place_and_gives_it_back(
-    work: Work, build: CcdBuild, role: str
+    done: Work, build: CcdBuild, role: str
 ) -> None:
     """One image a strategy and five captions an image, independent of earlier requests."""
-    work.until_released(build)
-    before, earlier = live(work), said(work.released(build))
+    before, earlier = live(done), said(done.released(build))
     other = contrast_profile(**{role: BuiltinContraster(revision="3")})
-    while go(work.run, later(build), work.office, other).waiting:
-        assert work.say(right)
-    rows = work.released(later(build))
+    while go(done.run, later(build), done.office, other).waiting:
+        assert done.say(right)
+    rows = done.released(later(build))
     assert len(rows) == len(earlier)
     assert all(len(row["captions"]) == 5 for row in rows.values())
     assert len({row["sha256"] for row in rows.values()}) == len(rows), "no image twice"
-    changed = {one.record(Strategy).author for one in entities(work.run, Strategy.kind, "accepted")}
+    changed = {one.record(Strategy).author for one in entities(done.run, Strategy.kind, "accepted")}
     assert changed == {"loupe-coded-stills-contraster@3" if role == "strategist" else DRAFTER}
-    calls = work.calls
-    assert work.go(later(build, 2)).waiting == 0, "nobody is asked again"
-    assert work.calls == calls, "nothing is paid again"
-    assert live(work) == before
-    assert said(work.released(later(build, 2))) == earlier
+    calls = done.calls
+    assert done.go(later(build, 2)).waiting == 0, "nobody is asked again"
+    assert done.calls == calls, "nothing is paid again"
+    assert live(done) == before
+    assert said(done.released(later(build, 2))) == earlier

@@ -1,6 +1,8 @@
 """A caption of v0 that people change when v1 is there already, and change back."""
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from annotate.pull import pull
 from annotate.queues import shipped
 from db.decisions import RETIRED, last_agents, last_reasons
 from db.entities import StoredEntity, fetch, find, parents_of
+from db.store import Store
 from flows.engine.context import RunContext
 from flows.recos.confusing import CONFUSES
 from flows.recos.confusion_checks import ASKS_ABOUT
@@ -32,6 +35,7 @@ from tests.flows.recos_reviewers import (
     sizes,
 )
 from tests.flows.recos_world import DATASET, small_build
+from tests.flows.runs import context_of, copied_run
 
 EDITED = "What a reviewer made of it, when all was done."
 
@@ -41,26 +45,44 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
     return drawn_stills(80)
 
 
-@pytest.fixture
-def office() -> MemoryOffice:
-    return MemoryOffice()
-
-
-@pytest.fixture
-def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
+@pytest.fixture(scope="module")
+def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> RecosBuild:
     gates = {"captions_gate": "required", "confusions_gate": "required"}
-    return small_build(stills, tmp_path, last="v1", **gates)
+    return small_build(stills, tmp_path_factory.mktemp("build"), last="v1", **gates)
 
 
-@pytest.fixture
-def done(run: RunContext, build: RecosBuild, office: MemoryOffice) -> StoredEntity:
-    """v1 is released; a caption of v0 in whose words one of v1 is accepted."""
+@pytest.fixture(scope="module")
+def released(
+    build: RecosBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RunContext, MemoryOffice]]:
+    """v1 is released, as people said; nobody changes it."""
+    home = tmp_path_factory.mktemp("released")
+    shutil.copy(migrated_sqlite, home / "loupe.db")
+    run, office = context_of(Store.open(f"sqlite:///{home / 'loupe.db'}"), home), MemoryOffice()
     go(run, build, office)
     answer(run, office, accept_caption)
     go(run, build, office)
     answer(run, office, fits_own)
-    report = go(run, build, office)
-    assert report.release is not None
+    assert go(run, build, office).release is not None
+    yield run, office
+    run.store.close()
+
+
+@pytest.fixture
+def run(released: tuple[RunContext, MemoryOffice], tmp_path: Path) -> Iterator[RunContext]:
+    """The same, to be changed."""
+    with copied_run(released[0], tmp_path / "home") as copied:
+        yield copied
+
+
+@pytest.fixture
+def office(released: tuple[RunContext, MemoryOffice]) -> MemoryOffice:
+    return deepcopy(released[1])
+
+
+@pytest.fixture
+def done(run: RunContext) -> StoredEntity:
+    """A caption of v0 in whose words one of v1 is accepted."""
     confused = confused_by(run, "accepted")
     return fetch(run.store, confused.values())[min(confused.values())]
 
