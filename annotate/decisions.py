@@ -16,13 +16,12 @@ from annotate.projects import Desks, Seat, project_marker
 from annotate.queues import Queue
 from db.annotations import (
     CountedAnswer,
-    LastDecision,
-    active_successors,
     counted_answers,
+    decided_by_answers,
     entity_states,
-    last_decisions,
+    successors_of,
 )
-from db.decisions import RETIRED, NewDecision, append_decisions
+from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, NewEntity, StoredEntity, fetch, new_entity, parents_of
 from db.reviews import StoredTask, note_erased, place_tasks
 from db.roles import ANNOTATED_BY, ANNOTATES
@@ -273,12 +272,19 @@ def _answer(counted: CountedAnswer) -> Answer:
     )
 
 
+_REOPENED = {
+    "waiting": "too few of the answers still count",
+    "conflict": "the answers no longer agree",
+}
+"""Why an item on which people had decided is open again, by the outcome of the answers."""
+
+
 class DecisionResolver:
     """Decides on the items of one queue, within a transaction of the caller's.
 
     What it decides hangs on the answers alone, so that deciding again changes nothing. An item
-    whose answers are no longer enough, or no longer agree, is open again. What was retired stays
-    so; answers about it are kept, and count once it is proposed again.
+    whose answers are no longer enough, or no longer agree, is open again. So is an inactive one
+    that people answered again: its answers count once it is active.
     """
 
     def __init__(self, queue: Queue, plan_id: int, code_revision: str, flow_run: str) -> None:
@@ -291,24 +297,23 @@ class DecisionResolver:
     def decide(self, connection: Connection, shown: ReviewBatch) -> Decided:
         """Decides on what was shown, as far as the answers go."""
         states = entity_states(connection, shown.entities)
-        last = last_decisions(connection, states)
-        live = [
-            entity_id
-            for entity_id, state in states.items()
-            if state != "withdrawn" and not _retired(last.get(entity_id))
-        ]
+        by_answers = decided_by_answers(connection, states)
+        live = [entity_id for entity_id, state in states.items() if state != "withdrawn"]
         answers = counted_answers(connection, self._queue.name, live)
         found = outcomes(self._queue, {entity_id: answers.get(entity_id, []) for entity_id in live})
-        earlier = active_successors(connection, live)
+        earlier = successors_of(connection, live)
         decisions: list[NewDecision] = []
         for entity_id, outcome in found.items():
             before = earlier.get(entity_id, [])
-            if outcome.standing:
+            if states[entity_id] == "inactive":
+                if entity_id in by_answers:
+                    decisions += self._reopened(entity_id, "answered while inactive", before)
+            elif outcome.standing:
                 made = list(self._made(shown, entity_id, outcome))
                 self.store(connection, [(one.answer, one.entity) for one in made])
                 decisions += self._verdicts(entity_id, outcome, made, before)
-            elif _decided_by_people(last.get(entity_id)):
-                decisions += self._reopened(entity_id, outcome, before)
+            elif entity_id in by_answers:
+                decisions += self._reopened(entity_id, _REOPENED[outcome.state], before)
         append_decisions(connection, decisions)
         counts = Counter(outcome.state for outcome in found.values())
         return Decided(counts["agreed"] + counts["settled"], counts["conflict"], counts["waiting"])
@@ -397,22 +402,8 @@ class DecisionResolver:
             how = f"{self._queue.overlap} people answered"
         return ": ".join(part for part in (how, said) if part)
 
-    def _reopened(
-        self, entity_id: str, outcome: Outcome, before: Sequence[str]
-    ) -> Iterator[NewDecision]:
+    def _reopened(self, entity_id: str, why: str, before: Sequence[str]) -> Iterator[NewDecision]:
         """People had decided, but changed their minds or are no longer counted."""
-        why = {
-            "waiting": "too few of the answers still count",
-            "conflict": "the answers no longer agree",
-        }[outcome.state]
         yield NewDecision(entity_id, "reopen", self._queue.agent, why)
         for earlier in before:
             yield NewDecision(earlier, "reject", self._queue.agent, why)
-
-
-def _retired(last: LastDecision | None) -> bool:
-    return last is not None and (last.verdict, last.reason) == ("reject", RETIRED)
-
-
-def _decided_by_people(last: LastDecision | None) -> bool:
-    return last is not None and last.annotation_key is not None

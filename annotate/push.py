@@ -53,7 +53,7 @@ from schemas.records import Caption, Image
 PROMPTED_BY = "prompted_by"
 """The role of the prompt of a model's text; people's captions have none."""
 
-_OUT = ("rejected", "withdrawn")
+_OUT = ("rejected", "inactive", "withdrawn")
 
 
 def offered_drafts(

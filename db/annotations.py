@@ -72,14 +72,6 @@ class CountedAnswer(NamedTuple):
     annotated_at: datetime
 
 
-class LastDecision(NamedTuple):
-    """The last decision on an entity; `annotation_key` is None where no person made it."""
-
-    verdict: str
-    annotation_key: str | None
-    reason: str = ""
-
-
 @retried
 def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[StoredAnnotation]]:
     """For each task the annotations received for it, oldest first."""
@@ -259,20 +251,18 @@ def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) 
             )
 
 
-def last_decisions(connection: Connection, entity_ids: Iterable[str]) -> dict[str, LastDecision]:
-    """For each entity that was decided on the last decision."""
-    found: dict[str, LastDecision] = {}
+def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
+    """Those of the entities whose last decision rests on an answer."""
+    rests: dict[str, bool] = {}
     for page in pages(entity_ids):
-        query = select(
-            Decision.entity_id, Decision.verdict, Decision.annotation_key, Decision.reason
-        )
-        rows = connection.execute(query.where(Decision.entity_id.in_(page)).order_by(Decision.id))
-        found.update((row[0], LastDecision(row[1], row[2], row[3])) for row in rows)
-    return found
+        query = select(Decision.entity_id, Decision.annotation_key).order_by(Decision.id)
+        for entity_id, key in connection.execute(query.where(Decision.entity_id.in_(page))):
+            rests[entity_id] = key is not None
+    return {entity_id for entity_id, does in rests.items() if does}
 
 
-def active_successors(connection: Connection, entity_ids: Iterable[str]) -> dict[str, list[str]]:
-    """For each entity what people made of it and what still stands, oldest first."""
+def successors_of(connection: Connection, entity_ids: Iterable[str]) -> dict[str, list[str]]:
+    """For each entity what people made of it and did not reject since, oldest first."""
     shown, made = aliased(Entity), aliased(Entity)
     annotates, annotated_by = aliased(Derivation), aliased(Derivation)
     query = (
@@ -283,7 +273,7 @@ def active_successors(connection: Connection, entity_ids: Iterable[str]) -> dict
         .where(
             annotates.role == ANNOTATES,
             annotated_by.role == ANNOTATED_BY,
-            made.state == "accepted",
+            made.state.in_(("accepted", "inactive")),
         )
         .order_by(made.seq)
     )

@@ -1,4 +1,4 @@
-"""Decisions: appended one after the other; an entity's state is folded from them."""
+"""Decisions and activations: appended one after the other; an entity's state is their fold."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,16 +10,10 @@ from sqlalchemy.orm import aliased
 
 from db.entities import AgentRef, StoredEntity, pages, register_agents, select_entities
 from db.store import Store, retried
-from db.tables.provenance import Agent, Decision, Entity
+from db.tables.provenance import Activation, Agent, Decision, Entity
 from schemas.provenance import STATE_AFTER, AgentKind, State
 
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
-
-RETIRED = "no longer proposed: settings or decisions before it have changed"
-"""The reason, reserved for it, of a rejection that lasts until the entity is proposed again."""
-
-PROPOSED_AGAIN = "proposed again"
-"""The reason with which it is open again then."""
 
 
 class NewDecision(NamedTuple):
@@ -36,13 +30,17 @@ class NewDecision(NamedTuple):
     annotation_key: str | None = None
 
 
-def fold(verdicts: Sequence[str]) -> State:
-    """The state after `verdicts`, oldest first: the last one counts, but a withdrawal is final."""
-    state: State = "proposed"
-    for verdict in verdicts:
-        if state != "withdrawn":
-            state = STATE_AFTER[verdict]
-    return state
+def fold(verdicts: Sequence[str], *, active: bool = True) -> State:
+    """The state after `verdicts`, oldest first: the last one counts, but a withdrawal is final.
+
+    An entity that is not active is `inactive` whatever was decided; the decisions count again once
+    it is active.
+    """
+    if "withdraw" in verdicts:
+        return "withdrawn"
+    if not active:
+        return "inactive"
+    return STATE_AFTER[verdicts[-1]] if verdicts else "proposed"
 
 
 def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -> None:
@@ -66,6 +64,30 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
     if rows:
         connection.execute(insert(Decision), rows)
         refresh_states(connection, entity_ids)
+
+
+@retried
+def set_active(store: Store, entity_ids: Sequence[str], agent: AgentRef, *, active: bool) -> None:
+    """Makes entities active or inactive; those that are so already, or withdrawn, stay as they are.
+
+    What was decided on an inactive entity is kept, and counts again once it is active.
+    """
+    if not entity_ids:
+        return
+    with store.write() as connection:
+        _take_turns(connection, entity_ids)
+        changed: list[str] = []
+        for page in pages(entity_ids):
+            inactive = Entity.state == "inactive" if active else Entity.state != "inactive"
+            query = select(Entity.id).where(Entity.id.in_(page), inactive)
+            changed += connection.execute(query.where(Entity.state != "withdrawn")).scalars()
+        if not changed:
+            return
+        register_agents(connection, [agent])
+        now = datetime.now(UTC)
+        values = {"active": active, "agent_id": agent.id, "changed_at": now}
+        connection.execute(insert(Activation), [{"entity_id": one, **values} for one in changed])
+        refresh_states(connection, changed)
 
 
 @retried
@@ -148,17 +170,33 @@ def _last_decisions(
 
 
 def refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
-    """Folds the decisions on each entity into its cached `state`."""
+    """Folds the decisions on each entity, and its activations, into its cached `state`."""
     for page in pages(entity_ids):
-        verdicts: dict[str, list[str]] = {entity_id: [] for entity_id in page}
-        query = select(Decision.entity_id, Decision.verdict).where(Decision.entity_id.in_(page))
-        for entity_id, verdict in connection.execute(query.order_by(Decision.id)):
-            verdicts[entity_id].append(verdict)
+        activations = select(Activation.entity_id, Activation.active).order_by(Activation.id)
+        rows = connection.execute(activations.where(Activation.entity_id.in_(page)))
+        active = {row.entity_id: row.active for row in rows}
         by_state: dict[State, list[str]] = defaultdict(list)
-        for entity_id, history in verdicts.items():
-            by_state[fold(history)].append(entity_id)
+        for entity_id, history in _verdicts(connection, page).items():
+            by_state[fold(history, active=active.get(entity_id, True))].append(entity_id)
         for state, ids in by_state.items():
             connection.execute(update(Entity).where(Entity.id.in_(ids)).values(state=state))
+
+
+def decided_states(connection: Connection, entity_ids: Sequence[str]) -> dict[str, State]:
+    """The state that each entity has, or would have if it were active."""
+    return {
+        entity_id: fold(history)
+        for page in pages(entity_ids)
+        for entity_id, history in _verdicts(connection, page).items()
+    }
+
+
+def _verdicts(connection: Connection, entity_ids: Sequence[str]) -> dict[str, list[str]]:
+    verdicts: dict[str, list[str]] = {entity_id: [] for entity_id in entity_ids}
+    query = select(Decision.entity_id, Decision.verdict).where(Decision.entity_id.in_(entity_ids))
+    for entity_id, verdict in connection.execute(query.order_by(Decision.id)):
+        verdicts[entity_id].append(verdict)
+    return verdicts
 
 
 @retried

@@ -182,20 +182,20 @@ def _texts_below(connection: Connection, ids: Sequence[str]) -> dict[str, _Node]
             parent = nodes.get(parent_id)
             image, origin = (parent.image, parent.origin) if parent else (parent_id, entity.id)
             nodes[entity.id] = _Node(entity, image, origin, model_call)
-            if not _is_rejected_caption(entity):
+            if not _is_left_out(entity):
                 below.append(entity.id)
         level = below
     return nodes
 
 
 def _counts(entity: StoredEntity, model_call: str | None) -> bool:
-    if _is_rejected_caption(entity):
+    if _is_left_out(entity):
         return model_call is not None
     return entity.state != "withdrawn"
 
 
-def _is_rejected_caption(entity: StoredEntity) -> bool:
-    return entity.kind == "caption" and entity.state == "rejected"
+def _is_left_out(entity: StoredEntity) -> bool:
+    return entity.kind == "caption" and entity.state in ("rejected", "inactive")
 
 
 def _children(

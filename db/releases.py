@@ -11,7 +11,7 @@ from db.engine import insert_new_text
 from db.entities import pages
 from db.lineage import SHORTEST_PREFIX
 from db.store import Store, retried
-from db.tables.provenance import Decision, Entity
+from db.tables.provenance import Activation, Decision, Entity
 from db.tables.releases import Release, ReleaseItem
 from db.tables.withdrawals import Withdrawal, WithdrawnEntity
 from schemas.errors import IntegrityError, UsageError
@@ -34,9 +34,9 @@ def acquire_release_lock(connection: Connection) -> None:
 
 # Earlier versions of the store.
 #
-# Entities and decisions are numbered as they are stored and never change, so the last number of
-# each identifies a version. Only the cached `entity.state` changes: it is folded again for the
-# entities decided on since, which are few.
+# Entities, decisions and activations are numbered as they are stored and never change: the last
+# number of each identifies a version. Only the cached `entity.state` changes: it is folded again
+# for the entities with later decisions or activations, which are few.
 #
 # `time_travel` puts temporary views over the tables `entity` and `decision`: readers on that
 # connection see the earlier version without knowing. SQLite looks among temporary names first,
@@ -56,21 +56,32 @@ _TAKEN_THEN = """
 _TABLE = f"CREATE TEMPORARY TABLE {_STATES} (seq BIGINT PRIMARY KEY, state VARCHAR(16) NOT NULL)"
 _FOLD = """
     INSERT INTO {states} (seq, state)
-    WITH later AS (SELECT DISTINCT entity_id FROM {schema}.decision WHERE id > {{decision}}),
+    WITH later AS (
+        SELECT entity_id FROM {schema}.decision WHERE id > {{decision}}
+        UNION SELECT entity_id FROM {schema}.activation WHERE id > {{activation}}
+    ),
     last AS (
         SELECT d.entity_id, max(d.id) AS id FROM later
         JOIN {schema}.decision AS d ON d.entity_id = later.entity_id
         WHERE d.id <= {{decision}} GROUP BY d.entity_id
+    ),
+    last_activation AS (
+        SELECT a.entity_id, max(a.id) AS id FROM later
+        JOIN {schema}.activation AS a ON a.entity_id = later.entity_id
+        WHERE a.id <= {{activation}} GROUP BY a.entity_id
     ),
     withdrawn AS (
         SELECT DISTINCT d.entity_id FROM later
         JOIN {schema}.decision AS d ON d.entity_id = later.entity_id WHERE {taken}
     )
     SELECT e.seq, CASE WHEN withdrawn.entity_id IS NOT NULL THEN 'withdrawn'
+        WHEN NOT a.active THEN 'inactive'
         ELSE coalesce(CASE d.verdict {folded} END, 'proposed') END
     FROM later JOIN {schema}.entity AS e ON e.id = later.entity_id
     LEFT JOIN last ON last.entity_id = later.entity_id
     LEFT JOIN {schema}.decision AS d ON d.id = last.id
+    LEFT JOIN last_activation ON last_activation.entity_id = later.entity_id
+    LEFT JOIN {schema}.activation AS a ON a.id = last_activation.id
     LEFT JOIN withdrawn ON withdrawn.entity_id = later.entity_id
     WHERE e.seq <= {{entity}}
 """
@@ -87,14 +98,15 @@ _STATEMENTS = (_TABLE, _FOLD, _ENTITIES, _DECISIONS)
 
 
 class StateMark(NamedTuple):
-    """The last numbers that count of `entity.seq`, `decision.id` and `withdrawal.id`."""
+    """The last numbers that count of entities, decisions, activations and withdrawals."""
 
     entity: int
     decision: int
+    activation: int
     withdrawal: int
 
 
-UNMARKED = StateMark(0, 0, 0)
+UNMARKED = StateMark(0, 0, 0, 0)
 """Of a release that was made before marks were stored."""
 
 
@@ -111,21 +123,16 @@ class StoreVersion(NamedTuple):
 
 def current_mark(connection: Connection) -> StateMark:
     """The mark of what `connection` sees, which must be a `db.release_rows.snapshot`."""
-    last = (select(func.coalesce(func.max(one), 0)) for one in (Entity.seq, Decision.id))
-    entity, decision = (connection.execute(query).scalar_one() for query in last)
-    return StateMark(entity, decision, _last_withdrawal(connection))
+    numbers = (Entity.seq, Decision.id, Activation.id, Withdrawal.id)
+    last = (select(func.coalesce(func.max(one), 0)) for one in numbers)
+    return StateMark(*(connection.execute(query).scalar_one() for query in last))
 
 
 def mark_after(connection: Connection, past: StoreVersion) -> StateMark:
     """The mark of what `connection` sees as it looks back to `past`."""
     if past.then_withdrawn:
         return past.mark
-    return past.mark._replace(withdrawal=_last_withdrawal(connection))
-
-
-def _last_withdrawal(connection: Connection) -> int:
-    query = select(func.coalesce(func.max(Withdrawal.id), 0))
-    return connection.execute(query).scalar_one()
+    return past.mark._replace(withdrawal=current_mark(connection).withdrawal)
 
 
 def time_travel(connection: Connection, past: StoreVersion) -> None:
@@ -280,9 +287,7 @@ def _set_mark(connection: Connection, release_id: str, mark: StateMark) -> None:
     """Stores the mark of a release that has none."""
     unmarked = update(Release).where(Release.id == release_id, Release.entity_mark == 0)
     connection.execute(
-        unmarked.values(
-            entity_mark=mark.entity, decision_mark=mark.decision, withdrawal_mark=mark.withdrawal
-        )
+        unmarked.values({f"{name}_mark": number for name, number in mark._asdict().items()})
     )
 
 
@@ -295,6 +300,7 @@ def list_releases(store: Store, dataset: str | None = None) -> list[StoredReleas
         Release.built_at,
         Release.entity_mark,
         Release.decision_mark,
+        Release.activation_mark,
         Release.withdrawal_mark,
     )
     if dataset is not None:

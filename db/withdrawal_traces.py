@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, 
 from sqlalchemy.orm import aliased
 
 from db.annotations import counted_answers
+from db.decisions import decided_states
 from db.embeddings import Kind
 from db.engine import insert_new
 from db.entities import AgentRef, pages
@@ -171,16 +172,16 @@ def judged_alone(connection: Connection, person: str) -> list[str]:
     last = aliased(Decision)
     newer = exists().where(last.entity_id == Decision.entity_id, last.id > Decision.id)
     query = (
-        select(Entity.id, Entity.state)
+        select(Entity.id)
         .join(Decision, Entity.id == Decision.entity_id)
         .where(
             Decision.agent_id == AgentRef("person", person).id,
-            Entity.state.in_(_JUDGED),
+            Entity.state.in_((*_JUDGED, "inactive")),
             ~newer,
         )
         .order_by(Entity.id)
     )
-    states: dict[str, str] = {row.id: row.state for row in connection.execute(query)}
+    states = decided_states(connection, list(connection.execute(query).scalars()))
     answers = counted_answers(connection, None, list(states))
     return [
         id_

@@ -186,7 +186,7 @@ def is_turned_down(described: DescribedImage) -> bool:
         and not _is_coarse(text)
         and _language(text) == _LANGUAGE
     }
-    return "rejected" in states and "proposed" not in states
+    return bool(states & {"rejected", "inactive"}) and "proposed" not in states
 
 
 def origin_of(text: DescribedText) -> CaptionOrigin:

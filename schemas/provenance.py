@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 AgentKind = Literal["person", "model", "software"]
-State = Literal["proposed", "accepted", "rejected", "superseded", "withdrawn"]
+State = Literal["proposed", "accepted", "rejected", "superseded", "inactive", "withdrawn"]
 
 STATE_AFTER: dict[str, State] = {
     "accept": "accepted",

@@ -56,7 +56,7 @@ class Association(Base):
 
 
 class Entity(Base):
-    """A thing with a content-derived id. Never changed; `state` is the fold of its decisions."""
+    """A thing with a content-derived id. Only its `state` changes (`db.decisions.fold`)."""
 
     __tablename__ = "entity"
     __table_args__ = (
@@ -105,3 +105,18 @@ class Decision(Base):
     decided_at: Mapped[datetime]
     successor_id: Mapped[str | None] = mapped_column(ForeignKey("entity.id"))
     annotation_key: Mapped[str | None] = mapped_column(ForeignKey("annotation.key"))
+
+
+class Activation(Base):
+    """Whether the settings and decisions of a run call for an entity; the last row counts.
+
+    Appended, never changed. An entity without any is active.
+    """
+
+    __tablename__ = "activation"
+
+    id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
+    active: Mapped[bool]
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    changed_at: Mapped[datetime]

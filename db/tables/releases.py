@@ -12,7 +12,7 @@ from db.tables.base import Base, Digest, Number
 class Release(Base):
     """An immutable snapshot; `id` is the digest of its manifest.
 
-    The marks are the last entity, decision and withdrawal that the build read (`db.releases`).
+    The marks are the last row of each table that the build read (`db.releases.StateMark`).
     """
 
     __tablename__ = "release"
@@ -25,6 +25,7 @@ class Release(Base):
     built_at: Mapped[datetime]
     entity_mark: Mapped[int] = mapped_column(Number, server_default="0")
     decision_mark: Mapped[int] = mapped_column(Number, server_default="0")
+    activation_mark: Mapped[int] = mapped_column(Number, server_default="0")
     withdrawal_mark: Mapped[int] = mapped_column(Number, server_default="0")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from db.decisions import RETIRED, NewDecision, decided_by_people, last_agents, last_reasons
+from db.decisions import NewDecision, decided_by_people, last_agents
 from db.entities import LIVE, AgentRef, NewEntity, StoredEntity, fetch, find, new_entity, parents_of
 from db.roles import SAMPLED_FROM, WRITTEN_WITH
 from db.store import Store
@@ -14,8 +14,8 @@ from flows.ccd.anchors import anchors_of, is_anchor
 from flows.ccd.downloading import IMPORTED_FROM
 from flows.ccd.image_choice import FOUND_AS
 from flows.ccd.image_requests import MADE_FOR
+from flows.engine.activation import sync_active, sync_active_edits
 from flows.engine.context import RunContext
-from flows.engine.invalidation import reconcile_edits, reconcile_superseded
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from schemas.base import digest_of
@@ -28,11 +28,11 @@ from schemas.video import StageSettings
 def sync_active_candidates(
     context: RunContext, dataset: str, in_force: Mapping[str, NewEntity | None]
 ) -> None:
-    """Retires candidates that are not active any more, and restores those that are again.
+    """Makes candidates inactive that no longer apply, and active that do again.
 
     A strategy has at most one active candidate, and none unless it is accepted: the first that was
-    not rejected, so that accepting a found image after all retires the one edited in its place. A
-    candidate that was measured or judged with other settings is retired, unless people decided on
+    not rejected, so that accepting a found image after all replaces the one edited in its place. A
+    candidate that was measured or judged with other settings is inactive, unless people decided on
     it and its picture would be made the same now. A picture that people rejected is not shown again
     because it was measured again.
 
@@ -58,7 +58,7 @@ def sync_active_candidates(
                 one.id for one in made if judged.may_stand(one) and _sha256(one) not in refused
             )
             standing.update(list(open_)[:1])
-    reconcile_superseded(context, dataset, Candidate.kind, lambda one: one.id in standing, LIVE)
+    sync_active(context, dataset, Candidate.kind, lambda one: one.id in standing, LIVE)
 
 
 class _Judged:
@@ -74,7 +74,6 @@ class _Judged:
         every = list(candidates)
         ids = [one.id for one in every]
         rejected = [one.id for one in every if one.state == "rejected"]
-        self._reasons = last_reasons(store, rejected)
         self._judges = last_agents(store, rejected)
         self._by_people = decided_by_people(store, ids)
         written = parents_of(store, ids, WRITTEN_WITH)
@@ -89,8 +88,7 @@ class _Judged:
 
     def may_stand(self, candidate: StoredEntity) -> bool:
         """Whether the candidate was not rejected, and is as it would be made now."""
-        is_open = candidate.state in LIVE or self._reasons.get(candidate.id) == RETIRED
-        return is_open and self._is_of_today(candidate)
+        return candidate.state in (*LIVE, "inactive") and self._is_of_today(candidate)
 
     def _is_of_today(self, candidate: StoredEntity) -> bool:
         settings = self._settings.get(candidate.id)
@@ -132,7 +130,7 @@ _MAKE, _FORM = "make_contrastive_images", "form_groups"
 
 
 def make_images(context: RunContext, dataset: str) -> StageReport:
-    """Makes an image of every accepted candidate; retires images whose candidate no longer is."""
+    """Makes an image of every accepted candidate; an image is active while its candidate is."""
     store = context.store
     accepted = list(find(store, dataset, Candidate.kind, states=("accepted",)))
     origins = _Origins(store, accepted)
@@ -152,7 +150,7 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
     standing = {one.id for one in accepted if origins.anchor(one).state in LIVE}
     made = [one.id for one in find(store, dataset, Image.kind) if not is_anchor(one)]
     made_of = parents_of(store, made, ACCEPTED_FROM)
-    reconcile_superseded(
+    sync_active(
         context,
         dataset,
         Image.kind,
@@ -163,7 +161,7 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
 
 
 def form_groups(context: RunContext, dataset: str) -> StageReport:
-    """Groups each anchor with its live contrastive images; retires groups that are outdated."""
+    """Groups each anchor with its live contrastive images; other groups become inactive."""
     store = context.store
     groups = list(_groups(store, dataset))
     stage = Stage(
@@ -180,7 +178,7 @@ def form_groups(context: RunContext, dataset: str) -> StageReport:
     numbered = [(_number(group), group) for group in groups]
     report = run_stream(context, stage, numbered, work, total=len(numbered))
     current = {_group_entity(dataset, group).id for group in groups}
-    reconcile_superseded(context, dataset, ContrastGroup.kind, lambda one: one.id in current, LIVE)
+    sync_active(context, dataset, ContrastGroup.kind, lambda one: one.id in current, LIVE)
     return report
 
 
@@ -295,11 +293,7 @@ def _anchor_id(candidate: StoredEntity) -> str:
 
 
 def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> None:
-    """Retires groups of captions that are not active any more, and restores those that are again.
-
-    A group of captions is active while its images are a group and it was written with the settings
-    `settings_id`.
-    """
+    """A group of captions is active while its images are a group and its settings are these."""
     store = context.store
     groups = [one.id for one in find(store, dataset, CaptionGroup.kind)]
     refined = parents_of(store, groups, REFINED_FOR)
@@ -311,7 +305,7 @@ def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> N
             return None
         return refined[group][0] in current and written[group] == [settings_id]
 
-    reconcile_edits(context, dataset, CaptionGroup.kind, stands)
+    sync_active_edits(context, dataset, CaptionGroup.kind, stands)
 
 
 def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:

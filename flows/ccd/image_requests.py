@@ -14,9 +14,9 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import WorkResult
+from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
 from flows.engine.image_reading import stored_picture
-from flows.engine.invalidation import reconcile_superseded
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from retrieval.near_duplicates import GrowingCollection, fingerprint
@@ -72,7 +72,7 @@ def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
 
 
 def sync_active_requests(context: RunContext, dataset: str) -> None:
-    """Retires the orders of strategies that are not to be served; puts those back that are again.
+    """An order is active while its strategy is to be served.
 
     A strategy that the accepted candidate of one order serves needs no other order. Nor is anything
     searched for where a candidate stands, whatever found it: searches cost money, and another
@@ -96,7 +96,7 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
             else one.id in serving or strategy not in served
         )
     }
-    reconcile_superseded(context, dataset, ImageRequest.kind, lambda one: one.id in current)
+    sync_active(context, dataset, ImageRequest.kind, lambda one: one.id in current)
 
 
 def _serving_orders(store: Store, orders: Sequence[str]) -> set[str]:

@@ -21,7 +21,7 @@ from flows.answers import (
 )
 from flows.ccd.anchors import coarse_captions, is_anchor
 from flows.ccd.resizing import smart_resized
-from flows.engine.invalidation import reconcile_edits
+from flows.engine.activation import sync_active_edits
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
@@ -471,7 +471,7 @@ def _drafts(
 def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
     """Makes a strategy of each parsed draft; the others go to quarantine.
 
-    Strategies that were proposed with other settings are retired, and restored when those return.
+    Strategies that were proposed with other settings are inactive until those return.
     """
     context, dataset = strategist.context, strategist.dataset
     stage = Stage(
@@ -497,7 +497,7 @@ def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> Sta
     def stands(strategy: str) -> bool | None:
         return written[drafted[strategy][0]] == now if strategy in drafted else None
 
-    reconcile_edits(context, dataset, Strategy.kind, stands)
+    sync_active_edits(context, dataset, Strategy.kind, stands)
     return report
 
 

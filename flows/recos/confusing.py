@@ -21,8 +21,8 @@ from flows.answers import (
     text_schema,
     words_of,
 )
+from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
-from flows.engine.invalidation import reconcile_superseded
 from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from flows.recos.captioning import MAX_CHARACTERS, Captioner, caption_entity, facts_of, task_of
@@ -84,7 +84,7 @@ def read_confusion(answer: ChatAnswer, caption: str, max_characters: int) -> str
 
 # A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. People may
 # change a caption of v0 when v1 is there already: then the pair is another one. What was written
-# and asked for the earlier pair is retired, and restored when that caption returns.
+# and asked for the earlier pair is inactive until that caption returns.
 
 CONFUSES = "confuses"
 """The role of the caption of v0 in whose words one of v1 is written."""
@@ -152,7 +152,7 @@ class Standing:
         self._described = {
             one.pair[0]
             for one in written
-            if one.pair in self._pairs and one.entity.state != "rejected"
+            if one.pair in self._pairs and one.entity.state not in ("rejected", "inactive")
         }
 
     def has_caption(self, caption_id: str) -> bool | None:
@@ -174,16 +174,14 @@ def load_standing(store: Store, dataset: str, base: BaseTier) -> Standing:
     return Standing(load_pairs(store, dataset, base), load_written(store, dataset))
 
 
-def sync_active(context: RunContext, dataset: str, base: BaseTier) -> None:
-    """Retires captions and open questions of pairs that are no more; reopens those that are again.
+def sync_confusions(context: RunContext, dataset: str, base: BaseTier) -> None:
+    """Keeps captions and open questions active while their pairs exist.
 
     Questions that were answered keep their answers.
     """
     pairs = load_pairs(context.store, dataset, base)
     before = Standing(pairs, load_written(context.store, dataset))
-    reconcile_superseded(
-        context, dataset, Caption.kind, lambda one: before.has_caption(one.id), states=LIVE
-    )
+    sync_active(context, dataset, Caption.kind, lambda one: before.has_caption(one.id), states=LIVE)
     standing = Standing(pairs, load_written(context.store, dataset))
     asked = [one.id for one in find(context.store, dataset, Confusion.kind)]
     captions = parents_of(context.store, asked, ASKS_ABOUT)
@@ -192,7 +190,7 @@ def sync_active(context: RunContext, dataset: str, base: BaseTier) -> None:
     def is_open(question: StoredEntity) -> bool:
         return standing.has_question(captions[question.id][0], images[question.id][0])
 
-    reconcile_superseded(context, dataset, Confusion.kind, is_open)
+    sync_active(context, dataset, Confusion.kind, is_open)
 
 
 _SAME_WORDS = "The model described the similar image in the same words."

@@ -1,19 +1,19 @@
 """Adds images that resemble those of v1, without captions: v2 (ReCoS, section 3.4)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from annotate.queues import Queue
-from db.decisions import RETIRED, NewDecision, append_decisions, last_agents, last_reasons
+from db.decisions import NewDecision, append_decisions, last_agents, last_reasons
 from db.entities import LIVE, NewEntity, StoredEntity, fetch, find, new_entity, pages, parents_of
 from db.store import Store
 from db.work import WorkResult
+from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
-from flows.engine.invalidation import reconcile_superseded
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from flows.recos.captioning import task_of
@@ -146,7 +146,7 @@ def ask_of_duplicates(
     members: Mapping[str, StoredEntity],
     embedder: str,
 ) -> StageReport:
-    """Proposes a question for each pair; retires open ones of pairs that are in doubt no more.
+    """Proposes a question for each pair; open ones are active while their pair is in doubt.
 
     Two images of v1 are never asked about: both have captions, and stay.
 
@@ -176,7 +176,7 @@ def ask_of_duplicates(
     items = [(one.number, one.entity) for one in asked]
     report = run_stream(context, stage, items, work, total=len(items))
     wanted = {one.entity.id for one in asked}
-    reconcile_superseded(context, dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
+    sync_active(context, dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
     return report
 
 
@@ -188,14 +188,10 @@ def follow_duplicates(context: RunContext, queue: Queue) -> int:
     store = context.store
     asked = list(find(store, queue.dataset, DuplicateQuestion.kind, states=("rejected",)))
     ids = [one.id for one in asked]
-    reasons, agents = last_reasons(store, ids), last_agents(store, ids)
+    agents = last_agents(store, ids)
     compared = parents_of(store, ids, COMPARES)
     images = active_images(store, find(store, queue.dataset, Image.kind))
-    same = {
-        frozenset(compared[one]): one
-        for one in ids
-        if reasons[one] != RETIRED and images.keys() >= set(compared[one])
-    }
+    same = {frozenset(compared[one]): one for one in ids if images.keys() >= set(compared[one])}
     order = sorted({one for pair in same for one in pair}, key=lambda one: _rank(images[one]))
     captioned = {one for one in order if images[one].group != "v2"}
     leaves = leaving_images(order, [(min(pair), max(pair)) for pair in same], captioned)
@@ -218,7 +214,7 @@ def follow_duplicates(context: RunContext, queue: Queue) -> int:
 def active_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, StoredEntity]:
     """Those that are in the benchmark, or would be had people not found them the same as others."""
     found = {one.id: one for one in images}
-    reasons = last_reasons(store, [one.id for one in found.values() if one.state not in LIVE])
+    reasons = last_reasons(store, [one.id for one in found.values() if one.state == "rejected"])
     return {
         id_: one
         for id_, one in found.items()
@@ -275,7 +271,7 @@ def expand_gallery(
     Proposes a question for each pair of which it is in doubt whether one of them has to go.
     An image has the task of an image of v1 that it is a neighbour of. Running again changes
     nothing, and compares nothing, unless v1 or the sources have changed: then what is new joins,
-    and what is no neighbour now is retired.
+    and what is no neighbour now is inactive.
     """
     base = _load_v1(context.store, dataset)
     chosen_with = {
@@ -306,7 +302,13 @@ def expand_gallery(
     configuration = {"settings": chosen_by, "images": digest_of(*found.images), "counts": counts}
     copied = _store_copies(context, dataset, added.values(), copies, configuration)
     wanted = {copy.id for copy in copies.values()}
-    _retire_others(context, dataset, wanted)
+    sync_active(
+        context,
+        dataset,
+        Image.kind,
+        lambda image: image.id in wanted if image.group == "v2" else None,
+        states=(*LIVE, "rejected"),
+    )
     stored = fetch(context.store, wanted)
     members = v1 | {one: stored[copy.id] for one, copy in copies.items()}
     asked = ask_of_duplicates(context, dataset, found.doubtful, members, embedder)
@@ -339,17 +341,6 @@ def _store_copies(
         return [WorkResult(number, entities=(copies[image.id],)) for number, image in images]
 
     return run_stream(context, stage, items, work, total=len(items))
-
-
-def _retire_others(context: RunContext, dataset: str, wanted: Container[str]) -> None:
-    """Retires images of v2 that are no neighbours now, and brings those back that are again."""
-    standing = active_images(context.store, images_of_tier(context.store, dataset, "v2"))
-
-    def is_current(image: StoredEntity) -> bool | None:
-        """None for images of v1, and for those that were turned down otherwise."""
-        return True if image.id in wanted else False if image.id in standing else None
-
-    reconcile_superseded(context, dataset, Image.kind, is_current, states=("proposed", "rejected"))
 
 
 def _earlier_counts(

@@ -7,17 +7,17 @@ from typing import Any
 
 from db.entities import NewEntity, StoredEntity, find, parents_of
 from db.roles import WRITTEN_WITH
+from flows.engine.activation import sync_active
 from flows.engine.build_files import demonstration_recos_build, load_recos_build
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import reopen
 from flows.engine.importing import import_source
-from flows.engine.invalidation import reconcile_superseded
 from flows.engine.pipeline import Gate, Loop, PipelineRun, PipelineSpec, Release, Step
 from flows.engine.runner import get_or_create_entity, sole_run
 from flows.recos.caption_validation import validate_captions
 from flows.recos.captioning import Captioner, task_of, write_captions
-from flows.recos.confusing import sync_active, write_confusing_captions
+from flows.recos.confusing import sync_confusions, write_confusing_captions
 from flows.recos.confusion_questions import check_pairs, follow_answers
 from flows.recos.expanding import expand_gallery, follow_duplicates
 from flows.recos.image_pools import Pool
@@ -210,7 +210,7 @@ def _write_captions(run: RecosRun) -> None:
     """Has images captioned, and each caption compared with those of similar images."""
     written_with, report = write_captions(run.captioner)
     run.add(report)
-    reconcile_captions(run.context, run.dataset, written_with.id)
+    sync_active_captions(run.context, run.dataset, written_with.id)
     validated = validate_captions(
         run.captioner,
         written_with,
@@ -263,7 +263,7 @@ def _match_similar_images(run: RecosRun) -> None:
 def _write_confusing_captions(run: RecosRun) -> None:
     run.add(write_confusing_captions(run.captioner, run.base))
     reopen(run.context, run.queues["confusions"])
-    sync_active(run.context, run.dataset, run.base)
+    sync_confusions(run.context, run.dataset, run.base)
     run.add(
         check_pairs(
             run.context, run.dataset, run.base, run.judge, run.embedder, run.settings.confusion
@@ -339,7 +339,7 @@ def keep_settings(context: RunContext, build: RecosBuild, settings: CaptioningSe
     get_or_create_entity(context, record, build.dataset)
 
 
-def reconcile_captions(context: RunContext, dataset: str, settings_id: str) -> None:
+def sync_active_captions(context: RunContext, dataset: str, settings_id: str) -> None:
     """Rejects captions of v0 that were written with other settings, before any was validated."""
     captions = list(find(context.store, dataset, Caption.kind))
     written = parents_of(context.store, [one.id for one in captions], WRITTEN_WITH)
@@ -353,7 +353,7 @@ def reconcile_captions(context: RunContext, dataset: str, settings_id: str) -> N
         others = set(written.get(caption.id, ())) & of_stage
         return settings_id in others if others else None
 
-    reconcile_superseded(context, dataset, Caption.kind, is_current)
+    sync_active(context, dataset, Caption.kind, is_current)
 
 
 def _values(build: RecosBuild, settings: CaptioningSettings) -> dict[str, Any]:

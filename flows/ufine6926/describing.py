@@ -21,8 +21,8 @@ from db.entities import (
 from db.store import Store
 from db.work import Pending, WorkResult
 from flows.answers import clean_answer, refusal_in
+from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
-from flows.engine.invalidation import reconcile_superseded
 from flows.engine.model_step import (
     Ask,
     DatasetModel,
@@ -75,7 +75,7 @@ def offer_drafts(
     """Where `wanted`, has the profile's first model draft for those who will describe images.
 
     To be called before images are sent to the desk; `annotate.push` says who begins with a draft.
-    Where none are wanted, those that are still waiting are retired.
+    Where none are wanted, those that are still waiting become inactive.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
@@ -95,7 +95,7 @@ def draft_descriptions(
 
     Images are accepted once their descriptions are written, or by a policy that asks nobody; in
     its name drafts are accepted, too. Drafts by other models, parameters or prompts than those of
-    `settings` are retired, and come back with them. `offered` is what was `wanted` before.
+    `settings` are inactive until these return. `offered` is what was `wanted` before.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
@@ -138,7 +138,7 @@ def _drafters(context: RunContext, queue: Queue, settings: DescribeSettings) -> 
 def _keep_drafts(
     context: RunContext, queue: Queue, drafters: Sequence[_Drafter], *, offered: bool
 ) -> list[str]:
-    """Retires drafts that are not needed; gives those that no person's description replaces.
+    """Makes drafts inactive that are not needed; gives those that no person's description replaces.
 
     A draft counts if it was made with the settings of now, and its image either waits for people
     and drafts are `offered` to them, or was accepted without a description of theirs.
@@ -155,7 +155,7 @@ def _keep_drafts(
         wanted = offered if image in waiting else image not in described
         return wanted and drafted[draft] in settings_ids
 
-    reconcile_superseded(
+    sync_active(
         context, dataset, Caption.kind, lambda one: one.id not in drafted or counts(one.id), LIVE
     )
     live = find(store, dataset, Caption.kind, states=("proposed",))

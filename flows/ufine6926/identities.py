@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from annotate.items import EDITED_FROM
-from db.annotations import active_successors, last_decisions
+from db.annotations import decided_by_answers, successors_of
 from db.entities import (
     LIVE,
     NewEntity,
@@ -25,8 +25,8 @@ from db.entities import (
 from db.roles import CROP_OF, SELECTED_IN
 from db.store import Store
 from db.work import WorkResult
+from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
-from flows.engine.invalidation import reconcile_superseded
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from flows.ufine6926.crops import PART_OF, REPORT_OF
@@ -445,7 +445,7 @@ def form_identities(
     All of them are one transaction: who is the same person, and which split nobody may leave, is
     known of all together. Splits that were given stay. What counts now is computed in every run,
     also where it was stored long ago: images that do not count any more (all, where nothing is
-    accepted) are retired, and those that count again come back.
+    accepted) become inactive, and those that count again active.
     """
     accepted = [
         entity
@@ -478,15 +478,15 @@ def form_identities(
     numbered = sorted((entity.seq, entity) for entity in accepted)
     report = run_stream(context, stage, iter(numbered), work, total=len(accepted))
     current = formed().image_ids()
-    reconcile_superseded(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
+    sync_active(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
     return report
 
 
 def _taken(store: Store, dataset: str) -> dict[str, Split]:
     """The splits that were given before, by identity and by the digest of the video.
 
-    Those of retired images, too: what comes back later was promised its split. Where they differ,
-    what is live counts.
+    Those of inactive images, too: they were promised their split. Where they differ, what is
+    live counts.
     """
     taken: dict[str, Split] = {}
     images = sorted(find(store, dataset, Image.kind), key=lambda image: image.state in LIVE)
@@ -588,11 +588,11 @@ def _without_suspicions(
 ) -> tuple[list[AcceptedTracklet], dict[str, Rejection]]:
     """The tracklets; of those that no person decided on, only the frames that nothing speaks of."""
     with store.read() as connection:
-        last = last_decisions(connection, [entity.id for entity in accepted])
+        by_people = decided_by_answers(connection, [entity.id for entity in accepted])
     tracklets, rejections = [], {}
     for entity in accepted:
         record = entity.record(Tracklet)
-        if last[entity.id].annotation_key is None:
+        if entity.id not in by_people:
             clean = tuple(frame for frame in record.frames if not frame.suspicions)
             if not clean:
                 rejections[entity.id] = _all_suspected(entity, record)
@@ -620,7 +620,7 @@ def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> Mapping[
     wanted = {named for one in tracklets for named in one.record.same_person_as}
     while wanted:
         with store.read() as connection:
-            found |= active_successors(connection, wanted)
+            found |= successors_of(connection, wanted)
         wanted = {after for one in wanted for after in found.get(one, ())} - found.keys()
     return found
 

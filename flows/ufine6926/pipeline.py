@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from db.entities import LIVE, StoredEntity, count_entities, find
+from flows.engine.activation import sync_active
 from flows.engine.build_files import demonstration_video_build, load_video_build
-from flows.engine.invalidation import reconcile_superseded
 from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step
 from flows.ufine6926.describing import draft_descriptions, offer_drafts
 from flows.ufine6926.identities import form_identities
@@ -95,7 +95,7 @@ def _filter_and_propose(run: UFine6926Run) -> None:
     for spec in run.build.sources:
         run.add(propose(context, dataset, spec, run.plans[spec.name], filtering))
     run.groups = frozenset(_groups(find(run.store, dataset, Video.kind), run.plans, filtering))
-    reconcile_superseded(context, dataset, Tracklet.kind, lambda one: one.group in run.groups)
+    sync_active(context, dataset, Tracklet.kind, lambda one: one.group in run.groups)
 
 
 def _groups(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
+from db.decisions import decided_states
 from db.entities import pages
 from db.lineage import (
     ActivityNode,
@@ -205,8 +206,11 @@ class _Lineage:
         )
         rows = self._connection.execute(query.where(Entity.seq.in_(numbers))).all()
         self._name_activities({number for *_, number, _ in rows})
+        inactive = [row.id for row in rows if row.state == "inactive"]
+        decided = decided_states(self._connection, inactive)
         found: list[_Row] = []
-        for seq, id_, dataset, kind, state, stored, number, call in rows:
+        for seq, id_, dataset, kind, now, stored, number, call in rows:
+            state = decided.get(id_, now)  # what runs call for is no part of a release
             payload, withheld = published_payload(kind, state, stored)
             details = (dataset, kind, state, payload, " ".join(withheld))
             found.append((seq, id_, *details, self._activity_ids[number], call))

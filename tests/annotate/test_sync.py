@@ -11,7 +11,7 @@ from annotate.push import push as push_patiently
 from annotate.queues import HOUSE, Auto, Queue, Sample, shipped
 from annotate.statistics import PullReport, PushReport, ReconcileReport
 from db.annotations import annotations_of
-from db.decisions import RETIRED, NewDecision, append_decisions
+from db.decisions import NewDecision, append_decisions, set_active
 from db.entities import AgentRef, StoredEntity, fetch, find, parents_of
 from db.reviews import Cursor, review_tasks
 from db.store import Store
@@ -81,23 +81,38 @@ def test_a_push_sends_each_task_once(world: World, office: MemoryOffice, desk: M
     assert {task.state for task in review_tasks(world.store, QUEUE.name).values()} == {"open"}
 
 
-def test_an_answer_does_not_bring_back_what_was_retired(world: World, office: MemoryOffice) -> None:
-    """It is kept, and counts once the item is proposed again."""
+def test_an_answer_does_not_make_an_item_active(world: World, office: MemoryOffice) -> None:
+    """It is kept, and counts once the item is active again."""
     entity_id, _ = answered(world, office, accepting(REWRITE))
     software = AgentRef("software", "loupe")
-
-    def decide(decision: NewDecision) -> None:
-        with world.store.write() as connection:
-            append_decisions(connection, [decision])
-
-    decide(NewDecision(entity_id, "reject", software, RETIRED))
-    pull(world.store, office, QUEUE)
-    assert state_of(world, entity_id) == "rejected"
-    reconcile(world.store, office, QUEUE)
-    assert state_of(world, entity_id) == "rejected"
-    decide(NewDecision(entity_id, "reopen", software, "proposed again"))
+    set_active(world.store, [entity_id], software, active=False)
+    for read in (pull, reconcile):
+        read(world.store, office, QUEUE)
+        assert state_of(world, entity_id) == "inactive"
+    set_active(world.store, [entity_id], software, active=True)
     pull(world.store, office, QUEUE)
     assert state_of(world, entity_id) == "accepted"
+
+
+def test_what_was_decided_counts_again_with_what_was_answered_since(
+    world: World, office: MemoryOffice
+) -> None:
+    texts = [f"{REWRITE} {number}" for number in range(2)]
+    kept, changed = map(world.add, texts)
+    push(world.store, office, QUEUE)
+    desk, tasks = office(HOUSE), [task_of(world, one) for one in (kept, changed)]
+    numbers = [
+        desk.annotate(task, accepting(text)) for task, text in zip(tasks, texts, strict=True)
+    ]
+    pull(world.store, office, QUEUE)
+    software = AgentRef("software", "loupe")
+    set_active(world.store, [kept, changed], software, active=False)
+    desk.annotate(tasks[1], rejecting(texts[1]), numbers[1])
+    pull(world.store, office, QUEUE)
+    set_active(world.store, [kept, changed], software, active=True)
+    assert (state_of(world, kept), state_of(world, changed)) == ("accepted", "proposed")
+    pull(world.store, office, QUEUE)
+    assert (state_of(world, kept), state_of(world, changed)) == ("accepted", "rejected")
 
 
 def test_what_people_need_not_see_is_not_sent(

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from db.decisions import NewDecision, Verdict, append_decisions, fold
+from db.decisions import NewDecision, Verdict, append_decisions, fold, set_active
 from db.entities import AgentRef, fetch
 from db.store import Store
-from db.tables.provenance import Decision
+from db.tables.provenance import Activation, Decision
 from schemas.provenance import State
 from tests.db.samples import SOFTWARE, caption, row_count, store_entities
 
@@ -36,9 +36,9 @@ def test_the_last_verdict_counts_and_a_withdrawal_is_final(history: list[str]) -
         assert fold(history) == (STATES[history[-1]] if history else "proposed")
 
 
-@given(verdicts)
-def test_every_state_is_one_that_we_know(history: list[str]) -> None:
-    assert fold(history) in get_args(State)
+@given(verdicts, st.booleans())
+def test_every_state_is_one_that_we_know(history: list[str], active: bool) -> None:
+    assert fold(history, active=active) in get_args(State)
 
 
 def decide(store: Store, *decisions: NewDecision) -> None:
@@ -68,6 +68,26 @@ def test_the_stored_state_is_the_fold(store: Store) -> None:
         assert fetch(store, [entity.id])[entity.id].state == fold(history), history
     assert fetch(store, [bystander.id])[bystander.id].state == "proposed"
     assert stored_verdicts(store) == [one for history in histories for one in history]
+
+
+def test_an_inactive_entity_keeps_its_decisions(store: Store) -> None:
+    decided, withdrawn, later = (caption(number) for number in range(3))
+    store_entities(store, [decided, withdrawn, later])
+    ids = [decided.id, withdrawn.id, later.id]
+    decide(store, NewDecision(decided.id, "accept", PERSON))
+    decide(store, NewDecision(withdrawn.id, "withdraw", PERSON))
+    for _ in range(2):  # the second time changes nothing
+        set_active(store, ids, SOFTWARE, active=False)
+    decide(store, NewDecision(later.id, "reject", PERSON))
+    assert states_of(store, ids) == ["inactive", "withdrawn", "inactive"]
+    assert row_count(store, Activation) == 2
+    set_active(store, ids, SOFTWARE, active=True)
+    assert states_of(store, ids) == ["accepted", "withdrawn", "rejected"]
+
+
+def states_of(store: Store, ids: list[str]) -> list[str]:
+    stored = fetch(store, ids)
+    return [stored[id_].state for id_ in ids]
 
 
 def test_a_decision_repeated_is_one_row(store: Store) -> None:

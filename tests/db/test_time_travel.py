@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import InternalError
 
-from db.decisions import NewDecision, Verdict, append_decisions, fold
+from db.decisions import NewDecision, Verdict, append_decisions, fold, set_active
 from db.entities import AgentRef, new_entity, register_agents
 from db.release_rows import snapshot
 from db.releases import StateMark, StoreVersion, current_mark, mark_after
@@ -225,7 +225,7 @@ def postgres_store(postgres_server: Any, migrated_postgres: str) -> Iterator[Sto
     postgres_server.empty(migrated_postgres, Base.metadata.tables)
 
 
-VERDICTS = ("accept", "reject", "edit", "withdraw", "reopen")
+VERDICTS = ("accept", "reject", "edit", "withdraw", "reopen", "activate", "deactivate")
 
 
 @settings(max_examples=40, deadline=None)
@@ -239,7 +239,7 @@ def test_states_fold_as_they_would_have(
     history: list[tuple[int, str]],
     at: int,
 ) -> None:
-    """Literally: the fold of what was decided by then, and withdrawn where it ever was."""
+    """Literally: the fold of what happened by then, and withdrawn where it ever was."""
     path = tmp_path_factory.mktemp("fold") / "loupe.db"
     path.write_bytes(migrated_sqlite.read_bytes())
     store = Store.open(f"sqlite:///{path}")
@@ -269,14 +269,20 @@ def decide_or_add(
     if number == 3:
         ids.append(add(store, 100 + len(ids)))
         return
-    decide(store, ids[number], verdict)
+    if verdict.endswith("activate"):
+        set_active(store, [ids[number]], PERSON, active=verdict == "activate")
+    else:
+        decide(store, ids[number], verdict)
     made.append((ids[number], verdict))
 
 
 def _literal(one: str, before: list[tuple[str, str]], ever: list[tuple[str, str]]) -> str:
     if (one, "withdraw") in ever:
         return "withdrawn"
-    return fold([verdict for entity, verdict in before if entity == one])
+    happened = [verdict for entity, verdict in before if entity == one]
+    activations = [verdict for verdict in happened if verdict.endswith("activate")]
+    verdicts = [verdict for verdict in happened if verdict not in activations]
+    return fold(verdicts, active=activations[-1:] != ["deactivate"])
 
 
 def test_links_to_what_came_later_are_not_seen(store: Store) -> None:

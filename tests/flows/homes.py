@@ -6,10 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from db.decisions import PROPOSED_AGAIN, RETIRED
-
-_OF_RUNS = (RETIRED, PROPOSED_AGAIN)
-
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
     """Every file below `folder`."""
@@ -36,8 +32,8 @@ def problems_of(home: Path) -> list[Any]:
 def contents_of(home: Path) -> dict[str, Counter[Any]]:
     """What the store holds, numbers, times and searches that were lost with a run left out.
 
-    So are decisions by which a run takes its own proposals back, and puts them forward again: how
-    often it does hangs on where the run before it was killed. What they come to is the state.
+    So are activations: how often a run makes what it proposed inactive, and active again, depends
+    on where the run before it was killed. What they come to is the state.
     """
     queries = {
         "entities": "SELECT id, state FROM entity",
@@ -52,8 +48,4 @@ def contents_of(home: Path) -> dict[str, Counter[Any]]:
         "claims": "SELECT subject FROM claim",
     }
     with closing(sqlite3.connect(home / "loupe.db")) as database:
-        found = {name: Counter(database.execute(query)) for name, query in queries.items()}
-    found["decisions"] = Counter(
-        {one: count for one, count in found["decisions"].items() if one[2] not in _OF_RUNS}
-    )
-    return found
+        return {name: Counter(database.execute(query)) for name, query in queries.items()}

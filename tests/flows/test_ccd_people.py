@@ -416,7 +416,7 @@ def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: 
     done.change(candidate, wrong, "candidates")
     report = done.go(later(build))
 
-    assert done.state(image) == "rejected"
+    assert done.state(image) == "inactive"
     (group,) = done.waiting(CaptionGroup.kind)
     assert report.waiting == 1
     assert group.group == candidate.group
@@ -507,7 +507,7 @@ def test_a_strategy_that_is_changed_later_takes_its_image_with_it(
     before, earlier = live(done), said(done.released(build))
     done.change(strategy, says, "strategies")
     done.until_released(later(build))
-    assert done.state(candidate) == done.state(image) == "rejected"
+    assert done.state(candidate) == done.state(image) == "inactive"
     rows = contrastive(done.released(later(build)))
     assert image.id not in rows
     plans = [row["contrast"]["plan"] for row in rows.values()]
@@ -535,7 +535,7 @@ def test_of_two_ways_the_first_that_people_accept_gives_the_image(
     before, earlier = live(work), said(work.released(searching))
     work.change(first, right, "candidates")
     work.until_released(later(searching))
-    assert (work.state(first), work.state(second)) == ("accepted", "rejected")
+    assert (work.state(first), work.state(second)) == ("accepted", "inactive")
     assert image_of(work, first).id in live(work)
     assert image_of(work, second).id not in live(work) | work.released(later(searching))
     work.change(first, wrong, "candidates")

@@ -146,7 +146,7 @@ def test_an_anchor_is_no_contrastive_image_of_another(
     assert len(entities(run, Candidate.kind, "accepted")) == 2
 
 
-def test_orders_of_what_is_turned_down_are_retired_until_it_is_accepted_again(
+def test_orders_of_what_is_turned_down_are_inactive_until_it_is_accepted_again(
     run: RunContext, web: FoundVariants, model: CountingServer
 ) -> None:
     with pytest.raises(BudgetReachedError):

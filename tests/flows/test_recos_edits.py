@@ -10,7 +10,7 @@ import pytest
 from annotate.items import DESCRIBES
 from annotate.pull import pull
 from annotate.queues import shipped
-from db.decisions import RETIRED, last_agents, last_reasons
+from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.store import Store
 from flows.engine.context import RunContext
@@ -103,9 +103,7 @@ def test_its_confusing_caption_is_written_and_asked_again(
     (new,) = confusing(run, edited.id)
     assert new.state == "proposed"
     assert same_place(run, new, old)
-    assert state_now(run, old) == "rejected"
-    assert last_reasons(run.store, [old.id])[old.id] == RETIRED
-    assert last_agents(run.store, [old.id])[old.id].kind == "software"
+    assert state_now(run, old) == "inactive"
     waiting = proposed(run, Confusion.kind)
     about_ = parents_of(run.store, [one.id for one in waiting], ASKS_ABOUT)
     assert {found[0] for found in about_.values()} == {new.id, edited.id}
@@ -133,7 +131,7 @@ def test_who_takes_the_change_back_has_what_was_there(
     before = {one.id for one in confused_captions(run, "accepted")}
     say_of(run, office, done, editing(EDITED))
     go(run, build.model_copy(update={"revision": "1.1"}), office)
-    assert state_now(run, old) == "rejected"
+    assert state_now(run, old) == "inactive"
 
     say_of(run, office, done, accepting(done.record(Caption).text))
     calls = sizes(run)[-1]
@@ -159,7 +157,7 @@ def test_a_caption_that_is_refused_takes_its_confusing_one_along(
     report = go(run, later, office)
     assert report.waiting == 0
     assert sizes(run)[-1] == calls
-    assert state_now(run, old) == "rejected"
+    assert state_now(run, old) == "inactive"
     assert [one.id for one in of_tier(run, "v1")] == images, "others of its captions stand"
     assert_nothing_is_done(run, later, office)
 

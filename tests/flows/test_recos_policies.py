@@ -80,7 +80,7 @@ def test_people_at_the_captions_see_what_nobody_saw(
     now = fetch(run.store, [*rescued, first, *confused])
     assert {now[one].state for one in rescued} == {"accepted"}
     assert now[first].state == "rejected"
-    assert {now[one].state for one, found in confused.items() if found[0] == first} == {"rejected"}
+    assert {now[one].state for one, found in confused.items() if found[0] == first} == {"inactive"}
     written = parents_of(run.store, [one.id for one in confusing(run)], CONFUSES).values()
     assert set(rescued) & {found[0] for found in written}, "to those, too, captions are written"
     agents = last_agents(run.store, [one.id for one in decided])

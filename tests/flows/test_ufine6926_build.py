@@ -9,8 +9,8 @@ import pytest
 from annotate.projects import Desks
 from db.entities import StoredEntity, find, parents_of
 from db.lineage import trace
+from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
-from flows.engine.invalidation import reconcile_superseded
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from flows.ufine6926.identities import form_identities
@@ -106,7 +106,7 @@ def test_an_image_leads_back_to_its_video_and_the_rules_that_let_it_pass(
     assert kinds >= {"image", "tracklet", "filter_report", "track", "video", "source", "settings"}
 
 
-def test_other_thresholds_cost_no_new_decoding_and_retire_what_was_proposed(
+def test_other_thresholds_cost_no_new_decoding_and_make_other_images_inactive(
     run: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     go(run, build, known_street)
@@ -225,7 +225,7 @@ def test_splits_are_remembered_of_images_that_are_set_aside(
     """As after a kill that came between retiring and storing what takes the place."""
     go(run, build, known_street)
     before = {one.id for one in entities(run, Image.kind, *LIVE)}
-    reconcile_superseded(run, DATASET, Image.kind, lambda _image: False, LIVE)
+    sync_active(run, DATASET, Image.kind, lambda _image: False, LIVE)
     for seed in (1, 2, 3):
         version = f"0.{seed}.1"
         again = build.model_copy(update={"version": version, "test_share": 0.9, "seed": seed})

@@ -1,0 +1,48 @@
+"""Keeps active what the settings of today, and decisions before it, call for."""
+
+from collections.abc import Callable, Sequence
+
+from annotate.items import EDITED_FROM
+from db.decisions import set_active
+from db.entities import LIVE, StoredEntity, find, pages, parents_of
+from flows.engine.context import RunContext
+
+_PAGE = 500
+
+
+def sync_active(
+    context: RunContext,
+    dataset: str,
+    kind: str,
+    is_active: Callable[[StoredEntity], bool | None],
+    states: Sequence[str] = ("proposed",),
+) -> None:
+    """Makes entities in `states` inactive that are not called for, and active that are again.
+
+    What `is_active` says nothing of (None) stays as it is. An entity that is active again has the
+    state that it had.
+    """
+    for page in pages(find(context.store, dataset, kind, states=(*states, "inactive")), _PAGE):
+        called_for = {one.id: is_active(one) for one in page}
+        for active in (False, True):
+            ids = [one.id for one in page if called_for[one.id] is active]
+            set_active(context.store, ids, context.software, active=active)
+
+
+def sync_active_edits(
+    context: RunContext, dataset: str, kind: str, is_active: Callable[[str], bool | None]
+) -> None:
+    """Does so with entities that people edit: an edit is active with what it was made of.
+
+    `is_active` is asked of the id of what was proposed.
+    """
+    entities = [one.id for one in find(context.store, dataset, kind)]
+    edited = parents_of(context.store, entities, EDITED_FROM)
+
+    def follows(entity: StoredEntity) -> bool | None:
+        first = entity.id
+        while first in edited:
+            first = edited[first][0]
+        return is_active(first)
+
+    sync_active(context, dataset, kind, follows, (*LIVE, "superseded"))
