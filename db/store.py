@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, func, make_url, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from db.claims import Claims
@@ -17,9 +17,11 @@ from db.engine import (
     faults_as_errors,
     is_passing,
     is_read_only,
+    is_there,
     migrate,
     open_engine,
 )
+from schemas.errors import UsageError
 
 _WRITERS = 7061711
 PATIENCE_SECONDS = 60.0
@@ -67,6 +69,20 @@ class Store:
             engine.dispose()
             raise
         return cls(engine, spool, patience_seconds)
+
+    @classmethod
+    def open_existing(cls, url: str) -> "Store":
+        """Opens the database at `url` to read in it; makes none.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if not is_there(url):
+            raise UsageError(
+                f"nothing is stored here yet: there is no {make_url(url).database}; go to the "
+                f"folder that holds your .loupe, set LOUPE_HOME, or begin with `loupe run`"
+            )
+        return cls.open(url)
 
     @property
     def is_read_only(self) -> bool:

@@ -20,6 +20,7 @@ _READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by profiles.loader, by 
 _KEYS = frozenset(
     {"signing_key", "signing_key_file", "label_studio_token", "label_studio_database_url"}
 )
+_HOME = ".loupe"
 _PROJECT = Path(__file__).parents[1]
 Port = Annotated[int, Field(ge=1, le=65535)]
 SecretUrl = Annotated[str, Field(repr=False)]
@@ -29,7 +30,8 @@ SecretUrl = Annotated[str, Field(repr=False)]
 class Settings(BaseSettings):
     """The settings of one installation; read them with `load_settings`.
 
-    Paths are absolute, so that servers and workers started elsewhere mean the same place. An empty
+    `home` is found upwards from the working directory. Paths are absolute, so that servers and
+    workers started elsewhere mean the same place. An empty
     `label_studio_url` stands for the Label Studio that `loupe up` starts; an empty
     `label_studio_database_url` for a SQLite file under `home`. `worker_variables` names further
     variables of the environment that runs through Prefect get. With a `signing_key` (PEM) or a
@@ -40,7 +42,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid"
     )
 
-    home: Path = Path(".loupe")
+    home: Path = Path(_HOME)
     environments: Path = _PROJECT / ".environments"
     profile: str = "builtin"
     database_url: SecretUrl = ""
@@ -60,7 +62,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _derive_from_home(cls, values: dict[str, object]) -> dict[str, object]:
-        home = _absolute(values.get("home", ".loupe"))
+        home = _absolute(values.get("home") or found_home())
         if values.get("signing_key_file"):
             values = {**values, "signing_key_file": _absolute(values["signing_key_file"])}
         return {
@@ -113,6 +115,16 @@ def load_settings(**overrides: object) -> Settings:
         raise ConfigurationError(f"the settings cannot be used: {problems}") from error
     close_home(settings.home)
     return settings
+
+
+def found_home() -> Path:
+    """The `.loupe` of the working directory or of the nearest folder above it that has one.
+
+    Where none has, it is that of the working directory.
+    """
+    here = Path.cwd()
+    found = (folder / _HOME for folder in (here, *here.parents) if (folder / _HOME).is_dir())
+    return next(found, here / _HOME)
 
 
 def _absolute(path: object) -> Path:

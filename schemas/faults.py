@@ -1,7 +1,7 @@
 """What is wrong with data that does not fit its record, in one sentence."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -44,6 +44,13 @@ def unknown_key(place: str, known: list[str], see: str = "") -> str:
     if see:
         return f"unknown key {place!r:.80}; see {see}"
     return f"unknown key {place!r:.80}" + (f"; known keys are {', '.join(known)}" if known else "")
+
+
+def nearest_hint(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, or all known names."""
+    among = sorted(known)
+    nearest = difflib.get_close_matches(name, among, n=1)
+    return f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(among) or 'none'}"
 
 
 def known_keys(form: type[BaseModel] | None, place: tuple[int | str, ...]) -> list[str]:

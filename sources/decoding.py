@@ -1,6 +1,7 @@
 """Encoded images turned into pictures, and pictures that stand wrong into upright ones."""
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -17,6 +18,7 @@ from schemas.limited import LimitExceededError
 from sources.metadata import UPRIGHT, read_orientation
 
 T = TypeVar("T")
+_IN_MEMORY = re.compile(r" ?<_io\.BytesIO[^>]*>")  # how Pillow names what is no file
 _UPRIGHT_BY_ORIENTATION: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -119,7 +121,8 @@ def _faults_refused(max_pixels: int) -> Iterator[None]:
         if "truncated" in str(fault).casefold():
             what = "is cut off: the file ends before its last pixel"
             raise ImageRefusedError("truncated_image", what) from fault
-        what = f"cannot be decoded: {str(fault) or type(fault).__name__}"
+        said = _IN_MEMORY.sub("", str(fault)) or type(fault).__name__
+        what = f"cannot be decoded: {said}"
         raise ImageRefusedError("undecodable_image", what) from fault
 
 

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from schemas.build import format_name
 from schemas.errors import UsageError
+from schemas.faults import nearest_hint
 from schemas.records import Granularity
 from sources.ccd import CCD
 from sources.coco import COCO_CAPTIONS
@@ -88,6 +89,6 @@ def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the comma
     """
     importer = IMPORTERS.get(format_name(format))
     if importer is None:
-        known = ", ".join(IMPORTERS)
-        raise UsageError(f"no format is called {format!r}; the known ones are {known}")
+        hint = nearest_hint(format_name(format), IMPORTERS)
+        raise UsageError(f"no format is called {format!r}; {hint}")
     return importer

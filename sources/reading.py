@@ -6,7 +6,9 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from sources.importer import Importer
+from schemas.errors import FormatError
+from sources.image_list import IMAGE_LIST
+from sources.importer import IMPORTERS, Importer
 from sources.records import BadRow, ReadOptions, Row, SourceRow
 
 _BATCH_ROWS = 5000
@@ -22,8 +24,26 @@ def read_source(
     Raises:
         FormatError: the file is not of the importer's format.
     """
-    torn = identities_in_two_splits(importer.rows(path, options))
+    try:
+        torn = identities_in_two_splits(importer.rows(path, options))
+    except FormatError as error:
+        if others := likely_formats(path):
+            raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error
+        raise
     return _without_torn(importer.rows(path, options), path.name, torn)
+
+
+def likely_formats(path: Path) -> list[str]:
+    """The formats in which the first record of a file can be read; lists of paths aside."""
+    found = []
+    for name, importer in IMPORTERS.items():
+        try:
+            first = next(importer.rows(path), None)
+        except FormatError:
+            continue
+        if isinstance(first, SourceRow) and importer is not IMAGE_LIST:
+            found.append(name)
+    return found
 
 
 def identities_in_two_splits(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:

@@ -74,7 +74,7 @@ def list_(as_json: JsonOption = False) -> None:
     from db.store import Store
     from profiles.settings import load_settings
 
-    people = annotators(Store.open(load_settings().database_url))
+    people = annotators(Store.open_existing(load_settings().database_url))
     if as_json:
         print_json([_as_json(person) for person in people])
     elif people:

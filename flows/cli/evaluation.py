@@ -161,7 +161,7 @@ def leaderboard(
     from profiles.settings import load_settings
 
     settings = load_settings()
-    store = Store.open(settings.database_url)
+    store = Store.open_existing(settings.database_url)
     try:
         board = collect(store, release, split)
     finally:

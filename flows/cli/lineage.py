@@ -55,7 +55,7 @@ def _stored(entity_id: str) -> "Lineage":
     from db.store import Store
     from profiles.settings import load_settings
 
-    store = Store.open(load_settings().database_url)
+    store = Store.open_existing(load_settings().database_url)
     try:
         return trace(store, find_entity_id(store, entity_id))
     finally:

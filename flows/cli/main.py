@@ -5,12 +5,15 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from flows.cli import (
     annotator,
+    check,
     evaluation,
     lineage,
     metrics,
@@ -27,7 +30,7 @@ from flows.cli import (
     withdraw,
 )
 from flows.cli.options import within_memory
-from flows.cli.output import err
+from flows.cli.output import err, out
 from flows.engine.stopping import stopped_by_signals
 from schemas.errors import ConfigurationError, LoupeError
 
@@ -47,8 +50,22 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"loupe {version('loupe-datasets')}")
+        raise typer.Exit
+
+
 @app.callback()
-def begin(context: typer.Context) -> None:
+def begin(
+    context: typer.Context,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
     """Makes what a command wrote below the home private when it ends."""
     context.call_on_close(_close_home)
 
@@ -56,6 +73,7 @@ def begin(context: typer.Context) -> None:
 app.command()(run.demo)
 app.command()(run.run)
 app.command("import")(sources.import_)
+app.command()(check.check)
 app.command()(track.track)
 app.command()(evaluation.train)
 app.command()(evaluation.evaluate)

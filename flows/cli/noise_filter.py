@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from flows.cli.options import require_dataset
 from flows.cli.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def explain(
     from profiles.settings import load_settings
 
     settings = load_settings()
-    store = Store.open(settings.database_url)
+    store = Store.open_existing(settings.database_url)
     wanted = profile or settings.profile
     explanation = find_and_explain(store, name, wanted, what_if=profile is not None)
     store.close()
@@ -94,7 +95,8 @@ def sheet(
     from profiles.settings import load_settings
 
     settings = load_settings()
-    store = Store.open(settings.database_url)
+    store = Store.open_existing(settings.database_url)
+    require_dataset(store, dataset)
     report = None if profile else newest_report(store, dataset)
     thresholds = thresholds_of(store, report, profile or settings.profile)
     collected = collect(store, dataset, thresholds, rule)

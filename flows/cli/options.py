@@ -1,6 +1,6 @@
 """What several commands share: arguments, options, the store, a progress bar, a memory limit."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -24,12 +24,18 @@ MEMORY_BYTES: Final = 4 << 30
 """What a command that reads a release may use beside what the program holds."""
 FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")]
 NameArgument = Annotated[
-    str, typer.Argument(help="DATASET (its newest), DATASET@VERSION, or an id's beginning.")
+    str,
+    typer.Argument(
+        help="DATASET (its newest), DATASET@VERSION, or an id's beginning.",
+        autocompletion=lambda: known_releases(),
+    ),
 ]
 ReleaseArgument = Annotated[
     str,
     typer.Argument(
-        help="The folder of a release, DATASET (its newest), DATASET@VERSION, or an id's beginning."
+        help="The folder of a release, DATASET (its newest), DATASET@VERSION, or an id's "
+        "beginning.",
+        autocompletion=lambda: known_releases(),
     ),
 ]
 VerifyOption = Annotated[
@@ -46,7 +52,7 @@ def opened_store() -> Iterator["Store"]:
     from db.store import Store
     from profiles.settings import load_settings
 
-    store = Store.open(load_settings().database_url)
+    store = Store.open_existing(load_settings().database_url)
     try:
         yield store
     finally:
@@ -75,6 +81,47 @@ def folder_called(name: str) -> Path:
             f"again with `loupe release rebuild`"
         )
     return release.folder
+
+
+def known_word(what: str, words: Callable[[], Iterable[str]]) -> Callable[[str], str]:
+    """Checks that an argument is one of some words; a wrong one is answered with the nearest."""
+
+    def checked(given: str) -> str:
+        from schemas.faults import nearest_hint
+
+        known = list(words())
+        if given not in known:
+            raise typer.BadParameter(f"no {what} is called {given!r}; {nearest_hint(given, known)}")
+        return given
+
+    return checked
+
+
+def known_releases() -> list[str]:
+    """The releases of this installation, for completion; none where there is no store."""
+    from db.releases import list_releases
+    from schemas.errors import LoupeError
+
+    try:
+        with opened_store() as store:
+            found = [one.manifest for one in list_releases(store)]
+    except LoupeError:
+        return []
+    return [f"{one.dataset}@{one.version}" for one in found]
+
+
+def require_dataset(store: "Store", name: str | None) -> None:
+    """Refuses a name that no dataset has; None stands for all.
+
+    Raises:
+        UsageError: there is no such dataset.
+    """
+    from db.entities import datasets_of
+    from schemas.errors import UsageError
+    from schemas.faults import nearest_hint
+
+    if name is not None and name not in (known := datasets_of(store)):
+        raise UsageError(f"there is no dataset {name!r}; {nearest_hint(name, known)}")
 
 
 @contextmanager
@@ -165,7 +212,7 @@ def opened_queue(name: str) -> "tuple[Store, Queue]":
     from profiles.settings import load_settings
 
     settings = load_settings()
-    store = Store.open(settings.database_url)
+    store = Store.open_existing(settings.database_url)
     (queue,) = chosen_queues(store, declared_queues(settings), name)
     return store, queue
 

@@ -8,12 +8,14 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
+_NO_WIDTH = 100_000  # of a terminal: as if there were no end to it
 _PLAIN_WIDTH = 160  # if the output is no terminal, do not cut to 80 columns
 
 _CONTROLS: Final = {
@@ -75,7 +77,10 @@ class Figure(str):
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints a table; numbers are right-aligned."""
+    """Prints a table; numbers are right-aligned.
+
+    One that a terminal has no room for is printed as a block of lines for each row.
+    """
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     values = [list(row) for row in rows]
     for place, column in enumerate(columns):
@@ -83,7 +88,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         table.add_column(column, justify="right" if numeric and values else "left")
     for row in values:
         table.add_row(*(_shown(value) for value in row))
-    out.print(table)
+    if Measurement.get(out, out.options.update(max_width=_NO_WIDTH), table).maximum <= out.width:
+        out.print(table)
+        return
+    out.print(f"[bold]{escape(title)}[/]")
+    widest = max(map(len, columns))
+    for row in values:
+        out.print()
+        for column, value in zip(columns, row, strict=True):
+            out.print(Text.assemble(f"{column:<{widest}}  ", _shown(value)), soft_wrap=True)
 
 
 def _shown(value: object) -> str | Text:

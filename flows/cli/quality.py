@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.options import QueueArgument, opened_queue
+from flows.cli.options import QueueArgument, opened_queue, require_dataset
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ def draw_choices(
     from flows.engine.context import code_revision, software
     from profiles.settings import load_settings
 
-    store = Store.open(load_settings().database_url)
+    store = Store.open_existing(load_settings().database_url)
+    require_dataset(store, dataset)
     samples = released_samples(store, dataset)
     found_by = similarities(samples, text_embeddings, image_embeddings)
     drawn = draw_and_store(
@@ -161,7 +162,7 @@ def result(dataset: DatasetArgument, as_json: JsonOption = False) -> None:
 
     settings = load_settings()
     queue = declared_queues(settings).queue(dataset, "choices")
-    results = choice_results(Store.open(settings.database_url), queue)
+    results = choice_results(Store.open_existing(settings.database_url), queue)
     if not results:
         raise UsageError(
             f"no forced-choice test of {dataset!r} has been answered yet; create some with: "

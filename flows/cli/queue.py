@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from annotate.queues import Queue
     from annotate.received import Notice
     from annotate.statistics import PullReport, PushReport, ReconcileReport
+    from db.reviews import GateCount
     from db.store import Store
     from profiles.settings import Settings
 
@@ -57,11 +58,12 @@ def list_(as_json: JsonOption = False) -> None:
     Shows the policy, decisions, tasks and unclear answers of each.
     """
     from db.annotations import unclear_annotations
-    from db.reviews import WAITING, count_states, count_tasks
+    from db.reviews import WAITING, count_states, count_tasks, gate_counts
     from flows.engine.gates import declared_queues, queues_in_use
 
     settings, store = _open()
     tasks = count_tasks(store)
+    used = gate_counts(store)
     rows = []
     for queue in queues_in_use(store, declared_queues(settings)):
         counts = count_states(store, queue.kind, queue.left_out).get(queue.dataset, {})
@@ -69,7 +71,7 @@ def list_(as_json: JsonOption = False) -> None:
             [
                 queue.name,
                 queue.interface,
-                str(queue.policy),
+                _used_policy([one for one in used if one.queue == queue.name], queue),
                 queue.overlap,
                 *(counts.get(state, 0) for state in _STATES),
                 sum(tasks.get((queue.name, state), 0) for state in WAITING),
@@ -83,6 +85,14 @@ def list_(as_json: JsonOption = False) -> None:
         print_table("Queues", _COLUMNS, rows)
     else:
         out.print("nothing to review yet")
+
+
+def _used_policy(counts: "Sequence[GateCount]", queue: "Queue") -> str:
+    """The policy that decided last; the declared one where nothing is decided on yet."""
+    if not counts:
+        return str(queue.policy)
+    policies = [one for one in counts if one.policy.startswith("sample")] or counts
+    return max(policies, key=lambda one: one.last).policy or "required"
 
 
 @app.command()
@@ -240,7 +250,7 @@ def _open() -> "tuple[Settings, Store]":
     from profiles.settings import load_settings
 
     settings = load_settings()
-    return settings, Store.open(settings.database_url)
+    return settings, Store.open_existing(settings.database_url)
 
 
 def _queues(

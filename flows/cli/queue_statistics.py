@@ -47,7 +47,7 @@ def stats(
     from profiles.settings import load_settings
 
     settings = load_settings()
-    store = Store.open(settings.database_url)
+    store = Store.open_existing(settings.database_url)
     now = datetime.now(UTC)
     shown = names if names is not None else sys.stdout.isatty() and not as_json and html is None
     found = [

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from flows.cli.output import JsonOption, err, out, print_json
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 _VIDEOS = "videos"
 
 
+def _formats() -> list[str]:
+    from sources.importer import IMPORTERS
+
+    return [*IMPORTERS, _VIDEOS]
+
+
 def import_(
     format_name: Annotated[
         str,
@@ -24,6 +31,7 @@ def import_(
             help="Annotation format: cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, "
             "coco-captions, karpathy-coco, karpathy-flickr30k, json-lines, image-list, ccd, "
             "total-text, coco-instances, licensed-images or videos.",
+            autocompletion=_formats,
         ),
     ],
     path: Annotated[
@@ -58,7 +66,9 @@ def import_(
     from flows.engine.progress import ConsoleProgress
     from profiles.settings import load_settings
 
-    context = open_context(load_settings(), progress=ConsoleProgress(err))
+    settings = load_settings()
+    err.print(f"home: {escape(str(settings.home))}", soft_wrap=True)
+    context = open_context(settings, progress=ConsoleProgress(err))
     if format_name == _VIDEOS:
         dataset = name or _VIDEOS
         report = _import_videos(context, dataset, path, licence, citation)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.markup import escape
 
-from flows.cli.options import progress_bar
+from flows.cli.options import progress_bar, require_dataset
 from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def cost(
     from profiles.settings import load_settings
 
     settings = load_settings()
-    store = Store.open(settings.database_url)
+    store = Store.open_existing(settings.database_url)
+    require_dataset(store, dataset)
     spent = cost_rows(store, dataset)
     ahead = []
     if config is not None:
@@ -97,10 +98,14 @@ def quarantine(
     from db.quarantine import quarantine_counts, quarantined
     from db.store import Store
     from profiles.settings import load_settings
+    from schemas.errors import UsageError
 
-    store = Store.open(load_settings().database_url)
+    store = Store.open_existing(load_settings().database_url)
+    if retry and (dataset is None or reason is None):
+        raise UsageError("--retry needs a dataset and a --reason")
+    require_dataset(store, dataset)
     if retry:
-        _retry(store, dataset, reason, as_json=as_json)
+        _retry(store, str(dataset), str(reason), as_json=as_json)
         return
     counts = quarantine_counts(store, dataset, reason)
     records = list(quarantined(store, dataset, reason, limit)) if dataset else []
@@ -116,12 +121,9 @@ def quarantine(
         _print_rejection(record)
 
 
-def _retry(store: "Store", dataset: str | None, reason: str | None, *, as_json: bool) -> None:
+def _retry(store: "Store", dataset: str, reason: str, *, as_json: bool) -> None:
     from db.quarantine import put_back
-    from schemas.errors import UsageError
 
-    if dataset is None or reason is None:
-        raise UsageError("--retry needs a dataset and a --reason")
     inputs = put_back(store, dataset, reason)
     if as_json:
         print_json({"dataset": dataset, "reason": reason, "put_back": inputs})

@@ -1,8 +1,7 @@
 """What the curators of this installation state of its releases: `releases.toml`."""
 
-import difflib
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from db.entities import datasets_of, find
 from db.store import Store
 from schemas.base import Record
 from schemas.errors import ConfigurationError, UsageError
-from schemas.faults import fault_of, known_keys, unknown_key
+from schemas.faults import fault_of, known_keys, nearest_hint, unknown_key
 from schemas.records import Source
 from schemas.release import ReleaseAbout
 from schemas.toml_file import read_toml
@@ -102,12 +101,6 @@ def _fault(error: ValidationError) -> str:
     return fault_of(error)
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    among = sorted(known)
-    nearest = difflib.get_close_matches(name, among, n=1)
-    return f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(among) or 'none'}"
-
-
 def unknown_names(file: Path, facts: ReleaseFacts, store: Store) -> Iterator[str]:
     """A sentence for each dataset or source that something is stated of and nobody knows.
 
@@ -115,13 +108,14 @@ def unknown_names(file: Path, facts: ReleaseFacts, store: Store) -> Iterator[str
     """
     datasets = datasets_of(store)
     for name in sorted(_read(file).datasets.keys() - set(datasets)):
-        yield f"{file} states something of {name!r}, which is no dataset; {_hint(name, datasets)}"
+        hint = nearest_hint(name, datasets)
+        yield f"{file} states something of {name!r}, which is no dataset; {hint}"
     sources = {
         one.record(Source).name for known in datasets for one in find(store, known, Source.kind)
     }
     for name in sorted(facts.permitted_terms.keys() - sources):
         problem = f"permitted_terms names {name!r}, which is no source"
-        yield f"{problem}; {_hint(name, sources)}"
+        yield f"{problem}; {nearest_hint(name, sources)}"
 
 
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:

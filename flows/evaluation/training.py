@@ -218,6 +218,7 @@ def missing_images(splits: TrainingSplits) -> Iterator[Path]:
 # `train-cfam`: trains CFAM on a release, and writes down what came of it.
 
 RECORD = "training.json"
+_FEWEST_IDENTITIES = 20  # to validate on, for a figure that means anything
 _STAGE = "train"
 _PACKAGES = ("torch", "open_clip_torch", "accelerate", "safetensors", "numpy")
 _SHOWN_MISSING = 3
@@ -256,7 +257,7 @@ class TrainingReport(NamedTuple):
             f"trained {self.record.steps:,} steps on {self.record.release}; the best checkpoint, "
             f"of epoch {best.epoch + 1} with R@1 {best.metrics['R@1']:.1f} % and "
             f"mAP {best.metrics['mAP']:.1f} % on {self.record.validation_identities} identities "
-            f"{_validated_on(self.record)}, is {self.folder / 'best'}"
+            f"{_validated_on(self.record)}, is {self.folder / 'best'}{_too_few(self.record)}"
         )
 
     @property
@@ -392,6 +393,16 @@ def _record(
         best=trained.best,
         best_sha256=digest_of_file(home / "best" / "model.safetensors"),
         last_sha256=digest_of_file(home / "last" / "model.safetensors"),
+    )
+
+
+def _too_few(record: TrainingRecord) -> str:
+    """A warning where nothing can be concluded from the validation."""
+    if record.validation_identities >= _FEWEST_IDENTITIES:
+        return ""
+    return (
+        f"; fewer than {_FEWEST_IDENTITIES} identities to validate on mean nothing: neither do "
+        f"these figures, nor which checkpoint is best"
     )
 
 

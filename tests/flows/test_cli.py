@@ -154,7 +154,7 @@ def test_nothing_in_quarantine(loupe: Loupe) -> None:
 
 def test_what_cannot_be_is_said_in_one_sentence(loupe: Loupe) -> None:
     cases = [
-        (["import", "jsonl", "x.jsonl"], "no format is called 'jsonl'; the known ones are"),
+        (["import", "jsonl", "x.jsonl"], "no format is called 'jsonl'; did you mean json-lines?"),
         (["import", "../x", "x.jsonl"], "no format is called '../x'"),
         (["import", "json-lines", "x.jsonl", "--name", "a b"], "source: name: String should match"),
         (["import", "json-lines", "nowhere/x.jsonl"], "the image folder nowhere is not there"),

@@ -35,6 +35,6 @@ def test_a_name_is_read_as_meant(written: str) -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    message = f"no format is called 'voc'; the known ones are {', '.join(IMPORTERS)}"
+    message = f"no format is called 'voc'; known are {', '.join(sorted(IMPORTERS))}"
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         importer_for("voc")

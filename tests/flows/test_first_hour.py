@@ -1,0 +1,80 @@
+"""What a new user meets first: homes, names, versions, tables."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from flows.cli import output
+from profiles.settings import load_settings
+from schemas.records import Granularity
+from tests.flows.command_line import Loupe
+from tests.flows.worlds import write_people
+
+READING = (
+    ("cost",),
+    ("quarantine",),
+    ("lineage", "abcdef012345"),
+    ("queue", "list"),
+    ("release", "list"),
+    ("leaderboard", "people@0.1.0"),
+    ("withdrawals",),
+    ("annotator", "list"),
+)
+
+
+def test_commands_that_only_read_make_no_store(
+    loupe: Loupe,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "nowhere"))
+    for command in READING:
+        with subtests.test(command=command):
+            ended = loupe(*command)
+            assert ended.exit_code == 2
+            assert "nothing is stored here yet" in ended.err
+            assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_home_is_found_upwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOUPE_HOME", raising=False)
+    below = tmp_path / "project" / "photos" / "street"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert load_settings().home == below / ".loupe"
+    (tmp_path / "project" / ".loupe").mkdir()
+    assert load_settings().home == tmp_path / "project" / ".loupe"
+
+
+def test_names_that_are_unknown_are_answered_with_the_nearest(loupe: Loupe, tmp_path: Path) -> None:
+    annotations = write_people(
+        tmp_path / "street", Granularity.FINE, identities=1, images=1, captions=1
+    )
+    assert loupe("import", "cuhk_pedes", str(annotations), "--name", "street").exit_code == 0
+    for command, hint in {
+        ("cost", "stret"): "there is no dataset 'stret'; did you mean street?",
+        ("quarantine", "stret"): "there is no dataset 'stret'; did you mean street?",
+        ("run", "build-ufine"): "no flow is called 'build-ufine'; did you mean build-ufine3c?",
+        ("import", "cuhk-pede", str(annotations)): "did you mean cuhk-pedes?",
+        ("import", "coco-captions", str(annotations)): "this looks like cuhk-pedes",
+    }.items():
+        ended = loupe(*command)
+        assert ended.exit_code == 2
+        assert hint in ended.err
+
+
+def test_the_version_is_printed(loupe: Loupe) -> None:
+    assert loupe("--version").out.startswith("loupe ")
+
+
+def test_a_table_that_is_too_wide_is_printed_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(output.out, "_file", file)
+    monkeypatch.setattr(output.out, "_width", 80)
+    columns = [f"a rather long column {number}" for number in range(6)]
+    output.print_table("Wide", columns, [[1, "two", None, True, 5.0, 6]])
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "a rather long column 1  two" in lines
