@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from db.entities import AgentRef
+from db.reviews import GATE_PREFIX
 from schemas.base import Record, digest_of
 from schemas.errors import ConfigurationError, UsageError
 from schemas.faults import fault_of
@@ -158,7 +159,7 @@ class Queue(Step):
     @property
     def agent(self) -> AgentRef:
         """Who decides where the policy does."""
-        return AgentRef("software", f"gate:{self.name}", str(self.policy))
+        return AgentRef("software", f"{GATE_PREFIX}{self.name}", str(self.policy))
 
     def task_key(self, entity_id: str, assignee: str = HOUSE, purpose: Purpose = "review") -> str:
         """The key of the review task for an entity, the same for every push."""

@@ -4,12 +4,12 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import case, func, select
+from sqlalchemy import Text, case, cast, func, select
 
 from db.engine import insert_new
 from db.entities import AgentRef, register_agents
@@ -173,6 +173,21 @@ def find_call(store: Store, key: str) -> ChatOutcome | None:
         truncated=row.status == "truncated",
         raw=row.raw or "",
     )
+
+
+@retried
+def has_answered(
+    store: Store, model: ModelRef, parameters: dict[str, Any], purposes: Iterable[str]
+) -> bool:
+    """Whether the model, with these parameters, ever answered a request of one of the purposes."""
+    query = select(ModelCall.key).where(
+        ModelCall.agent_id == AgentRef.of_model(model).id,
+        ModelCall.stage.in_(purposes),
+        ModelCall.status.in_(ANSWERED),
+        cast(ModelCall.parameters, Text) == json.dumps(parameters),  # JSON as it was stored
+    )
+    with store.read() as connection:
+        return connection.execute(query.limit(1)).first() is not None
 
 
 @retried

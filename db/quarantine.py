@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import and_, delete, exists, func, select, true, update
+from sqlalchemy.orm import aliased
 
 from db.store import Store, retried
-from db.tables.provenance import Activity, Plan
+from db.tables.provenance import Activity, Agent, Association, Entity, Plan
 from db.tables.work import ModelCall, Work
 from schemas.provenance import ANSWERED
 from schemas.records import Rejection
@@ -47,7 +48,11 @@ def quarantine_counts(
 
 
 def quarantined(
-    store: Store, dataset: str, reason: str | None = None, limit: int | None = None
+    store: Store,
+    dataset: str,
+    reason: str | None = None,
+    limit: int | None = None,
+    stage: str | None = None,
 ) -> Iterator[Rejection]:
     """The rejections of a dataset, in the order of their inputs."""
     query = (
@@ -59,9 +64,80 @@ def quarantined(
     )
     if reason is not None:
         query = query.where(Work.reason == reason)
+    if stage is not None:
+        query = query.join(Plan, Plan.id == Work.plan_id).where(Plan.stage == stage)
     with store.read() as connection:
         for text in connection.execute(query).scalars():
             yield Rejection.model_validate_json(text or "{}")
+
+
+class UnusedAnswers(NamedTuple):
+    """How many answers of a model a stage could not use, for a reason."""
+
+    model: str
+    stage: str
+    reason: str
+    answers: int
+
+
+JUDGING_STAGES = ("check_faithfulness",)
+"""The stages that reject what a model wrote, though its answer could be read."""
+
+
+@retried
+def unused_answers(
+    store: Store, dataset: str, plan_id: int | None = None
+) -> tuple[UnusedAnswers, ...]:
+    """The requests to models that gave nothing, and the texts that were rejected, by model.
+
+    Args:
+        store: the store.
+        dataset: the dataset that they were made for.
+        plan_id: only those of this plan, and what was made of its answers.
+    """
+    asked = exists().where(ModelCall.stage == Plan.stage, ModelCall.dataset == dataset)
+    own = Activity.dataset == dataset, Plan.id == plan_id if plan_id is not None else true()
+    names = Agent.name, Agent.revision
+    by_model = (
+        select(*names, Plan.stage, Work.reason, func.count())
+        .select_from(Work)
+        .join(Activity, Activity.id == Work.activity_id)
+        .join(Plan, Plan.id == Activity.plan_id)
+        .join(Association, Association.activity_id == Activity.id)
+        .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
+        .where(Work.status == "rejected", asked, *own)
+        .group_by(*names, Plan.stage, Work.reason)
+    )
+    judging = aliased(Plan)
+    of_texts = (
+        select(*names, judging.stage, Work.reason, func.count())
+        .select_from(Work)
+        .join(judging, and_(judging.id == Work.plan_id, judging.stage.in_(JUDGING_STAGES)))
+        .join(Entity, and_(Entity.seq == Work.input, Entity.dataset == dataset))
+        .join(Activity, Activity.id == Entity.activity_id)
+        .join(Plan, Plan.id == Activity.plan_id)
+        .join(Association, Association.activity_id == Activity.id)
+        .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
+        .where(Work.status == "rejected", *own)
+        .group_by(*names, judging.stage, Work.reason)
+    )
+    with store.read() as connection:
+        rows = [row for query in (by_model, of_texts) for row in connection.execute(query)]
+    return tuple(
+        sorted(UnusedAnswers(f"{row[0]}@{row[1]}", row[2], row[3] or "", row[4]) for row in rows)
+    )
+
+
+@retried
+def used_answers(store: Store, dataset: str, plan_id: int) -> int:
+    """How many answers of a model a plan made something of, whatever became of that."""
+    query = (
+        select(func.count(Entity.model_call_key.distinct()))
+        .join(Activity, Activity.id == Entity.activity_id)
+        .where(Activity.plan_id == plan_id, Activity.dataset == dataset)
+    )
+    with store.read() as connection:
+        return connection.execute(query).scalar_one()
 
 
 @retried

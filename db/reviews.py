@@ -10,16 +10,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, exists, func, or_, select, true, update
+from sqlalchemy import (
+    Connection,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.orm import aliased
 
 from db.engine import insert_new
 from db.entities import LIVE, pages
 from db.store import Store, retried
-from db.tables.provenance import Derivation, Entity
-from db.tables.review import DeskCursor, Pseudonym, ReviewImage, ReviewTask
+from db.tables.provenance import Agent, Decision, Derivation, Entity
+from db.tables.review import Annotation, DeskCursor, Pseudonym, ReviewImage, ReviewTask
 
 TaskState = Literal["open", "unclear", "answered", "skipped", "returned", "closed"]
+GATE_PREFIX = "gate:"
+"""Names of the agents that apply the policy of a queue begin so."""
 WAITING: tuple[TaskState, ...] = ("open", "unclear")
 """The states in which a task waits for its assignee."""
 
@@ -215,6 +228,46 @@ def count_tasks(store: Store) -> dict[tuple[str, str], int]:
     )
     with store.read() as connection:
         return {(queue, state): count for queue, state, count in connection.execute(query)}
+
+
+class GateCount(NamedTuple):
+    """How many entities were decided on in a queue, by `policy` (`auto`, `sample:0.1`) or people.
+
+    `policy` is empty for people; `last` orders the counts of a queue by their newest decision.
+    """
+
+    queue: str
+    policy: str
+    entities: int
+    last: int
+
+
+@retried
+def gate_counts(store: Store, dataset: str | None = None) -> list[GateCount]:
+    """Who or what decided at the gates of a dataset, or of all, by queue."""
+    counted = func.count(Decision.entity_id.distinct()), func.max(Decision.id)
+    by_policy = (
+        select(func.substr(Agent.name, len(GATE_PREFIX) + 1), Agent.revision, *counted)
+        .join(Decision, Decision.agent_id == Agent.id)
+        .join(Entity, Entity.id == Decision.entity_id)
+        .where(Agent.kind == "software", Agent.name.startswith(GATE_PREFIX))
+        .group_by(Agent.name, Agent.revision)
+    )
+    by_people = (
+        select(ReviewTask.queue, literal(""), *counted)
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .join(Decision, Decision.annotation_key == Annotation.key)
+        .join(Entity, Entity.id == Decision.entity_id)
+        .group_by(ReviewTask.queue)
+    )
+    of_dataset = true() if dataset is None else Entity.dataset == dataset
+    with store.read() as connection:
+        rows = [
+            GateCount(*row)
+            for query in (by_policy, by_people)
+            for row in connection.execute(query.where(of_dataset))
+        ]
+    return sorted(rows)
 
 
 @retried

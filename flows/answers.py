@@ -3,6 +3,7 @@
 import json
 import re
 import unicodedata
+from collections import Counter
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -144,6 +145,7 @@ _OPEN_TAG = re.compile(rf"<\s*({_NAMES})\b[^>]*>", re.IGNORECASE)
 _CLOSE_TAG = re.compile(rf"<\s*/\s*({_NAMES})\s*>", re.IGNORECASE)
 _BLOCK = re.compile(rf"<\s*({_NAMES})\b[^>]*>.*?<\s*/\s*\1\s*>", re.DOTALL | re.IGNORECASE)
 _FENCE = "```"
+_OBJECT = re.compile(r"\{\s*[\"}]")  # of other braces there may be some in what is said around it
 
 
 class UnusableAnswerError(Exception):
@@ -167,7 +169,7 @@ def find_object(raw: str) -> dict[str, Any] | None:
     at = start = 0
     while start >= 0:
         if start <= at:
-            start = raw.find("{", at)
+            start = _start_of_object(raw, at)
         opened = _OPEN_TAG.search(raw, at, start if start >= 0 else len(raw))
         if opened is not None:
             at = _end_of_reasoning(raw, opened)
@@ -177,6 +179,12 @@ def find_object(raw: str) -> dict[str, Any] | None:
                 return value
             at = end
     return None
+
+
+def _start_of_object(raw: str, at: int) -> int:
+    """Where an object begins, or where only a brace is; -1 where there is none from `at` on."""
+    match = _OBJECT.search(raw, at)
+    return match.start() if match else raw.find("{", at)
 
 
 def _object_or_reasoning(raw: str, at: int, start: int) -> tuple[dict[str, Any] | None, int]:
@@ -214,7 +222,7 @@ def _require_quiet(before: str, rest: str) -> None:
     """Around the object there may be chatter, but no second object: which one would be meant?"""
     if (opened := _OPEN_TAG.search(rest)) is not None:
         raise end_of_reasoning_missing(opened.group())
-    if "{" in rest:
+    if _OBJECT.search(rest) is not None:
         raise UnusableAnswerError(
             "unparseable_answer", "The answer holds more than one JSON object."
         )
@@ -501,6 +509,50 @@ def _too_long(name: str, characters: int, most: int) -> Fault:
 
 def _wrong_language(name: str, what: str, text: str) -> Fault:
     return Fault("wrong_language", f"{name} is {what}: {shown(text)}.")
+
+
+# What a model says in the place of words of its own: those of its prompt, or the same ones again.
+
+_DATA = re.compile(r"<(\w+)>.*?</\1>", re.DOTALL)  # what a prompt is about stands between tags
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_CLAUSE_END = re.compile(r"[.!?;:,]\s+|\n")
+_ECHOED_WORDS = 6  # of a sentence that no chance puts into a text
+_LOOPED_WORDS = 4
+_LOOPED_TIMES = 3
+
+
+def echo_in(text: str, prompt: str) -> str | None:
+    """The sentence of `text` that is an instruction of `prompt`, or all of it; None where none is.
+
+    What the prompt holds as data, between tags, may be said again.
+    """
+    instructions = f" {' '.join(words_of(_DATA.sub(' ', prompt)))} "
+    words = words_of(text)
+    if len(words) >= _FEWEST_WORDS and f" {' '.join(words)} " in instructions:
+        return text
+    for sentence in _SENTENCE_END.split(text):
+        words = words_of(sentence)
+        if len(words) >= _ECHOED_WORDS and f" {' '.join(words)} " in instructions:
+            return sentence
+    return None
+
+
+def loop_in(text: str) -> str | None:
+    """The clause of four words or more that `text` says three times or more; None where none is."""
+    said = Counter(words_of(clause) for clause in _CLAUSE_END.split(text))
+    for words, times in said.items():
+        if times >= _LOOPED_TIMES and len(words) >= _LOOPED_WORDS:
+            return " ".join(words)
+    return None
+
+
+def copy_fault(text: str, prompt: str) -> Fault | None:
+    """Whether `text` is no answer in words of its own: `instruction_echo` or `repetition`."""
+    if (echo := echo_in(text, prompt)) is not None:
+        return Fault("instruction_echo", f"The answer repeats its prompt: {shown(echo)}.")
+    if (loop := loop_in(text)) is not None:
+        return Fault("repetition", f"The answer says the same again and again: {shown(loop)}.")
+    return None
 
 
 # Takes a description of a person, or its rewrite, out of a raw model answer.

@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from models.chat import always
 from models.messages import chat_messages
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat
 
@@ -26,6 +26,7 @@ UNREADABLE_ANSWER = "unreadable_answer"
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _RETRIES_HEADER = "x-stainless-retry-count"  # with which the client numbers its attempts
 _RAW_CHARACTERS = 10_000  # of a refusal
+_SAID_CHARACTERS = 500  # of it, in messages
 _MOST_BYTES = 32 * 2**20  # of an answer
 _MOST_TOKENS = 100_000_000  # what a server states beyond is no count
 T = TypeVar("T")
@@ -90,9 +91,14 @@ class OpenAIChatModel:
             max_connections=self._spec.max_in_flight,
             max_keepalive_connections=self._spec.max_in_flight,
         )
+        headers = dict(self._spec.headers)
+        if self._spec.api_key_header is not None:
+            headers[self._spec.api_key_header] = self._api_key
         client = openai.AsyncOpenAI(
             api_key=self._api_key,
             base_url=self._spec.base_url,
+            default_headers=headers,
+            default_query=self._spec.query,
             max_retries=self._spec.max_retries,
             http_client=openai.DefaultAsyncHttpxClient(
                 timeout=timeout, limits=limits, event_hooks={"request": [self._refuse_retry]}
@@ -210,20 +216,22 @@ def _read_api_key(spec: OpenAIChat) -> str:
 
 def _body(spec: OpenAIChat, request: ChatRequest) -> dict[str, Any]:
     """The arguments of the client's `create`: what the server will be sent."""
-    body: dict[str, Any] = {
-        "model": spec.name,
-        "messages": chat_messages(request),
-        "temperature": spec.sampling.temperature,
-        "top_p": spec.sampling.top_p,
-        "max_tokens": spec.sampling.max_tokens,
-    }
-    if spec.sampling.seed is not None:
-        body["seed"] = spec.sampling.seed
-    if request.answer_schema is not None:
+    sampling = spec.sent_sampling
+    if "max_tokens" in sampling:
+        sampling[spec.limit_parameter] = sampling.pop("max_tokens")
+    body: dict[str, Any] = {"model": spec.name, "messages": chat_messages(request)}
+    body |= {name: value for name, value in sampling.items() if value is not None}
+    if spec.api_key_header is not None:
+        body["extra_headers"] = {"Authorization": openai.omit}
+    if spec.body:
+        body["extra_body"] = spec.body
+    if request.answer_schema is not None and spec.structured == "json_schema":
         body["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": "answer", "strict": True, "schema": request.answer_schema},
         }
+    elif request.answer_schema is not None and spec.structured == "json_object":
+        body["response_format"] = {"type": "json_object"}
     return body
 
 
@@ -241,13 +249,32 @@ def _refused(error: openai.APIStatusError) -> ChatFailure:
         # Key, rights, address or model name: our settings are at fault, not this one input.
         reason = "misconfigured"
     else:
-        reason, retriable = "refused_request", False
+        reason, retriable = REFUSED, False
+    said = server_sentence(error.response.text)
+    address = error.request.url.copy_with(query=None)
     return ChatFailure(
         reason=reason,
-        detail=f"{error.request.url} answered with status {status}",
+        detail=f"{address} answered with status {status}" + (f": {said}" if said else ""),
         retriable=retriable,
         raw=error.response.text[:_RAW_CHARACTERS],
     )
+
+
+def server_sentence(body: str) -> str:
+    """What a server says in the body of an error, on one line; "" where it says nothing.
+
+    It is looked for where servers put it: in `error.message` (OpenAI, vLLM), `error`, `message` and
+    `detail` (FastAPI). Of a page in HTML nothing is shown.
+    """
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = "" if body.lstrip().startswith("<") else body
+    for name in ("error", "message", "detail"):
+        if isinstance(found, dict):
+            found = found.get(name) or found
+    sentence = found if isinstance(found, str) else json.dumps(found) if found else ""
+    return " ".join(sentence.split())[:_SAID_CHARACTERS]
 
 
 async def _read_body(response: httpx.Response) -> tuple[str, str | None]:

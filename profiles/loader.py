@@ -1,7 +1,8 @@
 """Loads profiles: TOML files, validated, overridable by environment variables.
 
 `LOUPE_PROFILE__REWRITE__MAX_CHARACTERS=500` overrides `rewrite.max_characters`; a value that reads
-as JSON is taken as JSON, so whole lists can be given too.
+as JSON is taken as JSON, so whole lists can be given too. A table `[server]` holds what all models
+with `provider = "openai"` share.
 """
 
 import json
@@ -43,6 +44,7 @@ def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ)
     values = read_toml(path, f"profile {name_or_path!r}")
     values.setdefault("name", path.stem)
     _apply_overrides(values, environment)
+    _complete_servers(values, values.pop("server", {}))
     return validate_profile(values)
 
 
@@ -70,6 +72,20 @@ def _apply_overrides(values: dict[str, Any], environment: Mapping[str, str]) -> 
             if not isinstance(target, dict):
                 raise ConfigurationError(f"{variable} goes through {part!r}, which is no table")
         target[last] = _as_json(text)
+
+
+def _complete_servers(values: Any, shared: Any) -> None:
+    """Models behind a server take what they do not state from the table `[server]`."""
+    if not isinstance(shared, dict):
+        raise ConfigurationError(f"server must be a table; got {shared!r}")
+    if isinstance(values, list):
+        for one in values:
+            _complete_servers(one, shared)
+    elif isinstance(values, dict):
+        if values.get("provider") == "openai":
+            values |= {key: value for key, value in shared.items() if key not in values}
+        for one in values.values():
+            _complete_servers(one, shared)
 
 
 def _as_json(text: str) -> Any:

@@ -56,18 +56,20 @@ class Prompt(PromptHeader):
 
 @cache
 def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
-    """The prompt in `folder/prompt_id.md`.
+    """The prompt in `folder/prompt_id.md`, or in the file that is named by a path (`….md`).
 
     Raises:
         ConfigurationError: there is no such prompt, its front matter is wrong, or it uses a
             variable that it does not declare or declares one that it does not use.
     """
-    path = folder / f"{prompt_id}.md"
+    path = Path(prompt_id) if prompt_id.endswith(".md") else folder / f"{prompt_id}.md"
     try:
         document = frontmatter.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         known = ", ".join(sorted(file.stem for file in folder.glob("*.md")))
-        raise ConfigurationError(f"there is no prompt {prompt_id!r}; there is: {known}") from None
+        raise ConfigurationError(
+            f"there is no prompt {prompt_id!r}; there is: {known}, or give the path of a .md file"
+        ) from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path.name} is not UTF-8: {error.reason}") from error
     except yaml.YAMLError as error:
@@ -76,7 +78,7 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
             f"{path.name}: front matter is not valid YAML: {problem}"
         ) from error
     prompt = _validate(path, dict(document.metadata), document.content)
-    if prompt.id != prompt_id:
+    if prompt.id != path.stem:
         raise ConfigurationError(f"{path.name}: id must be the file's name; got {prompt.id!r}")
     _check_variables(path, prompt)
     return prompt

@@ -8,7 +8,14 @@ from typing import NamedTuple
 from release.contamination import OwnImages
 from schemas.contamination import Contamination
 from schemas.quality import AuditStatistics
-from schemas.release import AgreementStatistics, ChoiceStatistics, NearestStatistics, ReleaseAbout
+from schemas.release import (
+    AgreementStatistics,
+    ChoiceStatistics,
+    GateStatistics,
+    NearestStatistics,
+    ReleaseAbout,
+    UnusedStatistics,
+)
 
 
 class WrittenSample(NamedTuple):
@@ -37,6 +44,8 @@ class Checks(NamedTuple):
         choices: what testers of choices of six had right.
         audits: the error rates that audits found; None for those that the store holds.
         agreement: how far people agree in the review queues of the dataset.
+        unused: what models were asked for in vain.
+        gates: who decided at which gate.
         about: what the curators state.
         against: holds the release against the datasets that were named, if any were.
         contamination: what earlier comparisons with other datasets found.
@@ -47,6 +56,8 @@ class Checks(NamedTuple):
     choices: tuple[ChoiceStatistics, ...] = ()
     audits: tuple[AuditStatistics, ...] | None = None
     agreement: tuple[AgreementStatistics, ...] = ()
+    unused: tuple[UnusedStatistics, ...] = ()
+    gates: tuple[GateStatistics, ...] = ()
     about: ReleaseAbout | None = None
     permitted_terms: Mapping[str, str] = MappingProxyType({})
     against: Against | None = None

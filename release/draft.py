@@ -49,7 +49,7 @@ def draft_manifest(
     tally.add_entities([source.entity_id for source in sources])
     tally.add_entities([prompt.entity_id for prompt in prompts])
     tally.add_entities([video.entity_id for video in videos])
-    statistics = _statistics(wanted.checks, contents, tally, scratch, audits)
+    statistics = _statistics(wanted, contents, tally, scratch, audits)
     if not statistics.captions:
         raise UsageError(_empty_release_reason(wanted.dataset, scratch.count_images(), statistics))
     return unnamed(
@@ -73,8 +73,12 @@ def draft_manifest(
     )
 
 
+_FIRST_TIER = {"confusions": "v1", "confuse_caption": "v1", "duplicates": "v2"}
+"""The tier before which a gate or stage has no part in a release; v0 for all others."""
+
+
 def _statistics(
-    checks: Checks,
+    wanted: ReleaseSpec,
     contents: Contents,
     tally: ReleaseAccumulator,
     scratch: Scratch,
@@ -83,6 +87,11 @@ def _statistics(
     granularities = {one.name: one.granularity for one in contents.sources()}
     if contents.form.contrasts:  # coarse captions stand apart
         granularities = dict.fromkeys(granularities, Granularity.FINE)
+    checks = wanted.checks
+
+    def has_part(name: str) -> bool:
+        return wanted.tier is None or wanted.tier >= _FIRST_TIER.get(name, "v0")
+
     counted = tally.statistics.result(granularities, audits, contents.tracklets())
     return counted.model_copy(
         update={
@@ -90,6 +99,8 @@ def _statistics(
             "contrasts": tally.contrast_statistics(contents),
             "choices": checks.choices,
             "agreement": checks.agreement,
+            "unused": tuple(one for one in checks.unused if has_part(one.stage)),
+            "gates": tuple(one for one in checks.gates if has_part(one.gate)),
         }
     )
 

@@ -14,7 +14,7 @@ from schemas.release import EmbedderPurpose, Manifest, ModelUse, ReleasedSource
 BUILTIN_PREFIX = "loupe-"
 """Names of built-in models begin so; those of published models begin with their publisher's."""
 
-_DEMONSTRATION_CITATION = "Loupe demonstration world"
+DEMONSTRATION_CITATION = "Loupe demonstration world"
 """Citations of generated sources begin so."""
 
 
@@ -96,7 +96,7 @@ def is_demonstration(
     """
     names = [*(model.name for model in models), *makers]
     return any(name.startswith(BUILTIN_PREFIX) for name in names) or any(
-        source.citation.startswith(_DEMONSTRATION_CITATION) for source in sources
+        source.citation.startswith(DEMONSTRATION_CITATION) for source in sources
     )
 
 

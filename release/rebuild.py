@@ -74,6 +74,8 @@ def _stated_checks(manifest: Manifest) -> Checks:
         choices=statistics.choices,
         audits=statistics.audits,
         agreement=statistics.agreement,
+        unused=statistics.unused,
+        gates=statistics.gates,
         about=manifest.about,
         contamination=manifest.contamination,
         permitted_terms={one.source: one.basis for one in manifest.terms.permissions},

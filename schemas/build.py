@@ -77,6 +77,9 @@ StrictVersion = Annotated[bool, Field(strict=True)]
 Otherwise it is only reported (`flows.engine.releasing`).
 """
 
+UnusableShare = Annotated[float, Field(gt=0, le=1)]
+"""The share of a model's answers that may be unusable; beyond, nothing is released."""
+
 
 class UFine3CBuild(Record):
     """A UFine3C-style evaluation set (UFineBench, section 4.1).
@@ -98,6 +101,7 @@ class UFine3CBuild(Record):
     gate: Gate = "auto"
     against: Others = ()
     strict_version: StrictVersion = False
+    max_unusable_share: UnusableShare = 0.5
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -145,6 +149,7 @@ class UFine6926Build(Record):
     drafts: bool = False
     against: Others = ()
     strict_version: StrictVersion = False
+    max_unusable_share: UnusableShare = 0.5
     sources: tuple[VideoSourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -222,6 +227,7 @@ class RecosBuild(Record):
     duplicates_gate: Gate = "auto"
     against: Others = ()
     strict_version: StrictVersion = False
+    max_unusable_share: UnusableShare = 0.5
     sources: tuple[SourceSpec, ...] = ()
     tasks: tuple[TaskSpec, ...] = Field(min_length=1)
 
@@ -278,6 +284,7 @@ class CcdBuild(Record):
     groups_gate: Gate = "auto"
     against: Others = ()
     strict_version: StrictVersion = False
+    max_unusable_share: UnusableShare = 0.5
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -11,6 +11,9 @@ def _storable(text: str) -> str:
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+REFUSED = "refused_request"
+"""The reason of a request that a model does not take as it is; nothing is paid for it."""
+
 RawText = Annotated[str, AfterValidator(_storable)]
 """What a server said. NULs and lone surrogates, which databases do not hold, are written out."""
 
@@ -93,6 +96,11 @@ class ChatFailure(Record):
     raw: RawText = ""
     tokens_in: int | None = Field(default=0, ge=0)
     tokens_out: int | None = Field(default=0, ge=0)
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether an answer came, of whatever kind: it must not be asked for twice."""
+        return not self.retriable and self.reason != REFUSED
 
 
 ChatOutcome = ChatAnswer | ChatFailure

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record
 from schemas.chat import ModelRef
@@ -138,15 +138,47 @@ class OpenAIChat(_SampledModel):
     """A model behind an OpenAI-compatible server, such as vLLM.
 
     `api_key_variable` names the environment variable that holds the key: keys themselves never
-    are in a profile.
+    are in a profile. The key is sent as a bearer token, or in `api_key_header` (Azure: `api-key`).
+
+    Servers differ in what they take. `limit_parameter` names the limit on an answer's tokens;
+    `leave_out` are sampling parameters that are not sent, `headers`, `query` and `body` are sent
+    with every request. `structured` is how the form of an answer is asked for: by its JSON schema,
+    as any JSON object, or in the words of the prompt alone.
     """
 
     provider: Literal["openai"]
     base_url: str
     api_key_variable: str | None = None
+    api_key_header: str | None = None
+    limit_parameter: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    leave_out: tuple[Literal["temperature", "top_p", "seed", "max_tokens"], ...] = ()
+    headers: dict[str, str] = Field(default_factory=dict)
+    query: dict[str, str] = Field(default_factory=dict)
+    body: dict[str, Any] = Field(default_factory=dict)
+    structured: Literal["json_schema", "json_object", "none"] = "json_schema"
     timeout_seconds: float = Field(default=120.0, gt=0)
     max_retries: int = Field(default=5, ge=0)
     max_in_flight: int = Field(default=32, gt=0)
+
+    @property
+    def sent_sampling(self) -> dict[str, Any]:
+        """The sampling parameters that the server is sent, by their names here."""
+        values = self.sampling.model_dump()
+        return {name: value for name, value in values.items() if name not in self.leave_out}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the model, determines an answer."""
+        asked = {} if self.structured == "json_schema" else {"structured": self.structured}
+        return {**self.sent_sampling, **asked, **self.body}
+
+    @field_validator("body")
+    @classmethod
+    def _leave_the_request_alone(cls, body: dict[str, Any]) -> dict[str, Any]:
+        fixed = {"model", "messages", "stream", "n", *Sampling.model_fields}
+        if taken := sorted(fixed & set(body)):
+            raise ValueError(f"body must hold further parameters; got {', '.join(taken)}")
+        return body
 
 
 class VllmChat(_SampledModel):

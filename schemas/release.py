@@ -321,6 +321,15 @@ class ModelUse(Record):
         return cls(name=name, revision=revision, parameters={}, cost=None, currency=None, **nothing)
 
 
+class UnusedStatistics(Record):
+    """Answers of `model` (or requests it refused) that a stage could not use, for a reason."""
+
+    model: str
+    stage: str
+    reason: str
+    answers: Count
+
+
 class Distribution(Record):
     """Whole numbers in short: quartiles are numbers that occur (nearest rank)."""
 
@@ -561,12 +570,21 @@ class AgreementStatistics(Record):
     high: float | None = Field(default=None, exclude_if=lambda one: one is None)
 
 
+class GateStatistics(Record):
+    """On how many items people decided at a gate, and on how many its policies alone."""
+
+    gate: str
+    by_people: Count
+    by_policy: tuple[tuple[str, int], ...]
+
+
 class ReleaseStatistics(Record):
     """What a release holds. `styles_per_image` counts images by their captions' distinct authors.
 
     `vocabulary` is the number of different words, letter case aside. `audits` has the error
     rates that audits found, one for each review queue; `choices` what testers of choices of
-    six had right; `agreement` how far people agree. What there is none of is left out.
+    six had right; `agreement` how far people agree; `unused` what models were asked for in vain;
+    `gates` who decided. What there is none of is left out.
     """
 
     images: Count
@@ -594,6 +612,8 @@ class ReleaseStatistics(Record):
     )
     choices: tuple[ChoiceStatistics, ...] = Field(default=(), exclude_if=lambda picks: not picks)
     agreement: tuple[AgreementStatistics, ...] = Field(default=(), exclude_if=lambda one: not one)
+    unused: tuple[UnusedStatistics, ...] = Field(default=(), exclude_if=lambda one: not one)
+    gates: tuple[GateStatistics, ...] = Field(default=(), exclude_if=lambda one: not one)
 
     @property
     def candidates(self) -> int:

@@ -5,7 +5,7 @@ import importlib.util
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -29,7 +29,7 @@ from schemas.embedding import (
     PrecomputedEmbedder,
 )
 from schemas.errors import LoupeError
-from schemas.image_edit import BuiltinEditor, ImageEditorSpec
+from schemas.image_edit import BuiltinEditor, ImageEditorSpec, QwenImageEdit
 from schemas.image_search import (
     GOOGLE_ENDS_ON,
     FolderSearch,
@@ -95,28 +95,63 @@ def missing_modules(extra: str) -> list[str]:
 
 # Whether what the models of a profile run on is there.
 
+ModelSpec = (
+    ChatModelSpec
+    | BuiltinDetector
+    | FairMOTDetector
+    | PoseModel
+    | EmbedderSpec
+    | ImageEditorSpec
+    | ImageSearchSpec
+)
 _Model = (
     ChatModelSpec | BuiltinDetector | FairMOTDetector | PoseModel | EmbedderSpec | ImageEditorSpec
 )
+_PROMPT_TOKENS = 1000  # of a request beside its answer, at least
+_SHOWN_MODELS = 5
 
 
 def check_models(profile: Profile) -> Iterator[Finding]:
     """For each model of the profile: whether what it runs on is there."""
     captioning = profile.captioning
     contrast = profile.contrast
-    writers = (*profile.rewrite.models, *profile.describe.models, captioning.model)
-    for model in dict.fromkeys((*writers, contrast.strategist, contrast.refiner)):
-        yield _check_model(model)
-    yield _check_editor(contrast.editor)
-    if contrast.search is not None:
-        yield _check_search(contrast.search)
-    yield _check_detector(profile.tracking.detector)
-    if profile.filter.pose_model is not None:
-        yield _check_extra_of(profile.filter.pose_model, "torch")
-    for embedder in dict.fromkeys(
-        (*profile.evaluation.embedders, captioning.embedder, contrast.embedder)
-    ):
-        yield _check_embedder(embedder)
+    return check_specs(
+        (
+            *(*profile.rewrite.models, *profile.describe.models, captioning.model),
+            *(contrast.strategist, contrast.refiner, contrast.editor),
+            *((contrast.search,) if contrast.search is not None else ()),
+            profile.tracking.detector,
+            *((profile.filter.pose_model,) if profile.filter.pose_model is not None else ()),
+            *(*profile.evaluation.embedders, captioning.embedder, contrast.embedder),
+        )
+    )
+
+
+def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
+    """For each model or service, once: whether what it runs on is there."""
+    checked: list[ModelSpec] = []
+    listings: dict[tuple[str, str | None], httpx.Response | httpx.HTTPError] = {}
+    for spec in specs:
+        if spec in checked:
+            continue
+        checked.append(spec)
+        match spec:
+            case BuiltinRewriter() | BuiltinDescriber() | BuiltinCaptioner() | BuiltinContraster():
+                yield _has(spec, "built in")
+            case OpenAIChat():
+                yield _check_server_of(spec, listings)
+            case VllmChat():
+                yield _check_extra_of(spec, "gpu")
+            case TransformersChat() | PoseModel():
+                yield _check_extra_of(spec, "torch")
+            case BuiltinEditor() | QwenImageEdit():
+                yield _check_editor(spec)
+            case GoogleSearch() | OpenverseSearch() | FolderSearch():
+                yield _check_search(spec)
+            case BuiltinDetector() | FairMOTDetector():
+                yield _check_detector(spec)
+            case _:
+                yield _check_embedder(spec)
 
 
 def _check_editor(editor: ImageEditorSpec) -> Finding:
@@ -195,18 +230,6 @@ def _check_detector(detector: BuiltinDetector | FairMOTDetector) -> Finding:
     return _check_extra_of(detector, "torch")
 
 
-def _check_model(model: ChatModelSpec) -> Finding:
-    match model:
-        case BuiltinRewriter() | BuiltinDescriber() | BuiltinCaptioner() | BuiltinContraster():
-            return _has(model, "built in")
-        case OpenAIChat():
-            return _check_server_of(model)
-        case VllmChat():
-            return _check_extra_of(model, "gpu")
-        case TransformersChat():
-            return _check_extra_of(model, "torch")
-
-
 def _check_extra_of(model: _Model, extra: str) -> Finding:
     if not missing_modules(extra):
         return _has(model, f"the extra {extra} is installed")
@@ -214,25 +237,67 @@ def _check_extra_of(model: _Model, extra: str) -> Finding:
     return lacking(_subject(model), f"needs the extra {extra}", remedy)
 
 
-def _check_server_of(model: OpenAIChat) -> Finding:
+def _check_server_of(
+    model: OpenAIChat, listings: dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
+) -> Finding:
+    """Whether its server answers, takes the key, and serves it; each server is asked once."""
     variable = model.api_key_variable
     key = os.environ.get(variable) if variable else None
     if variable and not key:
         detail = f"needs a key in the environment variable {variable}"
         return lacking(_subject(model), detail, f"export {variable}=…")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        answer = httpx.get(f"{model.base_url.rstrip('/')}/models", headers=headers, timeout=5)
-    except httpx.HTTPError as error:
-        detail = f"{model.base_url} does not answer ({type(error).__name__})"
+    if (model.base_url, variable) not in listings:
+        listings[model.base_url, variable] = _listing(model, key)
+    answer = listings[model.base_url, variable]
+    if isinstance(answer, httpx.HTTPError):
+        detail = f"{model.base_url} does not answer ({type(answer).__name__})"
         return lacking(_subject(model), detail, _start_command(model))
+    if answer.status_code in {401, 403}:
+        detail = f"{model.base_url}/models answers with status {answer.status_code}"
+        return lacking(_subject(model), detail, f"export {variable or 'OPENAI_API_KEY'}=…")
     if answer.is_success:
-        return _has(model, f"{model.base_url} answers")
-    return lacking(
-        _subject(model),
-        f"{model.base_url}/models answers with status {answer.status_code}",
-        f"export {variable or 'OPENAI_API_KEY'}=…" if answer.status_code in {401, 403} else "",
-    )
+        return _check_listing(model, answer)
+    if answer.is_client_error:  # not every service lists its models
+        return _has(model, f"{model.base_url} answers, but lists no models")
+    detail = f"{model.base_url}/models answers with status {answer.status_code}"
+    return lacking(_subject(model), detail, _start_command(model))
+
+
+def _listing(model: OpenAIChat, key: str | None) -> httpx.Response | httpx.HTTPError:
+    headers = dict(model.headers)
+    if key and model.api_key_header:
+        headers[model.api_key_header] = key
+    elif key:
+        headers["Authorization"] = f"Bearer {key}"
+    try:
+        return httpx.get(
+            f"{model.base_url.rstrip('/')}/models", headers=headers, params=model.query, timeout=5
+        )
+    except httpx.HTTPError as error:
+        return error
+
+
+def _check_listing(model: OpenAIChat, answer: httpx.Response) -> Finding:
+    """Whether a server's list of models has this one, with room for a request and its answer."""
+    try:
+        found = answer.json()["data"]
+        lengths = {str(one["id"]): one.get("max_model_len") for one in found}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        lengths = {}
+    name = model.name if model.name in lengths else model.name.partition(":")[0]
+    if lengths and name not in lengths:
+        served = ", ".join(sorted(lengths)[:_SHOWN_MODELS])
+        more = f" and {len(lengths) - _SHOWN_MODELS:,} more" if len(lengths) > _SHOWN_MODELS else ""
+        detail = f"{model.base_url} does not serve it; it serves {served}{more}"
+        return lacking(_subject(model), detail, _start_command(model))
+    length, wanted = lengths.get(name), model.sampling.max_tokens + _PROMPT_TOKENS
+    if isinstance(length, int) and length < wanted:
+        detail = (
+            f"{model.base_url} takes {length:,} tokens in all; a request with sampling.max_tokens "
+            f"{model.sampling.max_tokens:,} needs {wanted:,}"
+        )
+        return lacking(_subject(model), detail, f"vllm serve {model.name} --max-model-len {wanted}")
+    return _has(model, f"{model.base_url} answers")
 
 
 def _start_command(model: OpenAIChat) -> str:

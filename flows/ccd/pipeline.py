@@ -31,6 +31,7 @@ from schemas.contrast_records import Way
 from schemas.errors import ConfigurationError, LoupeError
 from schemas.image_search import FolderSearch, ImageSearchSpec
 from schemas.profile import ContrastSettings, Profile
+from services.diagnosis import ModelSpec
 from sources.web.downloading import ImageDownloader
 
 
@@ -75,6 +76,7 @@ def ccd_pipeline(
         load=load_ccd_build,
         demonstrate=demonstration_ccd_build,
         announcement="the sources are the demonstration's stills, drawn once",
+        models=_models,
         start=partial(CcdRun, make_downloader=make_downloader, clock=clock),
         steps=(
             Step(_take_anchors),
@@ -96,6 +98,17 @@ def ccd_pipeline(
             Release(lambda run: run.build.version),
         ),
     )
+
+
+def _models(build: CcdBuild, profile: Profile) -> list[ModelSpec]:
+    """The writers, the embedder, and what finds or makes images in the ways of the build."""
+    settings = profile.contrast
+    search = _search_of(build, profile) if "search" in build.ways else None
+    return [
+        *(settings.strategist, settings.refiner, settings.embedder),
+        *([search] if search is not None else []),
+        *([settings.editor] if "edit" in build.ways else []),
+    ]
 
 
 def _take_anchors(run: CcdRun) -> None:

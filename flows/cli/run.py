@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
+from flows.cli.options import known_word
 from flows.cli.output import JsonOption, err, out, print_json
 from flows.cli.withdraw import warn_of_unfinished
 
@@ -29,7 +31,15 @@ class FlowName(StrEnum):
 
 
 def run(
-    flow: Annotated[FlowName, typer.Argument(help="The flow.")],
+    flow_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FLOW",
+            help=", ".join(FlowName),
+            callback=known_word("flow", lambda: FlowName),
+            autocompletion=lambda: list(FlowName),
+        ),
+    ],
     config: Annotated[
         Path | None, typer.Option(help="Build file in TOML (default: the demonstration data).")
     ] = None,
@@ -43,6 +53,13 @@ def run(
         int | None, typer.Option(help="Stop when model calls have used this many tokens.")
     ] = None,
     wait: Annotated[bool, typer.Option(help="Wait for reviews instead of ending.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Only check files, terms, keys, servers and models, which every run does first.",
+        ),
+    ] = False,
     in_process: Annotated[
         bool,
         typer.Option("--in-process", help="Run in this process, even if a Prefect server is up."),
@@ -56,7 +73,10 @@ def run(
     """
     from profiles.settings import load_settings
 
-    settings = load_settings()
+    settings, flow = load_settings(), FlowName(flow_name)
+    if check:
+        _check(settings, flow, config, profile, as_json=as_json)
+        return
     parameters: dict[str, Any] = {
         "config": str(config.absolute()) if config else None,
         "profile": profile,
@@ -70,6 +90,7 @@ def run(
         err.print(f"running on the Prefect server at {server.removesuffix('/api')}")
         run_deployment(f"{flow.value}/default", parameters, settings.home, server)
         return
+    err.print(f"home: {escape(str(settings.home))}", soft_wrap=True)
     from flows.engine.context import open_context
     from flows.engine.ledger import Budget
     from flows.engine.pipeline import run_build
@@ -81,6 +102,22 @@ def run(
     warn_of_unfinished(context.store)
     report = run_build(context, _pipeline(flow), parameters["config"], profile, wait=wait)
     show_report(report, as_json=as_json)
+
+
+def _check(
+    settings: "Settings", flow: FlowName, config: Path | None, profile: str | None, *, as_json: bool
+) -> None:
+    from flows.cli.services import print_findings
+    from flows.engine.preflight import check_build
+    from profiles.loader import load_profile
+    from services.diagnosis import Verdict
+
+    pipeline, chosen = _pipeline(flow), load_profile(profile or settings.profile)
+    build = pipeline.load(config) if config else pipeline.demonstrate(settings.home)
+    findings = check_build(settings, build, pipeline.models(build, chosen))
+    print_findings(findings, as_json=as_json)
+    if any(one.verdict is not Verdict.OK for one in findings):
+        raise typer.Exit(1)
 
 
 def _pipeline(flow: FlowName) -> "PipelineSpec[Any, Any]":

@@ -203,7 +203,12 @@ def _finds_profiles(home: Path) -> bool:
 _MARKS = {"ok": "[green]✓[/]", "absent": "[dim]–[/]", "lacking": "[red]✗[/]"}
 
 
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(
+    profile: Annotated[
+        str | None, typer.Option(help="Profile name or file (default: the configured profile).")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Check the installation, the servers and the profile.
 
     Prints how to fix each problem. Exit code 1 if a requirement of the profile is not met.
@@ -211,16 +216,22 @@ def doctor(as_json: JsonOption = False) -> None:
     from profiles.settings import load_settings
     from services.diagnosis import Verdict, diagnose
 
-    findings = diagnose(load_settings())
+    findings = diagnose(load_settings(**({"profile": profile} if profile else {})))
     lacking = [finding for finding in findings if finding.verdict is Verdict.LACKING]
-    if as_json:
-        print_json([finding.model_dump(mode="json") for finding in findings])
-    else:
-        for finding in findings:
-            _print_finding(finding)
+    print_findings(findings, as_json=as_json)
+    if not as_json:
         out.print(_diagnosis(len(lacking)))
     if lacking:
         raise typer.Exit(1)
+
+
+def print_findings(findings: "Sequence[Finding]", *, as_json: bool) -> None:
+    """The findings, one after the other, each with its remedy."""
+    if as_json:
+        print_json([finding.model_dump(mode="json") for finding in findings])
+        return
+    for finding in findings:
+        _print_finding(finding)
 
 
 def _print_finding(finding: "Finding") -> None:

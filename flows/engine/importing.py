@@ -12,6 +12,7 @@ from flows.engine.context import RunContext
 from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
+from profiles.settings import Settings
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release
@@ -82,25 +83,36 @@ def tell_of_terms(context: RunContext, source: Source, permitted_by: str | None)
     Raises:
         ConfigurationError: what curators state (`releases.toml`) cannot be read.
     """
-    if source.format == LICENSED_IMAGES.format or permits_release(source.licence):
-        return
-    stated = release_facts(context.settings.releases_file, source.name).permitted_terms
-    is_permitted = permitted_by or stated.get(source.name, "").strip()
-    if is_permitted and licence_of(source.licence) is None:
-        return
-    context.progress.say(f"warning: {_why_not(source)}")
+    refusal = refusal_of_terms(
+        context.settings, source.name, source.format, source.licence, permitted_by
+    )
+    if refusal is not None:
+        context.progress.say(f"warning: {refusal}")
 
 
-def _why_not(source: Source) -> str:
-    if licence_of(source.licence) is not None:
+def refusal_of_terms(
+    settings: Settings, name: str, format_name: str, licence: str, permitted_by: str | None
+) -> str | None:
+    """Why nothing of a source can be released as it is; None where it can.
+
+    Raises:
+        ConfigurationError: what curators state (`releases.toml`) cannot be read.
+    """
+    if format_name == LICENSED_IMAGES.format or permits_release(licence):
+        return None
+    stated = release_facts(settings.releases_file, name).permitted_terms
+    is_known = licence_of(licence) is not None
+    if not is_known and (permitted_by or stated.get(name, "").strip()):
+        return None
+    if is_known:
         return (
-            f"{source.name} is under a licence that forbids a release ({source.licence!r}), which "
-            f"no reason overrules: nothing of it is released"
+            f"{name} is under a licence that forbids a release ({licence!r}), which no reason "
+            f"overrules: nothing of it is released"
         )
     return (
-        f"{source.name} is under terms that are no licence we know ({source.licence!r}): nothing "
-        f"of it is released before its licence is given (licence), or it is said why its terms "
-        f"permit it (permitted_by)"
+        f"{name} is under terms that are no licence we know ({licence!r}): nothing of it is "
+        f"released before its licence is given (licence), or it is said why its terms permit it "
+        f"(permitted_by)"
     )
 
 

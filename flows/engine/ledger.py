@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import Any
 
-from db.calls import NewCall, claim_call, find_call, record_call, spool_call
+from db.calls import NewCall, claim_call, find_call, has_answered, record_call, spool_call
 from db.claims import pauses
 from db.store import Store
 from db.work import drop_claims
@@ -55,8 +55,8 @@ class RecordedChatModel:
     """Wraps a chat model (and is one): known calls are answered from the store.
 
     When the budget is reached, or the run is to stop, no further request is sent; what is in flight
-    is still stored, then `BudgetReachedError` or `SystemExit` is raised. Failures worth another try
-    are not stored.
+    is still stored, then `BudgetReachedError` or `SystemExit` is raised. Failures that cost nothing
+    are not stored: those worth another try, and refusals.
 
     Raises:
         ConfigurationError: there is a limit on money, but no price for this model.
@@ -65,11 +65,7 @@ class RecordedChatModel:
     def __init__(
         self, model: ChatModel, store: Store, dataset: str, prices: Prices | None, budget: Budget
     ) -> None:
-        if budget.max_cost is not None and prices is None:
-            raise ConfigurationError(
-                f"--max-cost needs a price for every model, and the profile gives none for "
-                f"{model.ref}; add prices = {{ input_per_million = …, output_per_million = … }}"
-            )
+        require_prices(model.ref, prices, budget)
         if isinstance(model, RetryingModel):
             model.may_retry = lambda: not budget.stop.is_requested
         self._model = model
@@ -91,6 +87,10 @@ class RecordedChatModel:
     def key(self, request: ChatRequest) -> str:
         """The key under which the call is stored."""
         return request.key(self.ref, self.parameters)
+
+    def has_answered(self, purposes: Iterable[str]) -> bool:
+        """Whether an answer to such a request is stored, asked for with these parameters."""
+        return has_answered(self._store, self.ref, self.parameters, purposes)
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """As the model does; equal requests are sent once, by all runs on the store together."""
@@ -125,7 +125,7 @@ class RecordedChatModel:
         """
         key = self.key(request)
         claim_id = stream.claims[key]
-        if isinstance(outcome, ChatFailure) and outcome.retriable:
+        if isinstance(outcome, ChatFailure) and not outcome.is_paid:
             if stream.failed is None:
                 drop_claims(self._store, claim_id)
             return outcome
@@ -157,6 +157,19 @@ class RecordedChatModel:
 
     def _cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
         return None if self._prices is None else self._prices.cost(tokens_in, tokens_out)
+
+
+def require_prices(model: ModelRef, prices: Prices | None, budget: Budget) -> None:
+    """Refuses a limit on money for a model without a price.
+
+    Raises:
+        ConfigurationError: there is such a limit, and no price.
+    """
+    if budget.max_cost is not None and prices is None:
+        raise ConfigurationError(
+            f"--max-cost needs a price for every model, and the profile gives none for {model}; "
+            f"add prices = {{ input_per_million = …, output_per_million = … }}"
+        )
 
 
 def _with_estimates(

@@ -1,26 +1,48 @@
 """A step that asks a chat model: requests out, answers parsed, entities stored."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity
-from db.work import Pending, WorkResult
+from db.quarantine import (
+    JUDGING_STAGES,
+    UnusedAnswers,
+    quarantined,
+    unused_answers,
+    used_answers,
+)
+from db.store import Store
+from db.work import Pending, WorkResult, register_plan
+from flows.answers import copy_fault, refused_answer
 from flows.engine.context import RunContext
 from flows.engine.ledger import RecordedChatModel
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
 from models.registry import OnDemandChatModel
 from prompts.loader import Prompt
-from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import (
+    REFUSED,
+    ChatAnswer,
+    ChatFailure,
+    ChatImage,
+    ChatOutcome,
+    ChatRequest,
+    ModelRef,
+)
 from schemas.errors import ModelError
 from schemas.profile import ChatModelSpec
 from schemas.records import Image, PromptText, Rejection
 from schemas.video import StageSettings
 
 _SERVER_IS_GONE = ("unreachable", "misconfigured")
-_SHOWN_CHARACTERS = 10_000  # in quarantine, of what a server sent; all of it is with the call
+_SHOWN_CHARACTERS = 10_000  # in quarantine, of what a server sent
+_EXAMPLE_CHARACTERS = 200
 _SETTINGS_ARE_WRONG = ("misconfigured", "out_of_memory")
+_ENOUGH_REFUSALS = 3  # the same ones, to call settings wrong rather than inputs
+_MOST_REFUSALS = 20  # the same ones, after which nothing more is asked
+_WITH_DIGIT = re.compile(r"\S*\d\S*")
 
 InputT = TypeVar("InputT")
 SubjectT = TypeVar("SubjectT")
@@ -166,6 +188,7 @@ def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> S
         )
     else:
         report = run_stream(model.context, stage, step.inputs, work, total=len(step.inputs))
+    report.plan_id = register_plan(model.context.store, step.name, step.version, step.configuration)
     require_answers(model.spec.ref, report)
     return report
 
@@ -232,28 +255,68 @@ def _asked(
             found[number] = Unparsable(outcome)
         elif isinstance(value := parse(subject, outcome), Rejection):
             found[number] = Unparsable(outcome, value)
+        elif (copied := _copy_rejection(value, request, outcome)) is not None:
+            found[number] = Unparsable(outcome, copied)
         else:
             found[number] = Parsed(subject, value, model.key(request), request.prompt_digest)
     return found
 
 
-def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOutcome]:
-    """The outcomes by position; once the server is gone, the rest is not asked."""
-    outcomes: dict[int, ChatOutcome] = {}
+def _copy_rejection(value: object, request: ChatRequest, answer: ChatAnswer) -> Rejection | None:
+    """Why the texts of a value are not a model's own words, if they are not."""
+    texts = (value,) if isinstance(value, str) else value
+    if type(texts) is tuple:  # texts alone: what else a step parses has fields with given words
+        for text in texts:
+            if isinstance(text, str) and (fault := copy_fault(text, request.prompt)) is not None:
+                return refused_answer(answer, request.purpose, fault)
+    return None
 
-    def while_reachable() -> Iterator[ChatRequest]:
-        for request in requests:
-            if any(_is_gone(outcome) for outcome in outcomes.values()):
+
+def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOutcome]:
+    """The outcomes by position; once the server is gone, or refuses everything, the rest is left.
+
+    A model that refuses every request with the same sentence, and has never answered one of its
+    kind, is misconfigured: then no refusal is final.
+    """
+    outcomes: dict[int, ChatOutcome] = {}
+    remaining = iter(requests)
+    purposes: set[str] = set()
+
+    def while_useful() -> Iterator[ChatRequest]:
+        while not any(map(_is_gone, outcomes.values())):
+            if len(outcomes) >= _MOST_REFUSALS and _same_refusal(outcomes.values()):
+                return  # what is in flight may be answered yet
+            if (request := next(remaining, None)) is None:
                 return
+            purposes.add(request.purpose)
             yield request
 
-    for position, outcome in model.answer(while_reachable()):
-        outcomes[position] = outcome  # noqa: PERF403 - `while_reachable` watches it grow
+    before = -1
+    while before < len(outcomes):
+        before = len(outcomes)
+        for position, outcome in model.answer(while_useful()):
+            outcomes[before + position] = outcome
+    refusal = _same_refusal(outcomes.values())
+    if refusal and len(outcomes) >= _ENOUGH_REFUSALS and not model.has_answered(purposes):
+        wrong = refusal.model_copy(update={"reason": "misconfigured", "retriable": True})
+        return dict.fromkeys(outcomes, wrong)
     return outcomes
 
 
 def _is_gone(outcome: ChatOutcome) -> bool:
     return isinstance(outcome, ChatFailure) and outcome.reason in _SERVER_IS_GONE
+
+
+def _same_refusal(outcomes: Iterable[ChatOutcome]) -> ChatFailure | None:
+    """The first of the outcomes, if all are refusals with one sentence, numbers in it aside."""
+    first = None
+    for one in outcomes:
+        if not isinstance(one, ChatFailure) or one.reason != REFUSED:
+            return None
+        first = first or one
+        if _WITH_DIGIT.sub("#", one.detail) != _WITH_DIGIT.sub("#", first.detail):
+            return None
+    return first
 
 
 def result_without_value(number: int, stage: str, found: Unparsable) -> StageResult:
@@ -300,3 +363,49 @@ def left_unanswered(model: ModelRef, report: StageReport) -> ModelError | None:
     return ModelError(
         f"{model} did not answer ({reasons}){details}; what came back is stored, {helps}"
     )
+
+
+def refuse_unusable_models(
+    store: Store, dataset: str, reports: Iterable[StageReport], most: float
+) -> None:
+    """Stops a build before its release where a model mostly gave what cannot be used.
+
+    Args:
+        store: the store.
+        dataset: the dataset that is built.
+        reports: those of the stages of the run.
+        most: the share of a model's answers that may be unusable, in (0, 1].
+
+    Raises:
+        ModelError: a larger share is; it says why, with two examples.
+    """
+    for report in reports:
+        if report.plan_id is None:
+            continue
+        unused = unused_answers(store, dataset, report.plan_id)
+        failed = sum(one.answers for one in unused if one.stage not in JUDGING_STAGES)
+        lost = sum(one.answers for one in unused)
+        asked = failed + used_answers(store, dataset, report.plan_id)
+        if asked and lost / asked > most:
+            raise ModelError(_why_unusable(store, dataset, unused, lost, asked))
+
+
+def _why_unusable(
+    store: Store, dataset: str, unused: Sequence[UnusedAnswers], lost: int, asked: int
+) -> str:
+    worst = max(unused, key=lambda one: one.answers)
+    found = quarantined(store, dataset, worst.reason, stage=worst.stage, limit=2)
+    examples = "; ".join(f"{number}. {_example(one)}" for number, one in enumerate(found, start=1))
+    return (
+        f"{lost:,} of {asked:,} answers of {worst.model} cannot be used, most of them "
+        f"({worst.answers:,}) as {worst.reason}: {examples}. Nothing was released. Change the "
+        f"model or its prompt, or allow a larger share (max_unusable_share in the build file); "
+        f"all are listed by: loupe quarantine {dataset}"
+    )
+
+
+def _example(rejection: Rejection) -> str:
+    """What is wrong, and what the model wrote."""
+    written = rejection.context.get("rewrite") or rejection.context.get("answer") or ""
+    said = f" It wrote: {str(written)[:_EXAMPLE_CHARACTERS]!r}" if written else ""
+    return f"{rejection.detail}{said}"

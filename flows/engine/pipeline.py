@@ -16,6 +16,8 @@ from annotate.queues import Queue, parse_policy
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.gates import declared_queues, open_desks, review
+from flows.engine.model_step import refuse_unusable_models
+from flows.engine.preflight import require_ready
 from flows.engine.releasing import ReleasedBuild, release
 from flows.engine.report import BuildReport, StageReport
 from flows.withdrawal.execution import resume_reopened
@@ -23,6 +25,7 @@ from profiles.loader import load_profile
 from schemas.embedding import PlainModelSpec
 from schemas.profile import Profile
 from schemas.retrieval_task import Tier
+from services.diagnosis import ModelSpec
 
 
 class Build(ReleasedBuild, Protocol):
@@ -31,6 +34,11 @@ class Build(ReleasedBuild, Protocol):
     @property
     def dataset(self) -> str:
         """The dataset that is built."""
+        ...
+
+    @property
+    def max_unusable_share(self) -> float:
+        """The share of a model's answers that may be unusable."""
         ...
 
 
@@ -144,8 +152,10 @@ class Release(Generic[RunT]):
     enabled: Callable[[RunT], bool] = always
 
     def run(self, run: RunT) -> None:
-        """Builds the release."""
+        """Builds the release, unless a model mostly gave what cannot be used."""
         version = self.version(run)
+        most = run.build.max_unusable_share
+        refuse_unusable_models(run.store, run.dataset, run.report.stages, most)
         release(run.context, run.report, run.build, version, self.tier, run.compared_by)
 
 
@@ -162,6 +172,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
         announcement: shown where the demonstration is built.
         start: makes what the steps share: `PipelineRun` or a class that extends it.
         steps: what is done, in order.
+        models: the models and services of a profile that a build needs.
     """
 
     load: Callable[[Path], BuildT]
@@ -169,6 +180,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
     announcement: str
     start: Callable[[RunContext, BuildT, Profile, Callable[[], Desks], bool], RunT]
     steps: Sequence[PipelineStep[RunT]]
+    models: Callable[[BuildT, Profile], Sequence[ModelSpec]] = lambda _build, _profile: ()
 
 
 def run_build(
@@ -191,6 +203,7 @@ def run_build(
     if config is None:
         context.progress.say(spec.announcement)
     build = spec.load(Path(config)) if config else spec.demonstrate(settings.home)
+    require_ready(context, build, spec.models(build, chosen))
     try:
         return run_pipeline(
             context, spec, build, chosen, lambda: open_desks(settings, context.store), wait=wait

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -14,7 +15,9 @@ from annotate.queues import Queue
 from annotate.statistics import shared_answers
 from db.blobs import BlobStore
 from db.entities import find
+from db.quarantine import unused_answers
 from db.releases import StoredRelease, list_releases, release_after, withdrawn_items
+from db.reviews import GateCount, gate_counts
 from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
 from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
@@ -34,6 +37,7 @@ from release.checks import Checks, WrittenSample
 from release.diff import compare_releases
 from release.diff.records import Difference
 from release.manifest import MANIFEST
+from release.publishable import published_name
 from release.reading import read_listed
 from release.rebuild import rebuild_release
 from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
@@ -46,7 +50,14 @@ from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.embedding import PlainModelSpec
 from schemas.errors import ConfigurationError, IntegrityError, LoupeError, UsageError
 from schemas.quality import ChoiceTest
-from schemas.release import AgreementStatistics, ChoiceStatistics, Manifest, NearestStatistics
+from schemas.release import (
+    AgreementStatistics,
+    ChoiceStatistics,
+    GateStatistics,
+    Manifest,
+    NearestStatistics,
+    UnusedStatistics,
+)
 from schemas.retrieval_task import Tier
 
 # Agreement between people in the review queues of a dataset
@@ -135,6 +146,8 @@ def release_checks(
         nearest,
         choice_statistics(store, queue),
         agreement=agreement_statistics(store, settings, dataset),
+        unused=unused_statistics(store, dataset),
+        gates=gate_statistics(store, dataset),
         about=stated.about,
         permitted_terms=stated.permitted_terms,
     )
@@ -193,6 +206,32 @@ def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...
             size=directions.count(one.direction),
         )
         for one in results
+    )
+
+
+def unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ...]:
+    """What models were asked for a dataset in vain, under all settings; equal names are added."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for one in unused_answers(store, dataset):
+        counts[published_name(one.model), one.stage, one.reason] += one.answers
+    return tuple(
+        UnusedStatistics(model=model, stage=stage, reason=reason, answers=answers)
+        for (model, stage, reason), answers in sorted(counts.items())
+    )
+
+
+def gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
+    """Who or what decided at the gates of a dataset."""
+    found: dict[str, list[GateCount]] = {}
+    for one in gate_counts(store, dataset):
+        found.setdefault(one.queue.removeprefix(f"{dataset}-"), []).append(one)
+    return tuple(
+        GateStatistics(
+            gate=gate,
+            by_people=sum(one.entities for one in counts if not one.policy),
+            by_policy=tuple((one.policy, one.entities) for one in counts if one.policy),
+        )
+        for gate, counts in sorted(found.items())
     )
 
 

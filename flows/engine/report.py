@@ -32,7 +32,7 @@ class StageReport:
 
     `stalled`: a whole chunk had to be deferred (a model server is gone, say), and the stage stops
     instead of trying every further input. Where inputs are independent of each other (`may_stall`
-    is False), it does not stop.
+    is False), it does not stop. `plan_id` is that of a stage that asks a chat model.
     """
 
     stage: str
@@ -42,6 +42,7 @@ class StageReport:
     seconds: float = 0.0
     stalled: bool = False
     may_stall: bool = True
+    plan_id: int | None = None
     _deferred: dict[int, str] = field(default_factory=dict, repr=False)
     _details: dict[str, str] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)

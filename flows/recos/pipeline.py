@@ -80,6 +80,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
         load=load_recos_build,
         demonstrate=demonstration_recos_build,
         announcement="the sources are the demonstration's stills, and images that are drawn",
+        models=lambda _, profile: (profile.captioning.model, profile.captioning.embedder),
         start=partial(RecosRun, drawing=drawing),
         steps=(
             Step(_refuse_other_settings),

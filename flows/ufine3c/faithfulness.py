@@ -16,7 +16,7 @@ from db.decisions import NewDecision
 from db.entities import StoredEntity, fetch, find_in_groups, new_entity, parents_of
 from db.store import Store
 from db.work import Pending, WorkResult
-from flows.answers import refusal_in
+from flows.answers import loop_in, refusal_in
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
@@ -33,7 +33,8 @@ from schemas.records import Caption, Rejection, Rewrite
 _ECHO = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules)\b"
     r"|\bsystem prompt\b|<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>"
-    r"|\bplease reorgani[sz]e the description",
+    r"|\bplease reorgani[sz]e the description"
+    r"|\bthe description in (?:your|my|other) (?:own )?words",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]+")
@@ -62,6 +63,8 @@ def find_defect(
         return "refusal", f"The model refused: {refusal!r}."
     if (match := _ECHO.search(rewrite)) is not None:
         return "instruction_echo", f"The rewrite repeats an instruction: {match.group()!r}."
+    if (loop := loop_in(rewrite)) is not None and loop_in(source) is None:
+        return "repetition", f"The rewrite says the same again and again: {loop!r}."
     return _language_defect(source, rewrite, settings.language) or _copy_defect(
         source, rewrite, siblings, settings.near_identical_similarity
     )

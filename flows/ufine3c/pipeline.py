@@ -18,6 +18,7 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
         load=load_build,
         demonstrate=demonstration_build,
         announcement="the sources are the demonstration world of drawn people",
+        models=lambda _, profile: profile.rewrite.models,
         start=UFine3CRun,
         steps=(
             Step(_draw_samples),

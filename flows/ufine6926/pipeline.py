@@ -17,9 +17,11 @@ from models.detectors import build_detector
 from schemas.build import UFine6926Build
 from schemas.errors import ConfigurationError
 from schemas.leaks import SplitSettings
+from schemas.profile import BuiltinDescriber, Profile
 from schemas.proposals import Tracklet
 from schemas.records import Image, Sample, Source
 from schemas.video import Video
+from services.diagnosis import ModelSpec
 
 
 @dataclass
@@ -47,6 +49,7 @@ def ufine6926_pipeline(
         load=load_video_build,
         demonstrate=demonstration_video_build,
         announcement="the sources are videos of the demonstration street, drawn once",
+        models=_models,
         start=partial(UFine6926Run, make_detector=make_detector),
         steps=(
             Step(_require_own_dataset),
@@ -60,6 +63,21 @@ def ufine6926_pipeline(
             Release(lambda run: run.build.version),
         ),
     )
+
+
+def _models(build: UFine6926Build, profile: Profile) -> list[ModelSpec]:
+    """The detector, the filter's model of poses, and what drafts descriptions, if anything does.
+
+    Built-in drafts are no matter where people write every description.
+    """
+    pose = profile.filter.pose_model
+    asks_people = build.descriptions_gate == "required"
+    drafters = [
+        one
+        for one in profile.describe.models
+        if not asks_people or (build.drafts and not isinstance(one, BuiltinDescriber))
+    ]
+    return [profile.tracking.detector, *([pose] if pose is not None else []), *drafters]
 
 
 def _require_own_dataset(run: UFine6926Run) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from PIL import Image
 
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
-from schemas.errors import FormatError
+from schemas.errors import ConfigurationError, FormatError
 from schemas.profile import BuiltinCaptioner, BuiltinContraster, BuiltinDescriber, BuiltinRewriter
 
 SpecT = TypeVar(
@@ -42,6 +42,11 @@ class BuiltinChatModel(ABC, Generic[SpecT]):
             started = perf_counter()
             try:
                 text = self.text_for(request)
+            except ConfigurationError as error:
+                yield (
+                    position,
+                    ChatFailure(reason="misconfigured", detail=str(error), retriable=True),
+                )
             except FormatError as error:
                 yield position, _refused(str(error))
             except (OSError, Image.DecompressionBombError) as error:
@@ -55,10 +60,11 @@ class BuiltinChatModel(ABC, Generic[SpecT]):
         """The text of the answer to one request.
 
         Raises:
+            ConfigurationError: the model is the wrong one for such requests.
             FormatError: the model cannot answer it.
             OSError: its image cannot be read.
         """
 
 
 def _refused(detail: str) -> ChatFailure:
-    return ChatFailure(reason="refused_request", detail=detail, retriable=False)
+    return ChatFailure(reason="cannot_answer", detail=detail, retriable=False)

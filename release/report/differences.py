@@ -28,7 +28,8 @@ _SHOWN_CHARACTERS = 600
 _SHOWN_METADATA = 200
 _OF_ROWS = ("statistics.", "lineage.", "entities_sha256")
 _NOT_OF_ROWS = tuple(
-    f"statistics.{one}" for one in ("audits", "choices", "agreement", "contrasts.nearest")
+    f"statistics.{one}"
+    for one in ("audits", "choices", "agreement", "unused", "gates", "contrasts.nearest")
 )
 _TITLES = {
     "added": "Added",

@@ -259,7 +259,16 @@ _TASKS = tuple(task.value for task in RetrievalTask)
 _SHOWN = 200
 _FIRST_WORD = re.compile(r"[.\[]")
 _TOTALS = ("images", "captions", "identities", "splits", "tasks")
-_BESIDE_ROWS = ("tracklets", "audits", "licences", "contrasts", "choices", "agreement")
+_BESIDE_ROWS = (
+    "tracklets",
+    "audits",
+    "licences",
+    "contrasts",
+    "choices",
+    "agreement",
+    "unused",
+    "gates",
+)
 """What rows do not tell, or other checks compare."""
 
 

@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from tests.db.samples import DATASET, row_count
 
 PRICES = Prices(input_per_million=1_000_000, output_per_million=2_000_000)
 LATER = ChatFailure(reason="timeout", detail="too late", retriable=True)
-NEVER = ChatFailure(reason="refused_request", detail="no", retriable=False, raw="{}")
+NEVER = ChatFailure(reason="unreadable_answer", detail="no", retriable=False, raw="{}")
+REFUSED = NEVER.model_copy(update={"reason": "refused_request"})
 
 
 def answer_to(text: str) -> ChatOutcome:
@@ -143,12 +145,17 @@ def test_a_budget_that_is_not_reached_says_nothing(sqlite_store: Store) -> None:
     assert len(ask(recorded(sqlite_store, ScriptedModel(), Budget(30, 30)), "ab")) == 2
 
 
-def test_a_failure_worth_another_try_is_not_stored(store: Store) -> None:
-    model = ScriptedModel(lambda _: LATER)
-    assert ask(recorded(store, model), "aa") == {0: LATER, 1: LATER}
-    assert model.sent == ["a"]
-    assert row_count(store, ModelCall) == 0
+def test_a_failure_that_cost_nothing_is_not_stored(store: Store) -> None:
+    for failure in (LATER, REFUSED):
+        model = ScriptedModel(partial(_always, failure))
+        assert ask(recorded(store, model), "aa") == {0: failure, 1: failure}
+        assert model.sent == ["a"]
+        assert row_count(store, ModelCall) == 0
     assert ask(recorded(store, ScriptedModel()), "a") == {0: answer_to("a")}
+
+
+def _always(outcome: ChatOutcome, _: str) -> ChatOutcome:
+    return outcome
 
 
 def test_a_failure_for_good_is_stored_with_what_the_server_said(store: Store) -> None:

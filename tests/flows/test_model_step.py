@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.ledger import RecordedChatModel
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, ask, run_llm_step
 from profiles.loader import load_profile
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.errors import ModelError
@@ -114,3 +115,45 @@ def test_failures_that_may_pass_are_deferred_and_stop_the_run(context: RunContex
     again = Counting(context, ["one", "two", "refused"], repairs=True)
     report = run_llm_step(again.model, again.step)
     assert (again.parsed, report.already_done) == ([[("two", 2)]], 2)
+
+
+def test_a_model_that_refuses_everything_is_misconfigured_and_asked_again(
+    context: RunContext,
+) -> None:
+    texts = ["refused"] * 3
+    with pytest.raises(ModelError, match=r"3 misconfigured\); misconfigured: no; .*fix the settin"):
+        run_llm_step(*step_of(context, texts))
+    assert list(quarantined(context.store, DATASET)) == []
+    report = run_llm_step(*step_of(context, ["one", "refused", "refused"]))
+    assert (report.done, dict(report.rejected)) == (1, {"refused_request": 2})
+    again = run_llm_step(*step_of(context, ["one", "refused", "refused", *texts]))
+    assert dict(again.rejected) == {"refused_request": 3}, "it has answered before"
+
+
+def test_numbers_do_not_make_refusals_different(context: RunContext) -> None:
+    outcomes = [
+        ChatFailure(reason="refused_request", detail=f"{n} tokens are too many", retriable=False)
+        for n in (4097, 5000, 8192)
+    ]
+    scripted = ScriptedModel(lambda subject: outcomes[int(subject)])
+    model = RecordedChatModel(scripted, context.store, DATASET, None, context.budget)
+    found = ask(model, map(request_about, "012"))
+    assert {one.reason for one in found.values() if isinstance(one, ChatFailure)} == {
+        "misconfigured"
+    }
+
+
+def test_refusals_that_come_before_the_answers_stay_refusals(context: RunContext) -> None:
+    """They are quicker: what is in flight is waited for, and the rest asked for then."""
+    scripted = ScriptedModel(lambda subject: reply("one" if int(subject) < 9 else "refused"), 40)
+    model = RecordedChatModel(scripted, context.store, DATASET, None, context.budget)
+    found = ask(model, (request_about(str(number)) for number in range(60)))
+    assert sorted(found) == list(range(60))
+    assert {at for at, one in found.items() if isinstance(one, ChatAnswer)} == set(range(9))
+
+
+def step_of(
+    context: RunContext, texts: Sequence[str]
+) -> tuple[DatasetModel, LLMStep[Any, Any, Any]]:
+    counting = Counting(context, texts, repairs=False)
+    return counting.model, counting.step

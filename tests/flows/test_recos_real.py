@@ -1,7 +1,7 @@
 """`build-recos` on real photographs, some of them broken: all is accounted for, and v2 verifies.
 
-The built-in captioner says of a photograph only which colours are where, so that little is asked of
-what the captions say.
+A server says of a photograph only which colours are where, so that little is asked of what the
+captions say. The built-in captioner refuses it.
 """
 
 import json
@@ -20,6 +20,8 @@ from flows.engine.report import BuildReport
 from flows.recos.pipeline import recos_pipeline
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.errors import ModelError
+from schemas.profile import OpenAIChat
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
@@ -28,6 +30,8 @@ from tests.flows.recos_world import small_profile
 from tests.flows.runs import context_of
 from tests.flows.test_recos_build import no_desks
 from tests.requirements import unavailable
+from tests.servers.captioning import colour_completion
+from tests.servers.counting_server import counting_server
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 COCO, PHOTOS = DATA / "coco_captions", DATA / "photos"
@@ -82,8 +86,13 @@ def test_photographs_become_a_benchmark_and_broken_ones_are_reported(
     build: RecosBuild, sqlite_store: Store, tmp_path: Path
 ) -> None:
     run = context_of(sqlite_store, tmp_path / "home")
-    settings = DiscriminabilitySettings(k=4, eta=0.6, rounds=2)
-    report = run_pipeline(run, recos_pipeline(), build, small_profile(settings), no_desks)
+    profile = small_profile(DiscriminabilitySettings(k=4, eta=0.6, rounds=2))
+    with counting_server(complete=colour_completion) as server:
+        values = {"provider": "openai", "name": "counting", "revision": "1"}
+        model = OpenAIChat(base_url=server.base_url, **values)
+        captioning = profile.captioning.model_copy(update={"model": model})
+        seeing = profile.model_copy(update={"captioning": captioning})
+        report = run_pipeline(run, recos_pipeline(), build, seeing, no_desks)
 
     coco, photos = stage(report, "import coco"), stage(report, "import photos")
     assert (coco.done, coco.rejected) == (10, {"truncated_image": 1})
@@ -111,3 +120,7 @@ def test_photographs_become_a_benchmark_and_broken_ones_are_reported(
     assert counts.new == sum(one.tier == "v2" for one in images)
     for version in ("0.1.0", "1.1.0", "2.1.0"):
         assert verify_release(run.settings.home / "releases" / f"real-{version}") == []
+
+    other = build.model_copy(update={"dataset": "other"})
+    with pytest.raises(ModelError, match="can caption no photograph; choose a profile"):
+        run_pipeline(run, recos_pipeline(), other, profile, no_desks)

@@ -167,7 +167,7 @@ def late_picture(home: Home) -> tuple[NewEntity, Image]:
 
 def pipeline_of(step: Callable[[PipelineRun[Any]], None]) -> PipelineSpec[Any, PipelineRun[Any]]:
     """A pipeline of one step, whatever its build file says."""
-    build = SimpleNamespace(dataset="later")
+    build = SimpleNamespace(dataset="later", sources=())
     return PipelineSpec(lambda _: build, lambda _: build, "", PipelineRun, (Step(step),))
 
 

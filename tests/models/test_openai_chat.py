@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from pydantic import ValidationError
 
-from models.openai_chat import OpenAIChatModel, _read_completion
+from models.openai_chat import OpenAIChatModel, _read_completion, server_sentence
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat, Sampling
@@ -60,6 +61,66 @@ def test_the_server_is_sent_model_sampling_and_schema(counting: CountingServer) 
 def test_without_a_seed_none_is_sent(counting: CountingServer) -> None:
     ask(model_of(counting.base_url, sampling=Sampling(seed=None)))
     assert "seed" not in body_of(counting)
+
+
+def test_servers_are_sent_what_they_take(counting: CountingServer) -> None:
+    model = model_of(
+        counting.base_url,
+        limit_parameter="max_completion_tokens",
+        leave_out=["temperature", "top_p", "seed"],
+        body={"reasoning_effort": "low"},
+        headers={"X-Title": "Loupe"},
+        structured="json_object",
+        sampling=Sampling(max_tokens=50),
+    )
+    assert isinstance(ask(model, request(answer_schema=SCHEMA)), ChatAnswer)
+    sent = body_of(counting)
+    assert {key: sent[key] for key in sent if key not in ("model", "messages")} == {
+        "max_completion_tokens": 50,
+        "reasoning_effort": "low",
+        "response_format": {"type": "json_object"},
+    }
+    assert counting.ledger.seen[0].headers["X-Title"] == "Loupe"
+    assert model.parameters == {
+        "max_tokens": 50,
+        "structured": "json_object",
+        "reasoning_effort": "low",
+    }
+
+
+def test_a_key_can_have_a_header_of_its_own(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_MODEL_KEY", SECRET)
+    model = model_of(
+        counting.base_url,
+        api_key_variable="MY_MODEL_KEY",
+        api_key_header="api-key",
+        structured="none",
+    )
+    assert isinstance(ask(model, request(answer_schema=SCHEMA)), ChatAnswer)
+    headers = counting.ledger.seen[0].headers
+    assert headers["api-key"] == SECRET
+    assert "Authorization" not in headers
+    assert "response_format" not in body_of(counting)
+
+
+def test_what_is_sent_with_every_request_cannot_replace_it() -> None:
+    with pytest.raises(ValidationError, match="body must hold further parameters; got messages"):
+        model_of("http://127.0.0.1:1/v1", body={"messages": []})
+
+
+def test_a_refusal_says_what_the_server_said(subtests: pytest.Subtests) -> None:
+    for body, sentence in {
+        '{"error": {"message": "No such\\nparameter."}}': "No such parameter.",
+        '{"error": "Too long."}': "Too long.",
+        '{"object": "error", "message": "Too long."}': "Too long.",
+        '{"detail": [{"msg": "field required"}]}': '[{"msg": "field required"}]',
+        "plain words": "plain words",
+        "<html><body>502</body></html>": "",
+    }.items():
+        with subtests.test(body=body):
+            assert server_sentence(body) == sentence
 
 
 def test_images_are_sent_as_data_urls_before_the_prompt(counting: CountingServer) -> None:

@@ -23,12 +23,12 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-def test_four_profiles_ship() -> None:
-    assert profile_names() == ["builtin", "current", "paper", "small"]
+def test_five_profiles_ship() -> None:
+    assert profile_names() == ["builtin", "current", "hosted", "paper", "small"]
 
 
 def test_a_shipped_profile_has_two_models_of_different_styles(subtests: pytest.Subtests) -> None:
-    for name in ("builtin", "current", "paper", "small"):
+    for name in ("builtin", "current", "hosted", "paper", "small"):
         with subtests.test(name=name):
             profile = load_profile(name, NOTHING)
             assert profile.name == name
@@ -40,6 +40,25 @@ def test_the_built_in_models_run_offline_and_cost_nothing() -> None:
     for model in load_profile("builtin", NOTHING).rewrite.models:
         assert isinstance(model, BuiltinRewriter)
         assert model.prices == Prices(input_per_million=0, output_per_million=0)
+
+
+def test_the_hosted_profile_needs_one_key_and_one_address() -> None:
+    variables = {"LOUPE_PROFILE__SERVER__BASE_URL": "http://127.0.0.1:1/v1"}
+    profile = load_profile("hosted", variables)
+    contrast = profile.contrast
+    writers = (
+        *profile.rewrite.models,
+        *profile.describe.models,
+        profile.captioning.model,
+        contrast.strategist,
+        contrast.refiner,
+    )
+    asked = [one for one in writers if isinstance(one, OpenAIChat)]
+    assert len(asked) == len(writers) == 6
+    assert {one.base_url for one in asked} == {"http://127.0.0.1:1/v1"}
+    assert {one.api_key_variable for one in asked} == {"OPENAI_API_KEY"}
+    assert all(one.prices for one in asked)
+    assert "temperature" not in asked[1].parameters
 
 
 def test_the_paper_profile_names_the_models_of_the_paper() -> None:
@@ -138,7 +157,7 @@ def test_a_secret_written_into_a_profile_is_refused_without_being_shown(own: Pat
 
 
 def test_a_shipped_profile_says_what_releases_are_scored_with(subtests: pytest.Subtests) -> None:
-    for name in ("builtin", "current", "paper", "small"):
+    for name in ("builtin", "current", "hosted", "paper", "small"):
         with subtests.test(name=name):
             embedders = load_profile(name, NOTHING).evaluation.embedders
             assert len({str(one.ref) for one in embedders}) == len(embedders) > 0

@@ -1,10 +1,14 @@
 """What the counting server says where it stands for a multimodal model that writes captions."""
 
 import base64
+import io
 import re
+from itertools import islice
 from typing import Any
 
-from models.builtin.stills.captioner import StillsCaptioner
+from PIL import Image
+
+from models.builtin.stills.captioner import ColourTeller, StillsCaptioner
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import BuiltinCaptioner
 from schemas.requests import (
@@ -13,6 +17,8 @@ from schemas.requests import (
     CONFUSION_PURPOSE,
     DIRECTION,
     REVISION_PURPOSE,
+    CaptionBrief,
+    ConfusionBrief,
 )
 from tests.servers.counting_server import completion_of, prompt_text
 
@@ -32,6 +38,28 @@ def caption_completion(request: dict[str, Any]) -> dict[str, Any]:
         subject=brief,
         images=(_image(request),),
         answer_schema=None,
+    )
+    ((_, outcome),) = _MODEL.answer([asked])
+    return completion_of(request, outcome.text if isinstance(outcome, ChatAnswer) else "{}")
+
+
+def colour_completion(request: dict[str, Any]) -> dict[str, Any]:
+    """As `caption_completion`, of a photograph with its colours as what is known of it."""
+    prompt = prompt_text(request)
+    found = re.search(r"<brief>\n(.*?)\n</brief>", prompt, re.DOTALL)
+    assert found is not None, prompt
+    form = ConfusionBrief if _purpose(found[1]) == CONFUSION_PURPOSE else CaptionBrief
+    brief = form.parse(found[1])
+    with Image.open(io.BytesIO(_image(request).data)) as picture:
+        (said,) = islice(ColourTeller(picture.convert("RGB")).captions(5), 1)
+    colours = said.removeprefix("A picture that is ").rstrip(".").replace(" and ", ", ").split(", ")
+    known = brief.model_copy(update={"facts": tuple(f"it is {colour}" for colour in colours)})
+    asked = ChatRequest(
+        purpose=_purpose(found[1]),
+        prompt=prompt,
+        prompt_digest="",
+        subject=known.text(),
+        images=(_image(request),),
     )
     ((_, outcome),) = _MODEL.answer([asked])
     return completion_of(request, outcome.text if isinstance(outcome, ChatAnswer) else "{}")

@@ -141,7 +141,11 @@ Complete = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class CountingServer(ThreadingHTTPServer):
-    """The server on a loopback port (0: a free one), with its ledger."""
+    """The server on a loopback port (0: a free one), with its ledger.
+
+    `refuse` gives the sentence by which it refuses a request (status 400), or None; `say` gives the
+    text of its answers, where it is set; `listed` are the models that it says it has.
+    """
 
     daemon_threads = True
     request_queue_size = 256
@@ -156,6 +160,9 @@ class CountingServer(ThreadingHTTPServer):
         self.ledger = Ledger(state_file)
         self.complete = complete or completion
         self.delay_seconds = delay_seconds
+        self.refuse: Callable[[dict[str, Any]], str | None] = lambda _: None
+        self.listed: list[dict[str, Any]] = [{"id": MODEL, "object": "model"}]
+        self.say: Callable[[dict[str, Any]], str] | None = None
         super().__init__(("127.0.0.1", port), _Handler)
 
     @property
@@ -194,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/counts":
             self._send_json(self.server.ledger.summary())
         elif self.path == "/v1/models":
-            self._send_json({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+            self._send_json({"object": "list", "data": self.server.listed})
         else:
             self._send_json({"error": {"message": f"no {self.path} here"}}, status=404)
 
@@ -221,7 +228,12 @@ class _Handler(BaseHTTPRequestHandler):
         seen = SeenRequest(hashlib.sha256(canonical).hexdigest(), dict(self.headers), request)
         with self.server.ledger.taking(seen) as fault:
             time.sleep(self.server.delay_seconds)
-            if fault is None:
+            if (refusal := self.server.refuse(request)) is not None:
+                error = {"message": refusal, "type": "invalid_request_error"}
+                self._send_json({"error": error}, 400)
+            elif fault is None and self.server.say is not None:
+                self._send_json(completion_of(request, self.server.say(request)))
+            elif fault is None:
                 self._send_json(self.server.complete(request))
             else:
                 self._go_wrong(fault, request)

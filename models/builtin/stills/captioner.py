@@ -25,7 +25,7 @@ from models.builtin.stills.text import (
 )
 from models.embedding import plain_picture
 from schemas.chat import ChatRequest
-from schemas.errors import FormatError
+from schemas.errors import ConfigurationError, FormatError
 from schemas.profile import BuiltinCaptioner
 from schemas.requests import (
     CAPTION_FIELD,
@@ -47,8 +47,8 @@ class StillsCaptioner(BuiltinChatModel[BuiltinCaptioner]):
     """Writes captions, rewrites them, and writes confusing ones.
 
     It reads the brief in a request's `subject` (`schemas.requests`), not the prompt. Where facts
-    are given it says these; of a drawn still it says what the strip along its lower edge codes; of
-    any other picture only which colours are where.
+    are given it says these, and where these are few, colours; of a drawn still it says what the
+    strip along its lower edge codes. Any other picture it refuses.
     """
 
     def text_for(self, request: ChatRequest) -> str:
@@ -89,7 +89,10 @@ def _teller(
     image = _picture(request)
     scene = read_scene(image)
     if scene is None:
-        return ColourTeller(image), None
+        raise ConfigurationError(
+            "the built-in captioner reads drawn stills and given facts, and can caption no "
+            "photograph; choose a profile with a model that sees, such as --profile hosted"
+        )
     content = content_of(scene)
     return StillTeller(content, task), content
 

@@ -19,6 +19,7 @@ _AROUND = st.sampled_from(
         "<think>It is {no} object.</think>{}",
         "It is {no} object.</think>\n{}",
         "Sure:\n```json\n{}\n```\nDone.",
+        "In the form {caption}, as you said:\n{}\nIt fits {all} of it.",
         "<|im_start|>assistant\n{}<|im_end|>",
         "{} <think>Was that right? {yes}</think>",
         "<think>a</think><reasoning>b</reasoning>{}\nI hope it helps.",

@@ -219,12 +219,12 @@ def test_every_caption_of_a_still_is_true_and_reads_as_it_was_meant(
 def test_what_it_cannot_do_is_refused(purpose: str, subject: str, detail: str) -> None:
     outcome = ask(purpose, subject)
     assert isinstance(outcome, ChatFailure)
-    assert (outcome.reason, outcome.retriable) == ("refused_request", False)
+    assert (outcome.reason, outcome.retriable) == ("cannot_answer", False)
     assert detail in outcome.detail
 
 
-@pytest.mark.parametrize("facts", [(), ("the sign says EXIT",)])
-def test_where_little_is_known_colours_make_up_for_it(facts: tuple[str, ...]) -> None:
+def test_where_little_is_known_colours_make_up_for_it() -> None:
+    facts = ("the sign says EXIT",)
     buffer = io.BytesIO()
     picture = Image.new("RGB", (90, 60), (44, 94, 190))
     picture.paste((48, 142, 76), (0, 40, 90, 60))
@@ -234,6 +234,17 @@ def test_where_little_is_known_colours_make_up_for_it(facts: tuple[str, ...]) ->
     assert len(set(captions)) == 5
     assert any("blue at the top" in caption for caption in captions)
     assert any("green at the bottom" in caption for caption in captions)
+
+
+def test_photographs_are_refused_with_the_way_out() -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (90, 60), (44, 94, 190)).save(buffer, "PNG")
+    image = ChatImage(media_type="image/png", data=buffer.getvalue())
+    outcome = ask(CAPTION_PURPOSE, CaptionBrief(task=RetrievalTask.COLOR), image)
+    assert isinstance(outcome, ChatFailure)
+    assert outcome.detail.endswith(
+        "choose a profile with a model that sees, such as --profile hosted"
+    )
 
 
 def test_a_broken_image_is_refused() -> None:

@@ -167,7 +167,7 @@ def test_other_requests_are_refused(subtests: pytest.Subtests, model: ChatModel)
             image, _ = _still(1)
             outcome = _asked(model, purpose, subject, *[image] * images)
             assert isinstance(outcome, ChatFailure)
-            assert (outcome.reason, outcome.retriable) == ("refused_request", False)
+            assert (outcome.reason, outcome.retriable) == ("cannot_answer", False)
 
 
 def test_an_image_that_cannot_be_read_is_refused(model: ChatModel) -> None:

@@ -1,0 +1,105 @@
+"""What is checked before a run pays for anything: files, terms, keys, servers, models."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from db.calls import cost_rows
+from flows.engine.context import RunContext
+from flows.engine.importing import refusal_of_terms
+from flows.engine.ledger import require_prices
+from flows.engine.releasing import release_signer
+from profiles.settings import Settings
+from release.model_use import DEMONSTRATION_CITATION
+from schemas.build import SourceSpec, VideoSourceSpec
+from schemas.errors import ConfigurationError, LoupeError
+from schemas.profile import BuiltinDescriber, OpenAIChat
+from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
+from sources.importer import importer_for
+
+
+class CheckedBuild(Protocol):
+    """What a build file says of its sources."""
+
+    @property
+    def dataset(self) -> str:
+        """The dataset that is built."""
+        ...
+
+    @property
+    def sources(self) -> Sequence[SourceSpec | VideoSourceSpec]:
+        """What it is built from."""
+        ...
+
+
+def check_build(
+    settings: Settings, build: CheckedBuild, models: Sequence[ModelSpec]
+) -> list[Finding]:
+    """What a run of `build` needs, and whether it is there; nothing is stored or paid for."""
+    findings = [one for source in build.sources for one in _check_source(settings, source)]
+    try:
+        release_signer(settings)
+    except ConfigurationError as error:
+        findings.append(lacking("signing key", str(error), "loupe doctor"))
+    if any(isinstance(one, BuiltinDescriber) for one in models):
+        findings += [_refuse_photographs(one) for one in build.sources if not _is_drawn(one)]
+    return [*findings, *check_specs(models)]
+
+
+def _is_drawn(source: SourceSpec | VideoSourceSpec) -> bool:
+    return (source.citation or "").startswith(DEMONSTRATION_CITATION)
+
+
+def _refuse_photographs(source: SourceSpec | VideoSourceSpec) -> Finding:
+    return lacking(
+        f"source {source.name}",
+        "the built-in describer names colours of drawn people, and can describe no photograph",
+        "choose a profile with a model that sees, such as --profile hosted, or let people describe "
+        '(descriptions_gate = "required")',
+    )
+
+
+def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> Iterator[Finding]:
+    """Whether its files are there, and its terms permit a release."""
+    subject, licence, name = f"source {source.name}", source.licence, "videos"
+    if isinstance(source, SourceSpec):
+        try:
+            importer = importer_for(source.format)
+        except LoupeError as error:
+            yield lacking(subject, str(error), "see docs/build-files.md#formats")
+            return
+        name, licence = importer.format, licence or importer.licence
+        missing = [path for path in (source.annotations, source.images) if not path.exists()]
+        if missing:
+            yield lacking(subject, f"there is no {missing[0]}", f"ls {missing[0].parent}")
+    if refusal := refusal_of_terms(settings, source.name, name, licence or "", source.permitted_by):
+        yield lacking(subject, refusal, "set licence or permitted_by in the build file")
+    else:
+        yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {licence}")
+
+
+def require_ready(context: RunContext, build: CheckedBuild, models: Sequence[ModelSpec]) -> None:
+    """Stops a run that cannot come to its end, before anything is paid for.
+
+    A server that answered for this dataset before may be gone by now: there may be nothing left
+    that it is needed for.
+
+    Raises:
+        ConfigurationError: something is missing; the message names all of it.
+    """
+    for model in models:
+        if isinstance(model, OpenAIChat):
+            require_prices(model.ref, model.prices, context.budget)
+    findings = check_build(context.settings, build, models)
+    wrong = [one for one in findings if one.verdict is not Verdict.OK]
+    if not wrong:
+        return
+    answered = {
+        row.model for row in cost_rows(context.store, build.dataset) if row.calls > row.failed
+    }
+    servers = {f"model {model.ref}" for model in models if isinstance(model, OpenAIChat)}
+    gone = [one for one in wrong if one.subject in servers and one.subject[6:] in answered]
+    for one in gone:
+        context.progress.say(f"warning: {one.subject}: {one.detail}")
+    if left := [one for one in wrong if one not in gone]:
+        details = "; ".join(f"{one.subject}: {one.detail} ({one.remedy})" for one in left)
+        raise ConfigurationError(f"the run cannot begin, nothing was asked or paid for: {details}")

@@ -1,0 +1,123 @@
+"""What a run needs is checked before anything is asked or paid for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.records import Granularity
+from tests.flows.command_line import Finished, Loupe
+from tests.flows.worlds import write_people, write_toml
+from tests.servers.counting_server import CountingServer, counting_server
+
+
+@pytest.fixture
+def server() -> Iterator[CountingServer]:
+    with counting_server() as running:
+        yield running
+
+
+class Project:
+    """A build file and a profile, right unless a test says otherwise."""
+
+    def __init__(self, loupe: Loupe, folder: Path, server: CountingServer) -> None:
+        self.loupe = loupe
+        self.folder = folder
+        people = folder / "street"
+        annotations = write_people(people, Granularity.FINE, identities=2, images=1, captions=1)
+        self.source: dict[str, Any] = {
+            "name": "street",
+            "format": "cuhk-pedes",
+            "annotations": annotations,
+            "images": people,
+            "permitted_by": "drawn here",
+        }
+        self.model = {
+            "provider": "openai",
+            "name": "counting",
+            "revision": "1",
+            "base_url": server.base_url,
+        }
+
+    def run(self, *options: str) -> Finished:
+        """`loupe run` with these files."""
+        config = write_toml(self.folder / "build.toml", {"sources": [self.source]})
+        values = {"description": "d", "rewrite": {"models": [self.model]}}
+        profile = write_toml(self.folder / "profile.toml", values)
+        return self.loupe(
+            "run", "build-ufine3c", "--config", config, "--profile", profile, *options
+        )
+
+    def lacking(self) -> str:
+        """The findings of `--check` that are not fine, which stop a run, too."""
+        checked = self.run("--check", "--json")
+        assert checked.exit_code == 1
+        wrong = [one for one in checked.json if one["verdict"] != "ok"]
+        stopped = self.run()
+        assert stopped.exit_code == 2
+        assert all(one["detail"] in stopped.err for one in wrong)
+        return " ".join(one["detail"] for one in wrong)
+
+
+@pytest.fixture
+def project(loupe: Loupe, tmp_path: Path, server: CountingServer) -> Project:
+    return Project(loupe, tmp_path, server)
+
+
+def test_a_build_that_lacks_nothing_is_fine(project: Project, server: CountingServer) -> None:
+    checked = project.run("--check")
+    assert checked.exit_code == 0, checked.err
+    assert "model counting@1" in checked.out
+    assert server.ledger.summary()["total"] == 0
+
+
+def test_terms_that_permit_no_release_stop_before_anything_is_asked(
+    project: Project, server: CountingServer
+) -> None:
+    del project.source["permitted_by"]
+    assert "permitted_by" in project.lacking()
+    assert server.ledger.summary()["total"] == 0
+
+
+def test_a_source_that_is_not_there_is_named(project: Project) -> None:
+    project.source["images"] = project.folder / "nowhere"
+    assert f"there is no {project.folder / 'nowhere'}" in project.lacking()
+
+
+def test_a_key_that_is_not_set_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MODEL_KEY", raising=False)
+    project.model["api_key_variable"] = "MODEL_KEY"
+    assert "MODEL_KEY" in project.lacking()
+
+
+def test_a_model_that_the_server_does_not_have_is_named_with_those_it_has(
+    project: Project, server: CountingServer
+) -> None:
+    project.model["name"] = "count"
+    assert "does not serve it; it serves counting" in project.lacking()
+    assert server.ledger.summary()["total"] == 0
+
+
+def test_a_context_that_is_too_short_is_named(project: Project, server: CountingServer) -> None:
+    server.listed = [{"id": "counting", "max_model_len": 1536}]
+    assert "takes 1,536 tokens in all" in project.lacking()
+
+
+def test_a_server_that_is_gone_after_its_answers_stops_nobody(
+    project: Project, server: CountingServer
+) -> None:
+    assert project.run().exit_code == 0
+    project.model["base_url"] = "http://127.0.0.1:1/v1"
+    again = project.run()
+    assert again.exit_code == 0, again.err
+    assert "does not answer" in again.err
+
+
+def test_doctor_checks_the_profile_that_is_named(
+    loupe: Loupe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    found = loupe("doctor", "--profile", "hosted").out
+    assert "profile hosted" in found
+    assert "OPENAI_API_KEY" in found

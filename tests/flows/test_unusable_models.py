@@ -1,0 +1,129 @@
+"""A model that does not work stops the build, in its server's words; nothing is released."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.records import Granularity
+from tests.flows.command_line import Finished, Loupe
+from tests.flows.worlds import write_people, write_toml
+from tests.servers.counting_server import CountingServer, counting_server
+
+SAID = "Unsupported parameter: 'max_tokens' is not supported with this model."
+CAPTIONS = 8
+
+
+class Hosted:
+    """A build of eight descriptions, with a model behind a server."""
+
+    def __init__(self, loupe: Loupe, folder: Path, home: Path, server: CountingServer) -> None:
+        self.loupe = loupe
+        self.folder = folder
+        self.home = home
+        self.server = server
+        people = folder / "street"
+        annotations = write_people(
+            people, Granularity.FINE, identities=CAPTIONS, images=1, captions=1
+        )
+        self.source = {
+            "name": "street",
+            "format": "cuhk-pedes",
+            "annotations": annotations,
+            "images": people,
+            "permitted_by": "drawn here",
+        }
+
+    def run(self, model: Mapping[str, Any] | None = None, **build: Any) -> Finished:
+        """`loupe run build-ufine3c` with other settings of the model or the build."""
+        values = {"dataset": "people", **build, "sources": [self.source]}
+        config = write_toml(self.folder / "build.toml", values)
+        asked = {
+            "provider": "openai",
+            "name": "counting",
+            "revision": "1",
+            "base_url": self.server.base_url,
+            "max_in_flight": 2,
+            "max_retries": 0,
+            **(model or {}),
+        }
+        profile = write_toml(
+            self.folder / "hosted.toml", {"description": "one", "rewrite": {"models": [asked]}}
+        )
+        return self.loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
+
+    @property
+    def releases(self) -> list[str]:
+        """What was released."""
+        return sorted(path.name for path in (self.home / "releases").glob("*"))
+
+
+@pytest.fixture
+def server() -> Iterator[CountingServer]:
+    with counting_server() as running:
+        yield running
+
+
+@pytest.fixture
+def hosted(loupe: Loupe, tmp_path: Path, home: Path, server: CountingServer) -> Hosted:
+    return Hosted(loupe, tmp_path, home, server)
+
+
+def test_a_server_that_refuses_every_request_is_quoted_and_nothing_is_final(
+    hosted: Hosted,
+) -> None:
+    hosted.server.refuse = lambda body: SAID if "max_tokens" in body else None
+    refused = hosted.run()
+    assert refused.exit_code == 1
+    assert SAID in refused.err
+    assert "misconfigured" in refused.err
+    assert hosted.releases == []
+    assert hosted.loupe("quarantine", "people", "--json").json["counts"] == []
+    again = hosted.run({"limit_parameter": "max_completion_tokens"})
+    assert again.exit_code == 0, again.err
+    assert hosted.releases == ["people-0.1.0"]
+
+
+def test_one_refused_request_among_others_is_final_and_quarantine_says_why(
+    hosted: Hosted,
+) -> None:
+    refused: list[str] = []
+
+    def refuse_first(body: dict[str, Any]) -> str | None:
+        text = json.dumps(body["messages"])
+        if not refused:
+            refused.append(text)
+        return "This text is not allowed." if text in refused else None
+
+    hosted.server.refuse = refuse_first
+    assert hosted.run().exit_code == 0
+    found = hosted.loupe("quarantine", "people").out
+    assert "This text is not allowed." in found
+    card = (hosted.home / "releases" / "people-0.1.0" / "README.md").read_text()
+    assert "| rewrite description | refused request | 1 |" in card
+
+
+def test_a_model_that_repeats_its_prompt_is_not_released(hosted: Hosted) -> None:
+    hosted.server.say = lambda _: json.dumps({"rewrite": "the description in your words"})
+    failed = hosted.run()
+    assert failed.exit_code == 1
+    assert f"{CAPTIONS} of {CAPTIONS} answers of counting@1 cannot be used" in failed.err
+    assert "instruction_echo" in failed.err
+    assert failed.err.count("It wrote: 'the description in your words'") == 2
+    assert hosted.releases == []
+    allowed = hosted.run(max_unusable_share=1.0)
+    assert allowed.exit_code == 0, allowed.err
+    card = (hosted.home / "releases" / "people-0.1.0" / "README.md").read_text()
+    assert f"| check faithfulness | instruction echo | {CAPTIONS} |" in card
+
+
+def test_an_answer_that_loops_is_rejected_by_name(hosted: Hosted) -> None:
+    loop = "She has a handbag on her right hand. " * 4
+    hosted.server.say = lambda _: (
+        f"Sure! Here it is:\n```json\n{json.dumps({'rewrite': loop})}\n```"
+    )
+    failed = hosted.run()
+    assert failed.exit_code == 1
+    assert "repetition" in failed.err
