@@ -4,18 +4,12 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-import alembic.command
-import alembic.config
 import psycopg
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import (
     ArgumentError,
@@ -31,6 +25,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from db.tables import Base
 from schemas.errors import ConfigurationError, ServiceError
 
+NEWEST_VERSION: Final = "0001"
+"""The last of `db/migrations/versions`."""
 BUSY_TIMEOUT_SECONDS = 30
 DATABASE_FAULTS: Final = (SQLAlchemyError, sqlite3.Error, psycopg.Error)
 """What the libraries of databases raise, those of scratch files included."""
@@ -198,9 +194,34 @@ def migrate(engine: Engine) -> None:
         _require_newest(engine)
         return
     try:
-        if _is_newest(engine):  # seen without the lock of who writes, and in a tenth of the time
-            return
-        config = _configuration()
+        if not _is_newest(engine):
+            _upgrade(engine)
+    except DBAPIError as error:
+        if _sqlite_code(error) in _OF_THE_DISK:
+            raise ServiceError(fault_sentence(error, shown_url(engine.url))) from error
+        raise ConfigurationError(
+            f"the database {shown_url(engine.url)} does not answer: {_reason(error)}"
+        ) from error
+
+
+def _is_newest(engine: Engine) -> bool:
+    """Whether the tables are up to date, seen without the lock of who writes."""
+    with engine.connect() as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return False
+        versions = connection.execute(text("SELECT version_num FROM alembic_version"))
+        return versions.scalars().all() == [NEWEST_VERSION]
+
+
+def _upgrade(engine: Engine) -> None:
+    # imported where there is something to do: it takes a tenth of a command's start
+    import alembic.command
+    import alembic.config
+    from alembic.util import CommandError
+
+    config = alembic.config.Config()
+    config.set_main_option("script_location", "db:migrations")
+    try:
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             if engine.dialect.name == "postgresql":
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7061708)")
@@ -210,29 +231,6 @@ def migrate(engine: Engine) -> None:
         raise ConfigurationError(
             f"the database {shown_url(engine.url)} was written by a newer Loupe: {error}"
         ) from error
-    except DBAPIError as error:
-        if _sqlite_code(error) in _OF_THE_DISK:
-            raise ServiceError(fault_sentence(error, shown_url(engine.url))) from error
-        raise ConfigurationError(
-            f"the database {shown_url(engine.url)} does not answer: {_reason(error)}"
-        ) from error
-
-
-def _configuration() -> alembic.config.Config:
-    config = alembic.config.Config()
-    config.set_main_option("script_location", "db:migrations")
-    return config
-
-
-@cache
-def _newest_version() -> str | None:
-    return ScriptDirectory.from_config(_configuration()).get_current_head()
-
-
-def _is_newest(engine: Engine) -> bool:
-    with engine.connect() as connection:
-        version = MigrationContext.configure(connection).get_current_revision()
-    return version == _newest_version()
 
 
 def _require_newest(engine: Engine) -> None:

@@ -7,7 +7,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
-from db.engine import escape_like, migrate, open_engine
+from db.engine import NEWEST_VERSION, escape_like, migrate, open_engine
 from db.store import Store
 from db.tables import Base
 from schemas.errors import ConfigurationError
@@ -26,9 +26,11 @@ def test_migrating_twice_changes_nothing(database_url: str) -> None:
     migrate(engine)
     migrate(engine)
     with engine.connect() as connection:
-        versions = connection.execute(text("SELECT version_num FROM alembic_version")).all()
+        versions = (
+            connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+        )
     engine.dispose()
-    assert len(versions) == 1
+    assert versions == [NEWEST_VERSION]
 
 
 def test_a_database_of_a_newer_loupe_is_refused(empty_database_url: str) -> None:
