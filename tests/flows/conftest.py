@@ -18,7 +18,6 @@ from sources.demonstration.street import StreetWorld
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, found_variants
-from tests.flows.installations import Installation, running_installation
 from tests.flows.prefect_runs import Prefect
 from tests.flows.runs import context_of
 from tests.flows.still_families import Family, proposing
@@ -63,30 +62,29 @@ def web(
 
 
 @pytest.fixture(scope="session")
-def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
-    """A Prefect server with a worker, started once. Mark tests that use it with `prefect`."""
-    home = tmp_path_factory.mktemp("prefect")
+def installation(
+    label_studio: LabelStudioServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prefect]:
+    """An installation with a worker, an image server and the desk of the tests, started once.
+
+    Mark tests with `prefect` and `label_studio`. They share its store and its people: choose
+    datasets and names that no other test uses, and say in `queues.toml` who works in a queue.
+    """
+    home = tmp_path_factory.mktemp("installation")
     try:
         with own_environment():
-            settings = load_settings(home=home, prefect_port=free_port())
+            settings = load_settings(
+                home=home,
+                prefect_port=free_port(),
+                blobs_port=free_port(),
+                label_studio_url=label_studio.url,
+                label_studio_token=label_studio.token,
+            )
             steps: list[str] = []
-            bring_up(settings, [Component.PREFECT], home, steps.append)
+            bring_up(settings, list(Component), home, steps.append)
         yield Prefect(settings)
     finally:
         take_down(home)
-
-
-@pytest.fixture(scope="session")
-def installation(
-    label_studio: LabelStudioServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
-    """An installation, started once. Mark tests with `prefect` and `label_studio`.
-
-    Tests share its store and its people: choose datasets and names that no other test uses, and say
-    in `queues.toml` who works in a queue.
-    """
-    with running_installation(tmp_path_factory.mktemp("installation"), label_studio) as running:
-        yield running
 
 
 @pytest.fixture

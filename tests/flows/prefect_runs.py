@@ -2,16 +2,30 @@
 
 import subprocess
 import sys
+import time
 from typing import Any, NamedTuple
 
 import httpx
 
+from db.store import Store
 from profiles.settings import Settings
 from services.prefect_server import prefect_environment, prefect_login
+from services.process import PLAIN_HTTP
+
+FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+LONGEST_SECONDS = 900
+
+
+class FlowRun(NamedTuple):
+    """The result of a run on the server."""
+
+    id: str
+    state: str
+    message: str
 
 
 class Prefect(NamedTuple):
-    """A Prefect server with a worker, and nothing else of an installation."""
+    """A Prefect server with a worker, of an installation that may have more."""
 
     settings: Settings
 
@@ -19,19 +33,40 @@ class Prefect(NamedTuple):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.settings.prefect_port}"
 
-    def run(self, flow: str, **parameters: object) -> dict[str, Any]:
-        """What a user types; the state that the flow run ended in."""
+    @property
+    def store(self) -> Store:
+        """The store of the installation, to be closed by who asks."""
+        return Store.open(self.settings.database_url)
+
+    def run(self, deployment: str, **parameters: object) -> FlowRun:
+        """Runs a deployment as its page does, to the end."""
+        found = self._request("GET", f"deployments/name/{deployment}")
+        given = {name: str(value) for name, value in parameters.items()}
+        path = f"deployments/{found['id']}/create_flow_run"
+        run = self._request("POST", path, {"parameters": given})
+        until = time.monotonic() + LONGEST_SECONDS
+        while run["state"]["type"] not in FINAL:
+            assert time.monotonic() < until, run["state"]
+            time.sleep(0.4)
+            run = self._request("GET", f"flow_runs/{run['id']}")
+        return FlowRun(run["id"], run["state"]["type"], run["state"]["message"])
+
+    def typed(self, deployment: str, **parameters: object) -> subprocess.CompletedProcess[str]:
+        """Runs a deployment by Prefect's command; takes some seconds longer."""
         given = [f"--param={name}={value}" for name, value in parameters.items()]
-        subprocess.run(
-            [sys.executable, "-m", "prefect", "deployment", "run", flow, *given, "--watch"],
+        return subprocess.run(
+            [sys.executable, "-m", "prefect", "deployment", "run", deployment, *given, "--watch"],
             cwd=self.settings.home,
             env=prefect_environment(self.settings.home, self.url),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=900,
+            timeout=LONGEST_SECONDS,
             check=False,
         )
+
+    def newest_state(self) -> dict[str, Any]:
+        """The state of the newest flow run."""
         newest = {"sort": "EXPECTED_START_TIME_DESC", "limit": 1}
         state: dict[str, Any] = self.ask("flow_runs/filter", newest)[0]["state"]
         return state
@@ -42,11 +77,17 @@ class Prefect(NamedTuple):
         return {one["key"]: one["data"] for one in found}
 
     def ask(self, what: str, query: dict[str, Any]) -> Any:
-        answer = httpx.post(
-            f"{self.url}/api/{what}",
-            json=query,
+        """What the server answers to a query."""
+        return self._request("POST", what, query)
+
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        answer = httpx.request(
+            method,
+            f"{self.url}/api/{path}",
+            json=body,
             auth=prefect_login(self.settings.home),
             timeout=60,
             trust_env=False,
+            verify=PLAIN_HTTP,
         )
         return answer.raise_for_status().json()

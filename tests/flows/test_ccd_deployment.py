@@ -20,7 +20,7 @@ from sources.demonstration.stills import write_stills_world
 from tests.annotate.answering import Regions, about
 from tests.flows.ccd_reviewers import GATES, Opinion, but, mended_group, right, wrong
 from tests.flows.ccd_world import DATASET, contrast_build
-from tests.flows.installations import FlowRun, Installation
+from tests.flows.prefect_runs import FlowRun, Prefect
 from tests.flows.recos_world import write_build
 from tests.flows.scripted_annotators import ScriptedAnnotator, hire
 from tests.flows.worlds import loupe
@@ -37,15 +37,15 @@ TARGETS = {Strategy.kind: "caption", Candidate.kind: "wanted", CaptionGroup.kind
 class Staff(NamedTuple):
     """Who works at the benchmark, and where."""
 
-    installation: Installation
+    installation: Prefect
     store: Store
     annotators: list[ScriptedAnnotator]
     adjudicator: ScriptedAnnotator
 
     def build(self, config: Path) -> FlowRun:
         """One run of the deployment."""
-        run = self.installation.run(config, "builtin", "build-ccd")
-        assert (run.exit_code, run.state) == (0, "COMPLETED"), run.message
+        run = self.installation.run("build-ccd/default", config=config, profile="builtin")
+        assert run.state == "COMPLETED", run.message
         return run
 
     def waiting(self, kind: str, run: FlowRun) -> list[StoredEntity]:
@@ -66,7 +66,7 @@ class Staff(NamedTuple):
 
 
 @pytest.fixture
-def staff(installation: Installation, label_studio: LabelStudioServer) -> Iterator[Staff]:
+def staff(installation: Prefect, label_studio: LabelStudioServer) -> Iterator[Staff]:
     """Two people and one who settles, who leave in the end: other tests have their own."""
     store, settings = installation.store, installation.settings
     names = ("Ines Contrasts", "Jon Contrasts", "Kim Contrasts")

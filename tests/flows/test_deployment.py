@@ -1,6 +1,7 @@
-"""The deployment as a user runs it: real Prefect, real vLLM, real Label Studio, real pictures."""
+"""The deployment as a user runs it: real Prefect, real Label Studio, real pictures."""
 
 import json
+import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,12 +24,17 @@ from schemas.records import Caption, Image, PromptText, Rewrite, Source
 from sources.demonstration import write_people_world
 from sources.demonstration.street import StreetWorld
 from tests.annotate.answering import Regions, accepting, editing, rejecting
-from tests.flows.installations import Installation
+from tests.flows.prefect_runs import FlowRun, Prefect
 from tests.flows.scripted_annotators import chosen, hire, written
 from tests.flows.worlds import loupe, write_toml
 from tests.requirements import unavailable
+from tests.servers.counting_server import (
+    CountingServer,
+    completion_of,
+    counting_server,
+    prompt_text,
+)
 from tests.servers.processes import REPOSITORY
-from tests.servers.vllm_server import VllmServer
 from tests.services.fixtures import LabelStudioServer
 
 pytestmark = [pytest.mark.prefect, pytest.mark.label_studio, pytest.mark.slow]
@@ -83,35 +89,48 @@ def config(tmp_path: Path) -> Path:
     return write_toml(tmp_path / "build.toml", {**values, "sources": [*sources, coco]})
 
 
+def random_words(request: dict[str, Any]) -> dict[str, Any]:
+    """Words of the request without any sense; a third of the answers are cut off."""
+    prompt = prompt_text(request)
+    chance = random.Random(prompt)
+    words = chance.choices(re.findall(r"[a-z]+", prompt), k=chance.randrange(5, 40))
+    text = json.dumps({"rewrite": " ".join(words)})
+    return completion_of(request, text if chance.random() < 0.67 else text[: len(text) // 2])
+
+
 @pytest.fixture
-def profile(tmp_path: Path, vllm_server: VllmServer) -> Path:
-    """A model that says random things in the right form, and the built-in one."""
-    random_model = {
+def random_model() -> Iterator[CountingServer]:
+    with counting_server(complete=random_words) as server:
+        yield server
+
+
+@pytest.fixture
+def profile(tmp_path: Path, random_model: CountingServer) -> Path:
+    """A model that says random things, and the built-in one."""
+    tiny = {
         "provider": "openai",
-        "name": vllm_server.model,
+        "name": "tiny",
         "revision": "random",
-        "base_url": vllm_server.base_url,
-        "sampling": {"temperature": 1.0, "seed": 3, "max_tokens": 700},
+        "base_url": random_model.base_url,
         "prices": {"input_per_million": 1.0, "output_per_million": 2.0},
     }
     builtin = {"provider": "builtin", "style": "flowing", "seed": 1}
-    rewrite = {"max_characters": 600, "models": [random_model, builtin]}
+    rewrite = {"max_characters": 600, "models": [tiny, builtin]}
     values = {"description": "random words, and rules", "rewrite": rewrite}
     return write_toml(tmp_path / "profile.toml", values)
 
 
-@pytest.mark.vllm
 def test_what_people_decide_is_what_is_released(
-    installation: Installation, label_studio: LabelStudioServer, config: Path, profile: Path
+    installation: Prefect, label_studio: LabelStudioServer, config: Path, profile: Path
 ) -> None:
-    first = installation.run(config, str(profile))
-    assert (first.exit_code, first.state) == (0, "COMPLETED"), first.message
+    first = installation.run("build-ufine3c/default", config=config, profile=profile)
+    assert first.state == "COMPLETED", first.message
     waiting = re.fullmatch(
         rf"(\d+) items of {DATASET} wait for people; run again when they have decided",
         first.message,
     )
     assert waiting is not None, first.message
-    assert_artifacts_tell(installation)
+    assert_artifacts_tell(installation, first)
 
     store = installation.store
     shown = {
@@ -127,8 +146,8 @@ def test_what_people_decide_is_what_is_released(
     }
     annotate(label_studio, answers)
 
-    second = installation.run(config, str(profile))
-    assert (second.exit_code, second.state) == (0, "COMPLETED"), second.message
+    second = installation.run("build-ufine3c/default", config=config, profile=profile)
+    assert second.state == "COMPLETED", second.message
     assert str(installation.settings.home / "releases") in second.message
     folder = installation.settings.home / "releases" / f"{DATASET}-0.1.0"
     verified = loupe(installation.settings.home, "release", "verify", folder, "--json")
@@ -145,22 +164,22 @@ def test_what_people_decide_is_what_is_released(
 
 @pytest.mark.timeout(1500)
 def test_a_street_becomes_a_release_that_two_people_described(
-    installation: Installation, label_studio: LabelStudioServer, street: StreetWorld, tmp_path: Path
+    installation: Prefect, label_studio: LabelStudioServer, street: StreetWorld, tmp_path: Path
 ) -> None:
     config, profile = street_build(street, tmp_path)
     store = installation.store
     people = hire(store, installation.settings, label_studio, "Ann Street", "Bea Street")
 
-    first = installation.run(config, str(profile), "build-ufine6926")
-    assert (first.exit_code, first.state) == (0, "COMPLETED"), first.message
+    first = installation.run("build-ufine6926/default", config=config, profile=profile)
+    assert first.state == "COMPLETED", first.message
     tracklets = list(find(store, STREET, Tracklet.kind, states=("proposed",)))
     assert first.message.startswith(f"{len(tracklets)} items of {STREET} wait for people")
     assert len(tracklets) >= 4
     selected = [one.answer_all(f"{STREET}-tracklets", select_tracklet) for one in people]
     assert sum(selected) == len(tracklets)
 
-    second = installation.run(config, str(profile), "build-ufine6926")
-    assert (second.exit_code, second.state) == (0, "COMPLETED"), second.message
+    second = installation.run("build-ufine6926/default", config=config, profile=profile)
+    assert second.state == "COMPLETED", second.message
     images = list(find(store, STREET, Image.kind))
     assert second.message.startswith(f"{len(images)} items of {STREET} wait for people")
     assert [one.answer_all(f"{STREET}-descriptions", describe_image) for one in people] == [
@@ -168,8 +187,8 @@ def test_a_street_becomes_a_release_that_two_people_described(
         len(images),
     ]
 
-    third = installation.run(config, str(profile), "build-ufine6926")
-    assert (third.exit_code, third.state) == (0, "COMPLETED"), third.message
+    third = installation.run("build-ufine6926/default", config=config, profile=profile)
+    assert third.state == "COMPLETED", third.message
     folder = installation.settings.home / "releases" / f"{STREET}-0.1.0"
     verified = loupe(installation.settings.home, "release", "verify", folder, "--json")
     assert verified.wait() == 0, verified.output
@@ -223,18 +242,22 @@ def assert_street_is_as_people_said(
     assert not dropped & released
 
 
-def test_a_fault_of_the_user_is_one_sentence(installation: Installation, tmp_path: Path) -> None:
+def test_a_fault_of_the_user_is_one_sentence(installation: Prefect, tmp_path: Path) -> None:
     absent = tmp_path / "absent.toml"
-    run = installation.run(absent, "builtin")
-    assert (run.exit_code, run.state) == (1, "FAILED"), run.output
-    assert run.message == f"build file {absent} cannot be read: No such file or directory"
-    assert "Traceback" not in run.output
+    typed = installation.typed("build-ufine3c/default", config=absent, profile="builtin")
+    state = installation.newest_state()
+    assert (typed.returncode, state["type"]) == (1, "FAILED"), typed.stdout
+    assert state["message"] == f"build file {absent} cannot be read: No such file or directory"
+    assert "Traceback" not in typed.stdout
+    run = installation.run("evaluate/default", release=tmp_path)
+    assert run.state == "FAILED"
+    assert run.message == f"there is no release in {tmp_path}: it holds no manifest.json"
 
 
-def assert_artifacts_tell(installation: Installation) -> None:
+def assert_artifacts_tell(installation: Prefect, run: FlowRun) -> None:
     """Tasks, counts, rejections by reason and cost are on Prefect's pages."""
     artifacts = installation.artifacts()
-    report = artifacts[f"{DATASET}-report"]["data"]
+    report = artifacts[f"{DATASET}-report"]
     assert "wait for people" in report
     cost = re.search(
         rf"\| {RANDOM_MODEL} \| 40 \| ([\d,]+) \| ([\d,]+) \| 0 \| ([\d.]+) USD \|", report
@@ -249,10 +272,8 @@ def assert_artifacts_tell(installation: Installation) -> None:
     assert rejected.total() > 0, artifacts
     imported = rows_of(artifacts["import-coco-counts"])
     assert imported == [{"outcome": "done", "reason": "", "inputs": 10}]
-    newest = {"sort": "EXPECTED_START_TIME_DESC", "limit": 1}
-    run = installation.ask("flow_runs/filter", newest)[0]["id"]
     tasks = installation.ask(
-        "task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}, "limit": 200}
+        "task_runs/filter", {"flow_runs": {"id": {"any_": [run.id]}}, "limit": 200}
     )
     stages = Counter(task["name"].rpartition("-")[0] for task in tasks)
     assert len(stages) > 5
@@ -260,10 +281,9 @@ def assert_artifacts_tell(installation: Installation) -> None:
     assert {task["state"]["type"] for task in tasks} == {"COMPLETED"}
 
 
-def rows_of(artifact: dict[str, Any]) -> list[dict[str, Any]]:
+def rows_of(artifact: Any) -> list[dict[str, Any]]:
     """The rows of a table artifact."""
-    data = artifact["data"]
-    return list(json.loads(data) if isinstance(data, str) else data)
+    return list(json.loads(artifact) if isinstance(artifact, str) else artifact)
 
 
 def decide(rewrites: Iterable[StoredEntity]) -> Iterator[Answer]:

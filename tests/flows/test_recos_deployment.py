@@ -17,7 +17,7 @@ from release.reading import read_release
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from sources.demonstration.stills import write_stills_world
-from tests.flows.installations import FlowRun, Installation
+from tests.flows.prefect_runs import FlowRun, Prefect
 from tests.flows.recos_world import DATASET, small_build, write_build, write_profile
 from tests.flows.scripted_annotators import chosen, hire, written
 from tests.flows.worlds import loupe
@@ -42,7 +42,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.mark.timeout(1500)
 def test_three_versions_are_built_with_people_and_scored_by_task(
-    installation: Installation, label_studio: LabelStudioServer, files: tuple[Path, Path]
+    installation: Prefect, label_studio: LabelStudioServer, files: tuple[Path, Path]
 ) -> None:
     store, home = installation.store, installation.settings.home
     let_work_alone(home, NAME)
@@ -80,10 +80,10 @@ def test_three_versions_are_built_with_people_and_scored_by_task(
     store.close()
 
 
-def build_further(installation: Installation, files: tuple[Path, Path]) -> FlowRun:
+def build_further(installation: Prefect, files: tuple[Path, Path]) -> FlowRun:
     config, profile = files
-    run = installation.run(config, str(profile), "build-recos")
-    assert (run.exit_code, run.state) == (0, "COMPLETED"), run.message
+    run = installation.run("build-recos/default", config=config, profile=profile)
+    assert run.state == "COMPLETED", run.message
     return run
 
 
@@ -134,10 +134,10 @@ def assert_they_hold_what_was_said(
     assert fetch(store, [unlucky.id])[unlucky.id].state == "rejected"
 
 
-def assert_tasks_are_scored(installation: Installation, store: Store, folder: Path) -> None:
-    """`evaluate/default` gives every task of the benchmark its scores, in both directions."""
-    run = installation.deployment("evaluate/default", release=folder, profile="builtin")
-    assert (run.exit_code, run.state) == (0, "COMPLETED"), run.message
+def assert_tasks_are_scored(installation: Prefect, store: Store, folder: Path) -> None:
+    """`evaluate/default` scores every task, in both directions, and writes the leaderboard."""
+    run = installation.run("evaluate/default", release=folder, profile="builtin")
+    assert run.state == "COMPLETED", run.message
     read = read_release(folder)
     (stored,) = evaluations_of(store, read.manifest.id)
     scored = {
@@ -145,6 +145,10 @@ def assert_tasks_are_scored(installation: Installation, store: Store, folder: Pa
         for one in stored.result.groups
         if one.dimension == "task" and "R@1" in one.scores
     }
+    score = stored.result.directions[0].scores["R@1"].value
+    assert f" {score:.1f} %" in run.message
+    assert Path(run.message.rpartition("the leaderboard is ")[2]).is_file()
+    assert f" | {score:.2f}" in installation.artifacts()[f"{DATASET}-leaderboard"]
     tasks = {row.task.value for row in read.rows if row.task}
     assert len(tasks) == 3
     assert scored == {

@@ -32,7 +32,7 @@ def build(tmp_path: Path, slow_model: CountingServer) -> tuple[str | Path, ...]:
         tmp_path / "people", Granularity.COARSE, identities=8, images=2, captions=2
     )
     source = {
-        "name": "people",
+        "name": "stopped-people",
         "format": "cuhk-pedes",
         "annotations": annotations,
         "images": annotations.parent,
@@ -100,17 +100,17 @@ def test_a_second_signal_ends_at_once(slow_model: CountingServer, run: RunningPr
 
 
 @pytest.mark.prefect
+@pytest.mark.label_studio
 @pytest.mark.slow
 def test_a_run_on_the_server_is_cancelled_and_stores_what_is_paid_for(
-    slow_model: CountingServer, build: tuple[str | Path, ...], prefect: Prefect
+    slow_model: CountingServer, build: tuple[str | Path, ...], installation: Prefect
 ) -> None:
-    home, port = prefect.settings.home, str(prefect.settings.prefect_port)
+    home, port = installation.settings.home, str(installation.settings.prefect_port)
     program = loupe(home, *build, variables={**KEEP_COMPILED, "LOUPE_PREFECT_PORT": port})
     with asking(program, slow_model) as run:
         run.send(signal.SIGINT)
         assert run.wait(120) == 130, run.output
     assert slow_model.ledger.summary()["total"] == IN_FLIGHT
     assert calls_in(home) == IN_FLIGHT
-    newest = {"sort": "EXPECTED_START_TIME_DESC", "limit": 1}
-    assert prefect.ask("flow_runs/filter", newest)[0]["state"]["type"] == "CANCELLED"
+    assert installation.newest_state()["type"] == "CANCELLED"
     assert run.count(WAITING.removesuffix("; ")) == 1
