@@ -1,17 +1,22 @@
 """Which tests run in one process where several share the work (`pytest -n`).
 
 Tests that need the same real server run one after the other, so that each server is started once;
-those of servers that have nothing to do with each other run side by side. What takes longest comes
-first (with `--no-loadscope-reorder`: else xdist puts first what has most tests), so that in
-the end nobody waits for a single long one. All others go to whoever is free.
+those of servers that have nothing to do with each other run side by side. The tests of a file stay
+together, too: what they share is made once. What takes longest comes first (with
+`--no-loadscope-reorder`: else xdist puts first what has most tests), so that in the end nobody
+waits for a single long one.
 """
 
 import pytest
 
-_SERVERS = ("label_studio", "vllm", "prefect")
-"""Whoever needs several of them is in the group of the first: an installation has both Prefect and
-Label Studio, and another Prefect is that of those who need nothing else."""
-_GROUPS = ("label_studio", "scenario", "kill", "prefect", "vllm", "restored")
+_SERVERS = {
+    "installation": {"prefect", "label_studio"},
+    "label_studio": {"label_studio"},
+    "prefect": {"prefect"},
+    "vllm": {"vllm"},
+}
+"""The servers of each group; a test is in the first group all of whose servers it needs."""
+_GROUPS = ("installation", "label_studio", "scenario", "vllm", "kill", "prefect", "restored")
 """From the longest to the shortest."""
 _SECONDS_WITH_SERVERS = 1500
 """Whichever test comes first starts the servers of all; on a busy machine that takes its time."""
@@ -20,21 +25,34 @@ _SECONDS_WITH_SERVERS = 1500
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks tests that share servers as a group, and puts what takes long first."""
+    slow = set()
     for item in items:
-        server = next((name for name in _SERVERS if item.get_closest_marker(name)), None)
+        marks = {mark.name for mark in item.iter_markers()}
+        server = next((name for name, servers in _SERVERS.items() if servers <= marks), None)
         if server is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_SECONDS_WITH_SERVERS))
-        if server is not None and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(server))
-    items.sort(key=_place)
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(server or _file(item)))
+        if item.get_closest_marker("slow") is not None:
+            slow.add(_group(item))
+    items.sort(key=lambda item: _place(_group(item), slow))
 
 
-def _place(item: pytest.Item) -> int:
-    """Groups in their order, then other groups, then single tests, the slow ones first."""
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _group(item: pytest.Item) -> str:
     group = item.get_closest_marker("xdist_group")
-    if group is None:
-        return len(_GROUPS) + (1 if item.get_closest_marker("slow") else 2)
-    return _GROUPS.index(group.args[0]) if group.args[0] in _GROUPS else len(_GROUPS)
+    assert group is not None
+    return str(group.args[0])
+
+
+def _place(group: str, slow: set[str]) -> tuple[int, str]:
+    """The long groups in their order, then groups with slow tests, then the others."""
+    if group in _GROUPS:
+        return _GROUPS.index(group), ""
+    return len(_GROUPS) + (group not in slow), group
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
