@@ -214,8 +214,9 @@ def test_a_search_finds_the_beginnings_of_words(ccd: Reported, opened: Callable[
         ("pict", "typ"),
         ("zzz",),
     ]
+    view = opened(ccd)
     for words in cases:
-        view = opened(ccd, f"#/rows?q={'+'.join(words).upper()}")
+        view.go(f"#/rows?q={'+'.join(words).upper()}")
         assert view.all_shown() == rows_with(ccd.rows, *words), words
 
 
@@ -245,9 +246,10 @@ def test_typing_searches_and_the_address_keeps_it(
 def test_an_address_that_leads_nowhere_leads_to_the_gallery(
     ccd: Reported, opened: Callable[..., View]
 ) -> None:
+    gallery = opened(ccd).shown()
     for address in ("#gallery", "#/nowhere", "#/row/0"):
         view = opened(ccd, address)
-        assert view.shown() == opened(ccd).shown(), address
+        assert view.shown() == gallery, address
         assert not view.page.locator("#numbers").is_visible(), address
 
 
@@ -473,9 +475,10 @@ UNNAMED = """() => {
 def test_text_stands_out_and_everything_has_a_name(
     ccd: Reported, kinds: dict[str, Reported], opened: Callable[..., View]
 ) -> None:
-    for scheme in ("light", "dark"):
-        for report in (ccd, kinds["plain"], kinds["street"]):
-            view = opened(report, color_scheme=scheme)
+    for report in (ccd, kinds["plain"], kinds["street"]):
+        view = opened(report)
+        for scheme in ("light", "dark"):
+            view.page.emulate_media(color_scheme=scheme)
             dark = view.page.evaluate("getComputedStyle(document.body).backgroundColor")
             assert (sum(map(int, re.findall(r"\d+", dark))) < 200) == (scheme == "dark"), scheme
             for address in VIEWS:
