@@ -34,6 +34,7 @@ def nearest_rows(
     query_groups: ArrayLike | None = None,
     gallery_groups: ArrayLike | None = None,
     excluded: ArrayLike | None = None,
+    closed: ArrayLike | None = None,
     names: tuple[str, str] = ("the queries", "the gallery"),
     block_bytes: int = _BLOCK_BYTES,
 ) -> Neighbours:
@@ -51,6 +52,7 @@ def nearest_rows(
             neighbours (images of its source, say). With `gallery_groups`, or not at all.
         gallery_groups: one for each row of the gallery.
         excluded: for each query the gallery row that is never its neighbour (itself), -1 for none.
+        closed: the indices of gallery rows that are nobody's neighbours.
         names: what to call the tables in messages.
         block_bytes: how large a block of products may be.
 
@@ -59,7 +61,9 @@ def nearest_rows(
     """
     ours, theirs = unit_rows(queries, names[0]), unit_rows(gallery, names[1])
     check_same_space(ours, theirs, names)
-    allowed = _Allowed(len(ours), len(theirs), query_groups, gallery_groups, excluded, names)
+    allowed = _Allowed(
+        len(ours), len(theirs), query_groups, gallery_groups, excluded, closed, names
+    )
     room = min(k, len(theirs))
     places = np.full((len(ours), k), -1, np.int64)
     similarities = np.full((len(ours), k), -np.inf)
@@ -87,6 +91,7 @@ class _Allowed:
         query_groups: ArrayLike | None,
         gallery_groups: ArrayLike | None,
         excluded: ArrayLike | None,
+        closed: ArrayLike | None,
         names: tuple[str, str],
     ) -> None:
         if (query_groups is None) != (gallery_groups is None):
@@ -99,6 +104,7 @@ class _Allowed:
         self._excluded = None
         if excluded is not None:
             self._excluded = checked_ids(excluded, queries, f"what is excluded for {names[0]}")
+        self._closed = None if closed is None else np.asarray(closed, np.int64)
 
     def forbid(self, products: NDArray[np.float32], start: int) -> None:
         """Sets the products of rows that are nobody's business to -inf; `start` is the first."""
@@ -110,6 +116,8 @@ class _Allowed:
             own = self._excluded[start:end]
             has_own = own >= 0
             products[np.flatnonzero(has_own), own[has_own]] = -np.inf
+        if self._closed is not None:
+            products[:, self._closed] = -np.inf
 
 
 def _best_of(

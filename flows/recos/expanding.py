@@ -420,16 +420,14 @@ def _neighbours(
     found = nearest_rows(
         pool.vectors[places],
         pool.vectors,
-        min(wanted + len(turned_down), len(pool.images)),
+        min(wanted, len(pool.images)),
         query_groups=pool.sources[places],
         gallery_groups=pool.sources,
         excluded=places,
+        closed=[place for place, image in enumerate(pool.images) if image.id in turned_down],
     )
     rows = ([pool.images[place].id for place in row if place >= 0] for row in found.places.tolist())
-    return {
-        one: [other for other in row if other not in turned_down][:wanted]
-        for one, row in zip(v1, rows, strict=True)
-    }
+    return dict(zip(v1, rows, strict=True))
 
 
 def _deduplicated(

@@ -310,17 +310,20 @@ def _found(image: StoredEntity, original: str, fallen: int, matches: Matches) ->
 def _candidates(
     looking: Sequence[StoredEntity], base: BaseTier, pool: Pool, judge: Judge, closed: set[str]
 ) -> Mapping[str, list[Candidate]]:
-    """For each image, by its original, those that it may be confused with, nearest first."""
+    """For each image, by its original, those that it may be confused with, nearest first.
+
+    `closed` are those that are not free; the images that look for one are among them.
+    """
     places = np.array([pool.place[base.originals[image.id]] for image in looking], np.int64)
     if not len(places):
         return {}
     found = nearest_rows(
         pool.vectors[places],
         pool.vectors,
-        min(_CANDIDATES + len(closed), len(pool.images)),
+        _CANDIDATES,
         query_groups=pool.sources[places],
         gallery_groups=pool.sources,
-        excluded=places,
+        closed=[place for place, image in enumerate(pool.images) if image.id in closed],
     )
     numbers = {image.id: number for number, image in enumerate(base.images)}
     candidates: dict[str, list[Candidate]] = {}
@@ -328,8 +331,8 @@ def _candidates(
         near = [
             (int(place), float(similarity))
             for place, similarity in zip(found.places[row], found.similarities[row], strict=True)
-            if place >= 0 and pool.images[place].id not in closed
-        ][:_CANDIDATES]
+            if place >= 0
+        ]
         others = [place for place, _ in near]
         own = pool.truths.get(base.originals[image.id])
         sure = _surely_others(numbers[image.id], own, others, pool, judge)

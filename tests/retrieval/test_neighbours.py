@@ -13,11 +13,17 @@ from retrieval.similarity import pair_similarities
 from schemas.errors import FormatError
 
 
-def literal(queries: np.ndarray, gallery: np.ndarray, k: int, groups: Any) -> list[list[int]]:
+def literal(
+    queries: np.ndarray, gallery: np.ndarray, k: int, groups: Any, closed: set[int]
+) -> list[list[int]]:
     ours, theirs = unit_rows(queries, "q"), unit_rows(gallery, "g")
     found = []
     for i in range(len(ours)):
-        may = [j for j in range(len(theirs)) if groups[0][i] == groups[1][j] and i != j]
+        may = [
+            j
+            for j in range(len(theirs))
+            if groups[0][i] == groups[1][j] and i != j and j not in closed
+        ]
         at = np.array(may, np.int64)
         values: Any = pair_similarities(ours, theirs, np.full_like(at, i), at) if may else []
         ranked = [j for _, j in sorted(zip((-v for v in values), may, strict=True))]
@@ -39,6 +45,7 @@ def test_they_are_those_of_a_full_sort(data: st.DataObject) -> None:
         data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)) for size in (n, m)
     )
     own = np.array([i if i < m else -1 for i in range(n)])
+    closed = data.draw(st.sets(st.integers(0, m - 1)))
     found = nearest_rows(
         queries,
         gallery,
@@ -46,9 +53,10 @@ def test_they_are_those_of_a_full_sort(data: st.DataObject) -> None:
         query_groups=np.array(groups[0]),
         gallery_groups=np.array(groups[1]),
         excluded=own,
+        closed=sorted(closed),
         block_bytes=data.draw(st.sampled_from([1, 64, 1 << 20])),
     )
-    assert found.places.tolist() == literal(queries, gallery, k, groups)
+    assert found.places.tolist() == literal(queries, gallery, k, groups, closed)
     assert ((found.places < 0) == np.isneginf(found.similarities)).all()
     assert (found.similarities[:, 1:] <= found.similarities[:, :-1]).all()
 
