@@ -93,9 +93,9 @@ class Claims:
         return gone.rowcount == 1
 
     def is_taken(self, connection: Connection, subject: str) -> bool:
-        """Whether anybody holds a claim on the subject or a part of it."""
-        self.drop_ended(connection)
-        query = select(Claim.id).where(Claim.subject == subject)
+        """Whether anybody holds a claim on the subject or a part of it; writes nothing."""
+        is_live = Claim.process_id.not_in([*self.ended(connection)])
+        query = select(Claim.id).where(Claim.subject == subject, is_live)
         return connection.execute(query.limit(1)).first() is not None
 
     def beat(self, connection: Connection) -> None:
@@ -139,18 +139,25 @@ class Claims:
 
     def drop_ended(self, connection: Connection) -> None:
         """Drops the processes that died or stopped beating, and with them their claims."""
+        for id_, beats in self.ended(connection).items():
+            # Claims go with their process; one that was heard of meanwhile stays.
+            same = (Process.id == id_, Process.beats == beats)
+            connection.execute(delete(Process).where(*same))
+
+    def ended(self, connection: Connection) -> dict[str, int]:
+        """The processes that died or stopped beating, by id, with the beats that were counted."""
         has_clock = connection.dialect.name == "postgresql"
         # While the server was down no heartbeat could be stored.
         heard_at = func.greatest(Process.beat_at, func.pg_postmaster_start_time())
         age = func.extract("epoch", func.now() - heard_at) if has_clock else null()
         query = select(Process.id, Process.place, Process.beats, age).order_by(Process.id)
         others = connection.execute(query.where(Process.id != process_id())).all()
+        found: dict[str, int] = {}
         for id_, place, beats, seconds in others:
             silent = self._watched(id_, beats) if seconds is None else float(seconds)
             if silent >= self.lease_seconds or is_process_dead(place):
-                # Claims go with their process; one that was heard of meanwhile stays.
-                same = (Process.id == id_, Process.beats == beats)
-                connection.execute(delete(Process).where(*same))
+                found[id_] = beats
+        return found
 
     def _watched(self, id_: str, beats: int) -> float:
         """The seconds for which this process has seen no change of that heartbeat."""

@@ -7,6 +7,7 @@ from uuid import uuid4
 from sqlalchemy import and_, delete, exists, func, select, true, update
 from sqlalchemy.orm import aliased
 
+from db.pending import reset_marks
 from db.store import Store, retried
 from db.tables.provenance import Activity, Agent, Association, Entity, Plan
 from db.tables.work import ModelCall, Work
@@ -158,4 +159,7 @@ def put_back(store: Store, dataset: str, reason: str) -> int:
         for key in connection.execute(select(ModelCall.key).where(*failed)).scalars().all():
             released = update(ModelCall).where(ModelCall.key == key).values(key=uuid4().hex)
             connection.execute(released)
-        return connection.execute(delete(Work).where(*rejected)).rowcount
+        dropped = delete(Work).where(*rejected).returning(Work.plan_id)
+        plan_ids = connection.execute(dropped).scalars().all()
+        reset_marks(connection, sorted(set(plan_ids)))
+    return len(plan_ids)

@@ -1,4 +1,4 @@
-"""The work of plans: pending inputs, claims on them, results and checkpoints."""
+"""The work of plans: claims on their pending inputs, results and checkpoints."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
@@ -18,7 +18,6 @@ from sqlalchemy import (
     true,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import aliased
 
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new, insert_new_text
@@ -31,8 +30,9 @@ from db.entities import (
     register_agents,
     select_entities,
 )
+from db.pending import Pending, is_pending, reset_marks
 from db.store import Store, retried
-from db.tables.provenance import Activity, Association, Derivation, Entity, Plan
+from db.tables.provenance import Activity, Association, Entity, Plan
 from db.tables.work import Checkpoint, Claim, Work
 from db.withdrawals import withdraw_late_children
 from schemas.base import canonical_json, digest_of
@@ -79,11 +79,11 @@ def drop_rejections(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
                 Work.plan_id == plan_id, Work.status == "rejected", Work.input.in_(page)
             )
             taken += connection.execute(rejected).rowcount
+        reset_marks(connection, [plan_id])
     return taken
 
 
-# A *plan* is (stage, version, configuration). An input is pending while the plan has no work row
-# for it. Concurrent runs share the pending inputs by claims on chunks (`db.claims`).
+# Concurrent runs share the pending inputs of a plan by claims on chunks (`db.claims`).
 
 _ENTITY_COLUMNS = (
     "id",
@@ -97,26 +97,6 @@ _ENTITY_COLUMNS = (
     "model_call_key",
 )
 _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejection")
-
-
-class ParentFilter(NamedTuple):
-    """Selects entities whose parent in a role is in one of these states."""
-
-    role: str
-    states: tuple[str, ...]
-
-
-class Pending(NamedTuple):
-    """Which entities a stage takes as inputs.
-
-    With `group`, only those that belong to it; with `beneath`, only those with such a parent.
-    """
-
-    dataset: str
-    kind: str
-    states: tuple[str, ...]
-    group: str | None = None
-    beneath: ParentFilter | None = None
 
 
 class ClaimedChunk(NamedTuple):
@@ -157,14 +137,6 @@ def register_plan(store: Store, stage: str, version: str, configuration: dict[st
 
 
 @retried
-def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
-    """How many inputs the plan has still to work on, claimed or not."""
-    query = select(func.count()).select_from(Entity).where(_is_pending(plan_id, pending))
-    with store.read() as connection:
-        return connection.execute(query).scalar_one()
-
-
-@retried
 def claim_chunk(
     store: Store,
     plan_id: int,
@@ -175,27 +147,40 @@ def claim_chunk(
 ) -> ClaimedChunk | None:
     """Claims up to `size` pending inputs numbered above `after`, or None when there are none.
 
-    Those in `passed_over` are left for others.
+    Those in `passed_over` are left for others. Inputs are found while others write; the transaction
+    that writes the claim looks only at those that were found.
     """
-    with store.write() as connection:
-        _lock_plan(connection, plan_id)
-        store.claims.drop_ended(connection)
-        subject = _subject(plan_id, pending.dataset)
-        claimed = exists().where(
-            Claim.subject == subject, Entity.seq.between(Claim.lower, Claim.upper)
-        )
-        query = (
-            select_entities()
-            .where(_is_pending(plan_id, pending), ~claimed, Entity.seq > after)
-            .where(_is_none_of(passed_over))
-            .order_by(Entity.seq)
-            .limit(size)
-        )
-        inputs = tuple(map(StoredEntity._make, connection.execute(query).all()))
-        if not inputs:
+    subject = _subject(plan_id, pending.dataset)
+    is_wanted = and_(is_pending(plan_id, pending), _is_none_of(passed_over))
+    while True:
+        with store.read() as connection:
+            is_free = and_(is_wanted, _is_unclaimed(subject, [*store.claims.ended(connection)]))
+            query = select_entities().where(is_free, Entity.seq > after)
+            rows = connection.execute(query.order_by(Entity.seq).limit(size)).all()
+        found = list(map(StoredEntity._make, rows))
+        if not found:
             return None
-        claim_id = store.claims.take(connection, subject, inputs[0].seq, inputs[-1].seq)
-    return ClaimedChunk(claim_id, inputs) if claim_id else None
+        lower, upper = found[0].seq, found[-1].seq
+        with store.write() as connection:
+            _lock_plan(connection, plan_id)
+            store.claims.drop_ended(connection)
+            is_free = and_(is_wanted, _is_unclaimed(subject))
+            still_free = select(Entity.seq).where(is_free, Entity.seq.between(lower, upper))
+            free = set(connection.execute(still_free).scalars())
+            inputs = tuple(one for one in found if one.seq in free)
+            if inputs:
+                claim_id = store.claims.take(connection, subject, inputs[0].seq, inputs[-1].seq)
+                return ClaimedChunk(claim_id, inputs) if claim_id else None
+
+
+def _is_unclaimed(subject: str, ended: Sequence[str] = ()) -> ColumnElement[bool]:
+    """The condition that nobody has a claim on the entity, but for processes that have ended."""
+    claimed = exists().where(
+        Claim.subject == subject,
+        Entity.seq.between(Claim.lower, Claim.upper),
+        Claim.process_id.not_in(ended),
+    )
+    return ~claimed
 
 
 def _is_none_of(inputs: Collection[int]) -> ColumnElement[bool]:
@@ -206,28 +191,6 @@ def _is_none_of(inputs: Collection[int]) -> ColumnElement[bool]:
         "inputs", sorted(inputs), expanding=True, literal_execute=True
     )
     return Entity.seq.not_in(listed)
-
-
-def _is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
-    worked = exists().where(Work.plan_id == plan_id, Work.input == Entity.seq)
-    return and_(
-        Entity.dataset == pending.dataset,
-        Entity.kind == pending.kind,
-        Entity.state.in_(pending.states),
-        true() if pending.group is None else Entity.group_key == pending.group,
-        true() if pending.beneath is None else _has_parent(pending.beneath),
-        ~worked,
-    )
-
-
-def _has_parent(wanted: ParentFilter) -> ColumnElement[bool]:
-    parent = aliased(Entity)
-    return exists().where(
-        Derivation.child_seq == Entity.seq,
-        Derivation.role == wanted.role,
-        Derivation.parent_seq == parent.seq,
-        parent.state.in_(wanted.states),
-    )
 
 
 def _lock_plan(connection: Connection, plan_id: int) -> None:
@@ -255,7 +218,7 @@ def claim_whole(store: Store, plan_id: int, dataset: str) -> str | None:
 @retried
 def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
     """Whether a run, this or another, has a claim on inputs of this plan."""
-    with store.write() as connection:
+    with store.read() as connection:
         return store.claims.is_taken(connection, _subject(plan_id, dataset))
 
 

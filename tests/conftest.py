@@ -91,6 +91,15 @@ def store(database_url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
+def postgres_store(postgres_server: Postgres, migrated_postgres: str) -> Iterator[Store]:
+    """An empty store on PostgreSQL. Mark tests that use it with `postgres`."""
+    store = Store.open(postgres_server.url(migrated_postgres))
+    yield store
+    store.close()
+    postgres_server.empty(migrated_postgres, Base.metadata.tables)
+
+
+@pytest.fixture
 def sqlite_store(migrated_sqlite: Path, tmp_path: Path) -> Iterator[Store]:
     """An empty store on SQLite, for tests to which the database does not matter."""
     path = tmp_path / "loupe.db"

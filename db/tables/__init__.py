@@ -2,7 +2,7 @@
 
 What is searched by gets a column; the rest of an entity is its payload, the record as JSON. Nothing
 is ever updated but the caches `entity.state` and `review_task.state`, which are folds of appended
-rows, and leases.
+rows, leases and low-water marks.
 
 Entities are known outside by their content-derived `id`; the tables that hold a row or more for
 each of them (`derivation`, `work`) use the number `seq` instead, which grows: an index over random

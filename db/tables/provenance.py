@@ -21,7 +21,10 @@ class Agent(Base):
 
 
 class Plan(Base):
-    """A stage at a version with a configuration: what activities run (`prov:Plan`)."""
+    """A stage at a version with a configuration: what activities run (`prov:Plan`).
+
+    `resets` counts how often rejections of its inputs were dropped, so that they are pending again.
+    """
 
     __tablename__ = "plan"
 
@@ -30,6 +33,7 @@ class Plan(Base):
     stage: Mapped[str] = mapped_column(Text, index=True)
     version: Mapped[str] = mapped_column(String(32))
     configuration: Mapped[dict[str, Any]]
+    resets: Mapped[int] = mapped_column(default=0, server_default="0")
 
 
 class Activity(Base):

@@ -27,6 +27,24 @@ class Work(Base):
     rejection: Mapped[str | None] = mapped_column(Text)  # a `Rejection` as JSON
 
 
+class LowWaterMark(Base):
+    """The number of the entity up to which a plan has no pending inputs (`db.pending`).
+
+    `selection` is the digest of which entities are inputs. The mark held after `decision` and
+    `activation`, the last ones then, and holds while rejections of the plan were not dropped more
+    often than `resets`.
+    """
+
+    __tablename__ = "low_water_mark"
+
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
+    selection: Mapped[str] = mapped_column(Digest, primary_key=True)
+    seq: Mapped[int] = mapped_column(Number)
+    decision: Mapped[int] = mapped_column(Number)
+    activation: Mapped[int] = mapped_column(Number)
+    resets: Mapped[int]
+
+
 class Checkpoint(Base):
     """The progress of the work on one input; deleted once the input has its work row.
 

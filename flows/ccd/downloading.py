@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from db.entities import NewEntity, StoredEntity, children_of, fetch, new_entity
+from db.pending import ParentFilter, Pending
 from db.store import Store
 from db.work import (
     ActivityRecord,
-    ParentFilter,
-    Pending,
     WorkResult,
     commit_chunk,
     count_plans,

@@ -12,9 +12,10 @@ from PIL import Image as Pictures
 
 from db.claims import pauses
 from db.entities import AgentRef, NewEntity, StoredEntity, children_of, fetch, find, new_entity
+from db.pending import Pending
 from db.roles import WRITTEN_WITH
 from db.store import Store, retried
-from db.work import ActivityRecord, Pending, WorkResult, drop_claims, register_plan, store_activity
+from db.work import ActivityRecord, WorkResult, drop_claims, register_plan, store_activity
 from flows.ccd.edit_measures import (
     NO_CHANGE,
     caption_shift,

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from annotate.items import DESCRIBES
 from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, StoredEntity, fetch, new_entity
+from db.pending import Pending
 from db.roles import WRITTEN_WITH
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import WorkResult
 from flows.answers import (
     Fault,
     answer_object,

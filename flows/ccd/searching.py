@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from db.claims import pauses
 from db.entities import AgentRef, StoredEntity, new_entity
+from db.pending import Pending
 from db.search_calls import (
     Busy,
     DailyBudget,
@@ -23,7 +24,7 @@ from db.search_calls import (
     settle_search,
 )
 from db.store import Store
-from db.work import Pending, WorkResult, register_plan
+from db.work import WorkResult, register_plan
 from flows.ccd.image_requests import strategies_of_orders
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder

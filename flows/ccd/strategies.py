@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, StoredEntity, find, new_entity, parents_of
+from db.pending import Pending
 from db.roles import WRITTEN_WITH
-from db.work import Pending, WorkResult
+from db.work import WorkResult
 from flows.answers import (
     Fault,
     answer_object,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from db.entities import StoredEntity, children_of, fetch, new_entity
-from db.work import Pending, WorkResult
+from db.pending import Pending
+from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.image_reading import stored_image
 from flows.engine.progress import Progress

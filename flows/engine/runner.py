@@ -12,15 +12,14 @@ from typing import Any, TypeVar
 
 from db.claims import pauses
 from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
+from db.pending import Pending, count_pending, low_water
 from db.work import (
     ActivityRecord,
     ClaimedChunk,
-    Pending,
     WorkResult,
     claim_chunk,
     claim_whole,
     commit_chunk,
-    count_pending,
     drop_claims,
     live_claims,
     register_plan,
@@ -174,7 +173,7 @@ def _claims(
     report: StageReport,
     passed_over: Collection[int],
 ) -> Iterator[ClaimedChunk]:
-    after = 0
+    after = low_water(context.store, plan_id, pending)
     while not report.stalled and (
         chunk := claim_chunk(context.store, plan_id, pending, size, after, passed_over)
     ):

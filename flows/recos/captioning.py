@@ -6,9 +6,10 @@ from typing import Any
 from annotate.items import DESCRIBES
 from annotate.push import PROMPTED_BY
 from db.entities import LIVE, NewEntity, StoredEntity, fetch, new_entity, parents_of
+from db.pending import Pending
 from db.roles import SAMPLED_FROM, WRITTEN_WITH
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import WorkResult
 from flows.answers import (
     Fault,
     answer_object,

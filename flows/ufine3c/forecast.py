@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from db.calls import cost_rows
 from db.entities import find
+from db.pending import count_pending
 from db.store import Store
-from db.work import count_pending, register_plan
+from db.work import register_plan
 from flows.answers import STAGE
 from flows.ufine3c.rewriting import VERSION, pending_captions, rewrite_configuration
 from prompts.loader import load_prompt

@@ -4,7 +4,8 @@ from typing import Any
 
 from annotate.push import PROMPTED_BY
 from db.entities import StoredEntity, new_entity
-from db.work import Pending, WorkResult
+from db.pending import Pending
+from db.work import WorkResult
 from flows.answers import FIELD, STAGE, clean_answer, object_schema, text_schema
 from flows.engine.context import RunContext
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step

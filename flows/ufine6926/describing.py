@@ -18,8 +18,9 @@ from db.entities import (
     pages,
     parents_of,
 )
+from db.pending import Pending
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import WorkResult
 from flows.answers import clean_answer, refusal_in
 from flows.engine.activation import sync_active
 from flows.engine.context import RunContext

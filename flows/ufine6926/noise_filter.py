@@ -23,9 +23,10 @@ from db.entities import (
     parents_of,
 )
 from db.lineage import EntityNode, find_entity_id, trace
+from db.pending import Pending
 from db.roles import CROP_OF
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from db.blobs import BlobStore
 from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
+from db.pending import Pending
 from db.work import (
     ActivityRecord,
-    Pending,
     StoredCheckpoint,
     WorkResult,
     drop_finished_checkpoints,

@@ -4,13 +4,11 @@ import pytest
 
 from db.decisions import NewDecision, append_decisions
 from db.entities import find
+from db.pending import ParentFilter, Pending, count_pending
 from db.store import Store
 from db.work import (
-    ParentFilter,
-    Pending,
     WorkResult,
     commit_chunk,
-    count_pending,
     count_plans,
     drop_rejections,
     register_plan,

@@ -1,7 +1,6 @@
 """The store as it was: what views of an earlier state show, and that nothing is left of them."""
 
 import threading
-from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -213,16 +212,6 @@ def test_a_mark_waits_for_those_who_are_writing(postgres_store: Store) -> None:
     add(store, 2)
     assert states_then(store, found[0]).keys() >= {"a" * 32}
     assert len(states_then(store, found[0])) == 2
-
-
-@pytest.fixture
-def postgres_store(postgres_server: Any, migrated_postgres: str) -> Iterator[Store]:
-    from db.tables import Base
-
-    store = Store.open(postgres_server.url(migrated_postgres))
-    yield store
-    store.close()
-    postgres_server.empty(migrated_postgres, Base.metadata.tables)
 
 
 VERDICTS = ("accept", "reject", "edit", "withdraw", "reopen", "activate", "deactivate")

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from db.entities import StoredEntity, find, new_entity
+from db.pending import Pending, count_pending
 from db.store import Store
 from db.tables.provenance import Entity
 from db.tables.work import Claim, Work
-from db.work import Pending, WorkResult, claim_chunk, count_pending, register_plan
+from db.work import WorkResult, claim_chunk, register_plan
 from flows.engine import runner
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult

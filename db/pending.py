@@ -1,0 +1,220 @@
+"""Pending inputs: the entities that a stage takes and that its plan has not worked on.
+
+A *plan* is (stage, version, configuration). An input is pending while the plan has no work row for
+it. Finished inputs are not looked at again: each look begins at a low-water mark, up to which
+nothing is pending.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, true, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import aliased
+
+from db.entities import pages
+from db.store import Store, retried
+from db.tables.provenance import Activation, Decision, Derivation, Entity, Plan
+from db.tables.work import LowWaterMark, Work
+from schemas.base import canonical_json, digest_of
+
+_STEP = 500
+"""So many finished inputs, or changes, a look may meet before the mark is moved past them."""
+
+
+class ParentFilter(NamedTuple):
+    """Selects entities whose parent in a role is in one of these states."""
+
+    role: str
+    states: tuple[str, ...]
+
+
+class Pending(NamedTuple):
+    """Which entities a stage takes as inputs.
+
+    With `group`, only those that belong to it; with `beneath`, only those with such a parent.
+    """
+
+    dataset: str
+    kind: str
+    states: tuple[str, ...]
+    group: str | None = None
+    beneath: ParentFilter | None = None
+
+
+def is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
+    """The condition that an entity is an input without a work row."""
+    worked = exists().where(Work.plan_id == plan_id, Work.input == Entity.seq)
+    return and_(
+        _is_of_kind(pending),
+        Entity.state.in_(pending.states),
+        true() if pending.group is None else Entity.group_key == pending.group,
+        true() if pending.beneath is None else _has_parent(pending.beneath),
+        ~worked,
+    )
+
+
+def _is_of_kind(pending: Pending) -> ColumnElement[bool]:
+    return and_(Entity.dataset == pending.dataset, Entity.kind == pending.kind)
+
+
+def _has_parent(wanted: ParentFilter) -> ColumnElement[bool]:
+    parent = aliased(Entity)
+    return exists().where(
+        Derivation.child_seq == Entity.seq,
+        Derivation.role == wanted.role,
+        Derivation.parent_seq == parent.seq,
+        parent.state.in_(wanted.states),
+    )
+
+
+@retried
+def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
+    """How many inputs the plan has still to work on, claimed or not."""
+    above = Entity.seq > low_water(store, plan_id, pending)
+    query = select(func.count()).select_from(Entity).where(is_pending(plan_id, pending), above)
+    with store.read() as connection:
+        return connection.execute(query).scalar_one()
+
+
+# The low-water mark of a plan. What makes an input below it pending again:
+#
+# - a decision on the input or its parent, or an activation: the mark names the last ones that it
+#   knows of, and those that came later are looked through;
+# - a rejection that is dropped: the plan counts how often that happened, and its marks with an
+#   earlier count no longer hold;
+# - another group: inputs of one group have no mark.
+
+
+class _Mark(NamedTuple):
+    """Up to `seq` nothing was pending after that decision and that activation."""
+
+    seq: int
+    decision: int
+    activation: int
+    resets: int
+
+
+@retried
+def low_water(store: Store, plan_id: int, pending: Pending) -> int:
+    """The number up to which nothing is pending, claimed or not.
+
+    Reads at most some hundred finished inputs; where there are more, the mark is moved past them.
+    """
+    if pending.group is not None:
+        return 0
+    with store.read() as connection:
+        mark = _read_mark(connection, plan_id, pending)
+        decision, activation = _last_changes(connection)
+        if decision + activation <= mark.decision + mark.activation + _STEP:
+            reopened = _first_reopened(connection, plan_id, pending, mark)
+            near = _after(connection, pending, mark.seq)
+            first = _first_pending(connection, plan_id, pending, mark.seq, near)
+            if first is not None or near is None:
+                return (reopened or first or mark.seq + 1) - 1
+    return _moved(store, plan_id, pending)
+
+
+def reset_marks(connection: Connection, plan_ids: Iterable[int]) -> None:
+    """Has the next look of these plans begin at the first input; for who deletes work rows."""
+    for page in pages(plan_ids):
+        counted = update(Plan).where(Plan.id.in_(page)).values(resets=Plan.resets + 1)
+        connection.execute(counted)
+
+
+def _moved(store: Store, plan_id: int, pending: Pending) -> int:
+    """Moves the mark to before the first pending input; gives its new place."""
+    with store.read() as connection:
+        with store.no_writers():  # PostgreSQL numbers what it stores before others see it
+            mark = _read_mark(connection, plan_id, pending)
+        decision, activation = _last_changes(connection)
+        first = _first_reopened(connection, plan_id, pending, mark) or _first_pending(
+            connection, plan_id, pending, mark.seq
+        )
+        last = connection.execute(select(func.coalesce(func.max(Entity.seq), 0))).scalar_one()
+    seq = last if first is None else first - 1
+    values = _Mark(seq, decision, activation, mark.resets)._asdict()
+    key = {"plan_id": plan_id, "selection": _selection(pending)}
+    with store.write() as connection:
+        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+        new = dialect.insert(LowWaterMark).values(key | values)
+        connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=values))
+    return seq
+
+
+def _selection(pending: Pending) -> str:
+    return digest_of(canonical_json(pending))
+
+
+def _read_mark(connection: Connection, plan_id: int, pending: Pending) -> _Mark:
+    """The mark as it holds: at the beginning where there is none or it was reset."""
+    holds = and_(
+        LowWaterMark.plan_id == Plan.id,
+        LowWaterMark.selection == _selection(pending),
+        LowWaterMark.resets == Plan.resets,
+    )
+    query = (
+        select(
+            func.coalesce(LowWaterMark.seq, 0),
+            func.coalesce(LowWaterMark.decision, 0),
+            func.coalesce(LowWaterMark.activation, 0),
+            Plan.resets,
+        )
+        .outerjoin_from(Plan, LowWaterMark, holds)
+        .where(Plan.id == plan_id)
+    )
+    return _Mark._make(connection.execute(query).one())
+
+
+def _last_changes(connection: Connection) -> tuple[int, int]:
+    """The numbers of the last decision and of the last activation."""
+    decision, activation = (
+        connection.execute(select(func.coalesce(func.max(one), 0))).scalar_one()
+        for one in (Decision.id, Activation.id)
+    )
+    return decision, activation
+
+
+def _after(connection: Connection, pending: Pending, seq: int) -> int | None:
+    """The number of the last of the next entities of that kind; None where there are few."""
+    query = select(Entity.seq).where(_is_of_kind(pending), Entity.seq > seq)
+    return connection.execute(query.order_by(Entity.seq).offset(_STEP - 1).limit(1)).scalar()
+
+
+def _first_pending(
+    connection: Connection, plan_id: int, pending: Pending, seq: int, last: int | None = None
+) -> int | None:
+    """The first pending input numbered above `seq`, and up to `last` where it is given."""
+    up_to_last = true() if last is None else Entity.seq <= last
+    query = select(Entity.seq).where(is_pending(plan_id, pending), Entity.seq > seq, up_to_last)
+    return connection.execute(query.order_by(Entity.seq).limit(1)).scalar()
+
+
+def _first_reopened(
+    connection: Connection, plan_id: int, pending: Pending, mark: _Mark
+) -> int | None:
+    """The first input up to the mark that is pending by a change after it."""
+    if not mark.seq:
+        return None
+    first: int | None = None
+    for page in pages(_changed_after(connection, pending, mark)):
+        query = select(func.min(Entity.seq)).where(
+            is_pending(plan_id, pending), Entity.seq <= mark.seq, Entity.seq.in_(page)
+        )
+        found = connection.execute(query).scalar()
+        first = min(filter(None, (first, found)), default=None)
+    return first
+
+
+def _changed_after(connection: Connection, pending: Pending, mark: _Mark) -> Iterator[int]:
+    """The numbers of entities whose state changed after the mark, and of those beneath them."""
+    decided = select(Decision.entity_id).where(Decision.id > mark.decision)
+    activated = select(Activation.entity_id).where(Activation.id > mark.activation)
+    for ids in pages(connection.execute(decided.union(activated)).scalars().all()):
+        seqs = connection.execute(select(Entity.seq).where(Entity.id.in_(ids))).scalars().all()
+        yield from seqs
+        if pending.beneath is not None:
+            children = select(Derivation.child_seq).where(
+                Derivation.parent_seq.in_(seqs), Derivation.role == pending.beneath.role
+            )
+            yield from connection.execute(children).scalars().all()

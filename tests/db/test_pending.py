@@ -1,0 +1,148 @@
+"""The low-water mark: what is finished is not looked at again, and what reopens is found."""
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from db.decisions import NewDecision, Verdict, append_decisions, set_active
+from db.entities import StoredEntity, find
+from db.pending import ParentFilter, Pending, count_pending, low_water
+from db.store import Store
+from db.tables.work import LowWaterMark
+from db.work import (
+    WorkResult,
+    claim_chunk,
+    commit_chunk,
+    drop_rejections,
+    register_plan,
+    store_activity,
+)
+from schemas.records import Rejection
+from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, row_count, store_entities
+
+CAPTIONS = Pending(DATASET, "caption", ("proposed",))
+MANY = 600
+"""More finished inputs than a look may meet before it moves the mark."""
+
+
+def finished_plan(store: Store, *left: int) -> int:
+    """A plan that has worked on many captions but those numbered `left`; the mark is moved."""
+    store_entities(store, [caption(number) for number in range(MANY)])
+    plan_id = register_plan(store, "rewrite", "1", {})
+    done = [one for number, one in enumerate(captions(store)) if number not in left]
+    work_on(store, plan_id, done)
+    low_water(store, plan_id, CAPTIONS)
+    return plan_id
+
+
+def captions(store: Store) -> list[StoredEntity]:
+    return list(find(store, DATASET, "caption"))
+
+
+def work_on(store: Store, plan_id: int, inputs: Sequence[StoredEntity]) -> None:
+    commit_chunk(store, activity_of(plan_id), [WorkResult(one.seq) for one in inputs])
+
+
+def decide(store: Store, verdict: Verdict, *entities: StoredEntity) -> None:
+    with store.write() as connection:
+        said = [NewDecision(one.id, verdict, SOFTWARE, "said") for one in entities]
+        append_decisions(connection, said)
+
+
+def claimed(store: Store, plan_id: int, pending: Pending = CAPTIONS) -> list[int]:
+    """The inputs of the next chunk, found as the stage runner finds them."""
+    chunk = claim_chunk(store, plan_id, pending, 10, low_water(store, plan_id, pending))
+    return [one.seq for one in chunk.inputs] if chunk else []
+
+
+def test_a_look_begins_behind_what_is_finished(store: Store) -> None:
+    plan_id = finished_plan(store)
+    assert row_count(store, LowWaterMark) == 1
+    assert low_water(store, plan_id, CAPTIONS) >= max(one.seq for one in captions(store))
+    assert claimed(store, plan_id) == []
+    store_entities(store, [caption(MANY)])
+    assert claimed(store, plan_id) == [captions(store)[-1].seq]
+
+
+def test_the_mark_stays_below_what_is_left(store: Store) -> None:
+    plan_id = finished_plan(store, 550, 590)
+    left = [captions(store)[number].seq for number in (550, 590)]
+    assert low_water(store, plan_id, CAPTIONS) == left[0] - 1
+    assert claimed(store, plan_id) == left
+    assert count_pending(store, plan_id, CAPTIONS) == 2, "claimed is still pending"
+
+
+def test_the_mark_is_of_one_plan_and_of_one_kind_of_input(store: Store) -> None:
+    finished_plan(store)
+    other = register_plan(store, "rewrite", "2", {})
+    assert count_pending(store, other, CAPTIONS) == MANY
+    accepted = CAPTIONS._replace(states=("proposed", "accepted"))
+    assert count_pending(store, other, accepted) == MANY
+
+
+@pytest.mark.parametrize("later", [0, MANY])
+def test_an_input_that_is_open_again_is_found(store: Store, later: int) -> None:
+    """However many decisions were made since the mark was moved."""
+    plan_id = finished_plan(store, 7)
+    skipped, others = captions(store)[7], captions(store)[8:]
+    decide(store, "reject", skipped)
+    assert claimed(store, plan_id) == []
+    decide(store, "accept", *others[: MANY - later])
+    assert claimed(store, plan_id) == []
+    decide(store, "reopen", skipped)
+    decide(store, "reject", *others[:later])
+    assert claimed(store, plan_id) == [skipped.seq]
+
+
+def test_an_input_that_is_active_again_is_found(store: Store) -> None:
+    plan_id = finished_plan(store, 7)
+    skipped = captions(store)[7]
+    set_active(store, [skipped.id], SOFTWARE, active=False)
+    assert claimed(store, plan_id) == []
+    set_active(store, [skipped.id], SOFTWARE, active=True)
+    assert claimed(store, plan_id) == [skipped.seq]
+
+
+def test_an_input_whose_parent_is_open_again_is_found(store: Store) -> None:
+    order = caption(MANY)
+    hits = [caption(number, parents=[("found_for", order.id)]) for number in range(MANY)]
+    store_entities(store, [order, *hits])
+    wanted = CAPTIONS._replace(beneath=ParentFilter("found_for", ("proposed",)))
+    plan_id = register_plan(store, "look at", "1", {})
+    stored = {one.id: one for one in captions(store)}
+    work_on(store, plan_id, [stored[one.id] for one in hits[1:]])
+    decide(store, "reject", stored[order.id])
+    low_water(store, plan_id, wanted)
+    assert claimed(store, plan_id, wanted) == []
+    decide(store, "reopen", stored[order.id])
+    assert claimed(store, plan_id, wanted) == [stored[hits[0].id].seq]
+
+
+def test_an_input_whose_rejection_is_dropped_is_found(store: Store) -> None:
+    plan_id = finished_plan(store, 7)
+    refused = captions(store)[7].seq
+    rejection = Rejection(stage="rewrite", reason="away", detail="nobody there")
+    commit_chunk(store, activity_of(plan_id), [WorkResult(refused, rejection=rejection)])
+    low_water(store, plan_id, CAPTIONS)
+    drop_rejections(store, plan_id, [refused])
+    assert claimed(store, plan_id) == [refused]
+
+
+@pytest.mark.postgres
+def test_what_is_stored_late_under_an_earlier_number_is_found(postgres_store: Store) -> None:
+    """PostgreSQL gives out numbers before what they number can be seen."""
+    store, late = postgres_store, caption(2 * MANY)
+    plan_id = finished_plan(store)
+    look = threading.Thread(target=low_water, args=(store, plan_id, CAPTIONS))
+    with store.write() as connection:
+        store_activity(connection, activity_of(plan_id), [late])
+        store_entities(store, [caption(MANY + number) for number in range(MANY)])
+        work_on(store, plan_id, captions(store)[MANY:])
+        look.start()
+        look.join(0.3)
+        assert look.is_alive(), "it waits for the transaction before it moves the mark"
+    look.join(300)
+    [seq] = [one.seq for one in captions(store) if one.id == late.id]
+    assert claimed(store, plan_id) == [seq]
+    assert seq < captions(store)[-1].seq
