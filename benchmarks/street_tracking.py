@@ -87,6 +87,9 @@ class Replay:
         """What was said of the frame of that number."""
         return self._detections[frame.number]
 
+    def reset(self) -> None:
+        """Has nothing to forget."""
+
     def state(self) -> bytes:
         """Nothing."""
         return b""

@@ -9,7 +9,7 @@ from schemas.tracking import BuiltinDetector, DetectorSpec, FairMOTDetector
 def build_detector(spec: DetectorSpec) -> PersonDetector:
     """The detector that `spec` describes, loaded; only its own libraries are imported.
 
-    A detector may remember what it saw: every video wants one of its own.
+    A detector may remember what it saw: it follows one video at a time.
 
     Raises:
         MissingExtraError: the extra that the provider needs is not installed.

@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -323,6 +324,7 @@ class _Tracking:
         self._plan = plan
         self._files = files
         self._make_detector = make_detector
+        self._idle: list[PersonDetector] = []
         self.plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
 
     def work(self, videos: Sequence[StoredEntity]) -> list[StageResult]:
@@ -341,8 +343,11 @@ class _Tracking:
 
     def _followed(self, entity: StoredEntity, video: Video, url: str) -> WorkResult:
         settings = self._plan.settings
-        with open_video(url, file_path=video.file_path) as reader:
-            follower = self._follower(video)
+        with (
+            open_video(url, file_path=video.file_path) as reader,
+            self._detector() as detector,
+        ):
+            follower = self._follower(video, detector)
             start = self._resume(entity, follower)
             frames = reader.frames(start, settings.every_nth_frame)
             for last in _stretches(frames, follower, settings.checkpoint_frames):
@@ -373,10 +378,21 @@ class _Tracking:
             notices=tuple(notices),
         )
 
-    def _follower(self, video: Video) -> PeopleFollower:
+    @contextmanager
+    def _detector(self) -> Iterator[PersonDetector]:
+        """A detector that no other video has now; workers make one each."""
+        try:
+            detector = self._idle.pop()
+        except IndexError:
+            detector = self._make_detector(self._plan.settings.detector)
+        try:
+            yield detector
+        finally:
+            self._idle.append(detector)
+
+    def _follower(self, video: Video, detector: PersonDetector) -> PeopleFollower:
         settings = self._plan.settings
         rate = video.facts.frame_rate / settings.every_nth_frame
-        detector = self._make_detector(settings.detector)
         tracker = PersonTracker(detector, settings.association, rate)
         origin = TrackOrigin(video.source, video.file_path, video.sha256, str(tracker.ref))
         return PeopleFollower(tracker, origin, settings.observations, self._context.blobs.put)

@@ -134,7 +134,7 @@ _ONE_AT_A_TIME = Lock()
 
 @lru_cache(maxsize=1)
 def _network(checkpoint: Path, sha256: str, device: "torch.device") -> "FairMOTNetwork":
-    """The network on a device; every video's detector has the same, which remembers nothing."""
+    """The network on a device; all detectors share it, as it remembers nothing."""
     from models.fairmot.network import load_network
 
     return load_network(checkpoint, sha256).to(device)
@@ -190,6 +190,9 @@ class FairMOTPersonDetector:
             )
         cells = Size(self._input_size.width // STRIDE, self._input_size.height // STRIDE)
         return Detections(boxes_in_frame(boxes, cells, size_of(frame.pixels)), scores, embeddings)
+
+    def reset(self) -> None:
+        """Does nothing: earlier frames are not remembered."""
 
     def state(self) -> bytes:
         """Nothing: earlier frames are not remembered."""

@@ -44,8 +44,9 @@ class Detections(NamedTuple):
 class PersonDetector(Protocol):
     """Finds people in the frames of one video, given in order.
 
-    A detector may remember earlier frames (where the background is, say). What it remembers is its
-    `state`: restored into a new detector, the next frames give the same detections, bit for bit.
+    A detector may remember earlier frames (where the background is, say) until it is reset for
+    another video. What it remembers is its `state`: restored into a new detector, the next frames
+    give the same detections, bit for bit.
     """
 
     @property
@@ -55,6 +56,10 @@ class PersonDetector(Protocol):
 
     def detect(self, frame: Frame) -> Detections:
         """The people in `frame`."""
+        ...
+
+    def reset(self) -> None:
+        """Forgets all frames: the next one is the first of a video."""
         ...
 
     def state(self) -> bytes:

@@ -11,6 +11,8 @@ from schemas.tracking import AssociationSettings
 class PersonTracker:
     """Follows the people of one video; every video wants a tracker of its own.
 
+    The detector may have seen other videos, which it forgets.
+
     Its state can be saved after any frame and restored into a new tracker of the same settings,
     which then goes on exactly as this one would have.
     """
@@ -18,6 +20,7 @@ class PersonTracker:
     def __init__(
         self, detector: PersonDetector, settings: AssociationSettings, frame_rate: float
     ) -> None:
+        detector.reset()
         self._detector = detector
         self._association = Association(settings, frame_rate)
 

@@ -36,16 +36,19 @@ class KnownStreet:
     Attributes:
         truth: what is known.
         frames_seen: how many frames its detectors were shown.
+        detectors: how many detectors were made.
+        videos_begun: how often one of them was reset.
         truth_is_empty: pretends that nobody is there.
     """
 
     def __init__(self, world: StreetWorld) -> None:
         self.truth: StreetTruth = load_street_truth(world.folder)
         self._frames = dict(_frames(world, self.truth.videos))
-        self.frames_seen = 0
+        self.frames_seen = self.detectors = self.videos_begun = 0
         self.truth_is_empty = False
 
     def detector(self, _spec: DetectorSpec) -> PersonDetector:
+        self.detectors += 1
         return _KnowingDetector(self)
 
     def detect(self, frame: Frame) -> Detections:
@@ -75,6 +78,9 @@ class _KnowingDetector:
 
     def detect(self, frame: Frame) -> Detections:
         return self._street.detect(frame)
+
+    def reset(self) -> None:
+        self._street.videos_begun += 1
 
     def state(self) -> bytes:
         return b""

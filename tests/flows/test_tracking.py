@@ -1,5 +1,6 @@
 """Videos imported and tracked: nothing twice, nothing lost, the same after a kill as without."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class FailingDetector:
         self._left = frames
         self.ref = inner.ref
         self.state = inner.state
+        self.reset = inner.reset
         self.restore = inner.restore
 
     def detect(self, frame: Frame) -> Detections:
@@ -115,6 +117,15 @@ def test_everybody_on_the_street_is_followed(
             assert run.blobs.read(crop.sha256, crop.media_type)
     assert {one.frames for one in summaries(run).values()} == {50}
     assert sum(one.tracks for one in summaries(run).values()) == len(found)
+
+
+def test_a_worker_has_one_detector_for_all_its_videos(
+    run: RunContext, videos: Path, known_street: KnownStreet
+) -> None:
+    made, begun = known_street.detectors, known_street.videos_begun
+    track(run, spec_of(videos), known_street)
+    assert known_street.videos_begun == begun + 2
+    assert known_street.detectors <= made + max(1, (os.cpu_count() or 1) // 2)
 
 
 def test_tracks_hang_on_their_video_and_that_on_its_file(

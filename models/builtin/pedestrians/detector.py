@@ -156,14 +156,18 @@ class BuiltinPedestrianDetector:
     def __init__(self, spec: BuiltinDetector) -> None:
         self._spec = spec
         self._hog = Hog()
-        self._background: Background | None = None
-        self._known: Boxes = np.zeros((0, 4), np.float32)
-        self._since_scan = 0
+        self.reset()
 
     @property
     def ref(self) -> ModelRef:
         """Name and revision."""
         return self._spec.ref
+
+    def reset(self) -> None:
+        """Forgets all frames."""
+        self._background: Background | None = None
+        self._known: Boxes = np.zeros((0, 4), np.float32)
+        self._since_scan = 0
 
     def detect(self, frame: Frame) -> Detections:
         """The people in `frame`, the next one of the video."""

@@ -27,6 +27,9 @@ class WalkingDetector:
         look = np.eye(4, dtype=np.float32)[:1]
         return Detections(box, np.array([0.9], np.float32), look)
 
+    def reset(self) -> None:
+        self._steps = 0
+
     def state(self) -> bytes:
         return self._steps.to_bytes(4, "big")
 

@@ -80,6 +80,16 @@ def test_a_restored_detector_goes_on_bit_for_bit() -> None:
             assert_same(second.detect(frame), wanted)
 
 
+def test_a_detector_that_was_reset_begins_bit_for_bit_as_a_new_one() -> None:
+    frames = walk(6, [(0, 0), (1, 0), (2, 0)])
+    used = detector()
+    for frame in frames[3:]:
+        used.detect(frame)
+    used.reset()
+    for frame, wanted in zip(frames, detected(frames), strict=True):
+        assert_same(used.detect(frame), wanted)
+
+
 @pytest.mark.parametrize("state", [b"", b"nonsense", as_bytes({"known": np.zeros((0, 4))})])
 def test_a_state_that_is_none_is_refused(state: bytes) -> None:
     with pytest.raises(IntegrityError, match="cannot be read"):
