@@ -40,7 +40,7 @@ class ChatModel(Protocol):
       `requests` is only ever advanced in the caller's own thread, inside `next()` of the result.
     - Closing the iterator before its end cancels what is in flight; its outcomes are lost.
     - An error that `requests` itself raises reaches the caller unchanged.
-    - An instance answers one stream of requests at a time.
+    - An instance answers one stream of requests at a time, unless it says otherwise.
     """
 
     @property

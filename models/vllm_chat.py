@@ -1,28 +1,162 @@
 """Chat models that vLLM loads into this process: no server, one machine, its own GPUs."""
 
 import time
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Condition
+from typing import Any, Protocol
 
 from models.messages import chat_messages
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import MissingExtraError, ModelError
 from schemas.profile import VllmChat
-
-# As many as vLLM runs at once unless `max_num_seqs` says otherwise.
-_DEFAULT_BATCH_SIZE = 256
 
 # JSON allows any number of spaces: a model that wanders could fill its whole answer with them. And
 # of vLLM's backends, xgrammar lets raw control characters into strings, which is not JSON.
 STRICT_JSON = {"backend": "guidance", "disable_any_whitespace": True}
 
 
+class Engine(Protocol):
+    """Works on many requests at once, step by step; one thread at a time calls it."""
+
+    def add(self, request: ChatRequest) -> str | ChatFailure:
+        """Takes a request and gives its id, or why it is refused (too long, bad image …)."""
+        ...
+
+    def step(self) -> Iterable[tuple[str, ChatAnswer]]:
+        """Goes on with all requests, of which there is at least one; gives what finished."""
+        ...
+
+    def abort(self, ids: Sequence[str]) -> None:
+        """Forgets requests that have not finished."""
+        ...
+
+
+class _Stream:
+    """The requests of one caller: not in the engine yet, in it (by id), finished."""
+
+    def __init__(self) -> None:
+        self.has_more = True
+        self.taken: deque[tuple[int, ChatRequest]] = deque()
+        self.positions: dict[str, int] = {}
+        self.finished: deque[tuple[int, ChatOutcome]] = deque()
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.has_more or self.taken or self.positions or self.finished)
+
+
+class SharedEngine:
+    """Keeps an engine full from several streams of requests, each of a thread of its own.
+
+    As soon as a request finishes, the next one takes its room: that of the same stream or, where
+    that has no more, of another. So the engine does not run empty while it works on the slowest
+    answers of a stream. Whichever thread waits for an answer steps the engine for all.
+    """
+
+    def __init__(self, engine: Engine, most_in_flight: int) -> None:
+        self._engine = engine
+        self._room = most_in_flight
+        self._streams: list[_Stream] = []
+        self._is_in_use = False
+        self._changed = Condition()  # guards the three above; notified when they change
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """(position, outcome) of each request, as each finishes: see `ChatModel`."""
+        stream, numbered = _Stream(), enumerate(requests)
+        with self._changed:
+            self._streams.append(stream)
+        try:
+            while not stream.is_over:
+                while stream.finished:
+                    yield stream.finished.popleft()
+                while stream.has_more and self._changed_room(-1):
+                    self._take(stream, numbered)
+                self._advance(stream)
+        finally:
+            self._close(stream)
+
+    def _take(self, stream: _Stream, numbered: Iterator[tuple[int, ChatRequest]]) -> None:
+        """Takes the next request of a stream into the room that was made for it."""
+        taken = None
+        try:
+            taken = next(numbered, None)
+        finally:
+            if taken is None:
+                self._changed_room(1)
+        if taken is None:
+            stream.has_more = False
+        else:
+            stream.taken.append(taken)
+
+    def _changed_room(self, change: int) -> bool:
+        """Gives or takes room; False where there is none to take."""
+        with self._changed:
+            if self._room + change < 0:
+                return False
+            self._room += change
+            self._changed.notify_all()
+            return True
+
+    def _advance(self, stream: _Stream) -> None:
+        """Returns once there is something to do for the stream; steps the engine until then."""
+
+        def has_news() -> bool:
+            return bool(stream.is_over or stream.finished or (stream.has_more and self._room))
+
+        with self._in_use(unless=has_news) as is_ours:
+            if not is_ours:
+                return
+            for one in list(self._streams):
+                self._add_taken(one)
+            owners = {id_: one for one in list(self._streams) for id_ in one.positions}
+            for id_, answer in self._engine.step() if owners else ():
+                owner = owners[id_]
+                owner.finished.append((owner.positions.pop(id_), answer))
+                self._changed_room(1)
+
+    def _add_taken(self, stream: _Stream) -> None:
+        while stream.taken:
+            position, request = stream.taken.popleft()
+            added = self._engine.add(request)
+            if isinstance(added, ChatFailure):
+                stream.finished.append((position, added))
+                self._changed_room(1)
+            else:
+                stream.positions[added] = position
+
+    def _close(self, stream: _Stream) -> None:
+        """Forgets a stream, with what it has in flight."""
+        with self._in_use():
+            self._streams.remove(stream)
+            if stream.positions:
+                self._engine.abort([*stream.positions])
+            self._changed_room(len(stream.positions) + len(stream.taken))
+
+    @contextmanager
+    def _in_use(self, unless: Callable[[], bool] = lambda: False) -> Iterator[bool]:
+        """Has the engine for this thread alone, or gives False as soon as `unless` holds."""
+        with self._changed:
+            self._changed.wait_for(lambda: unless() or not self._is_in_use)
+            if unless():
+                is_ours = False
+            else:
+                is_ours = self._is_in_use = True
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
+                with self._changed:
+                    self._is_in_use = False
+                    self._changed.notify_all()
+
+
 class VllmChatModel:
-    """Answers in batches of `max_num_seqs` requests, all of which are in flight at once.
+    """Answers with vLLM's engine, up to `max_num_seqs` requests at once; safe in threads.
 
     JSON schemas are enforced while the answer is written, by vLLM's structured outputs. The seconds
-    of an answer are its share of its batch's time.
+    of an answer are those that it was in the engine.
 
     Raises:
         MissingExtraError: vLLM is not installed.
@@ -30,17 +164,9 @@ class VllmChatModel:
     """
 
     def __init__(self, spec: VllmChat) -> None:
-        try:
-            import vllm
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(f"the model {spec.name!r} (provider 'vllm')", "gpu") from error
         self._spec = spec
-        self._batch_size: int = spec.engine_arguments.get("max_num_seqs", _DEFAULT_BATCH_SIZE)
-        arguments = {"structured_outputs_config": STRICT_JSON, **spec.engine_arguments}
-        try:
-            self._engine = vllm.LLM(model=spec.name, revision=spec.revision, **arguments)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ModelError(f"vLLM could not load {spec.ref}: {error}") from error
+        self._engine = VllmEngine(spec)
+        self._shared = SharedEngine(self._engine, spec.max_in_flight)
 
     @property
     def ref(self) -> ModelRef:
@@ -53,46 +179,61 @@ class VllmChatModel:
         return self._spec.parameters
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """(position, outcome) of each request, batch by batch: see `ChatModel`."""
-        numbered = enumerate(requests)
-        while batch := list(islice(numbered, self._batch_size)):
-            yield from self._answer_batch(batch)
+        """(position, outcome) of each request, as each finishes: see `ChatModel`."""
+        return self._shared.answer(requests)
 
     def close(self) -> None:
         """Ends the engine and frees its memory; the model answers nothing more."""
-        self._engine.llm_engine.engine_core.shutdown()
-        del self._engine
+        self._engine.close()
 
-    def _answer_batch(
-        self, batch: list[tuple[int, ChatRequest]]
-    ) -> Iterator[tuple[int, ChatOutcome]]:
-        # Nothing is yielded before the engine is empty again: a caller may close us at any yield.
-        start = time.perf_counter()
-        refused: list[tuple[int, ChatOutcome]] = []
-        waiting: list[int] = []
-        for position, request in batch:
-            if failure := self._enqueue(request):
-                refused.append((position, failure))
-            else:
-                waiting.append(position)
-        outputs = self._engine.wait_for_completion(use_tqdm=False)
-        seconds = (time.perf_counter() - start) / len(batch)
-        yield from refused
-        # The engine gives outputs in the order in which it was given the requests.
-        for position, output in zip(waiting, outputs, strict=True):
-            yield position, _read_output(output, seconds)
 
-    def _enqueue(self, request: ChatRequest) -> ChatFailure | None:
-        """None, or why the engine does not take the request (too long, bad image …)."""
+class VllmEngine:
+    """vLLM's offline engine as an `Engine`."""
+
+    def __init__(self, spec: VllmChat) -> None:
+        try:
+            import vllm
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(f"the model {spec.name!r} (provider 'vllm')", "gpu") from error
+        self._spec = spec
+        self._started: dict[str, float] = {}
+        arguments = {"structured_outputs_config": STRICT_JSON, **spec.engine_arguments}
+        try:
+            self._llm = vllm.LLM(model=spec.name, revision=spec.revision, **arguments)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ModelError(f"vLLM could not load {spec.ref}: {error}") from error
+
+    def add(self, request: ChatRequest) -> str | ChatFailure:
+        """Renders a request and queues it."""
         from vllm.exceptions import VLLMClientError
 
         try:
-            self._engine.enqueue_chat(
+            [internal] = self._llm.enqueue_chat(
                 chat_messages(request), self._sampling(request), use_tqdm=False
             )
         except (VLLMClientError, ValueError, OSError) as error:
-            return ChatFailure(reason="refused_request", detail=f"vLLM: {error}", retriable=False)
-        return None
+            return ChatFailure(reason=REFUSED, detail=f"vLLM: {error}", retriable=False)
+        id_: str = internal.partition("-")[0]  # outputs name a request without the random part
+        self._started[id_] = time.perf_counter()
+        return id_
+
+    def step(self) -> Iterator[tuple[str, ChatAnswer]]:
+        """One step of the engine; gives the answers that ended with it."""
+        for output in self._llm.llm_engine.step():
+            if output.finished:
+                seconds = time.perf_counter() - self._started.pop(output.request_id)
+                yield output.request_id, _read_output(output, seconds)
+
+    def abort(self, ids: Sequence[str]) -> None:
+        """Takes requests out of the engine."""
+        self._llm.llm_engine.abort_request([*ids])
+        for id_ in ids:
+            del self._started[id_]
+
+    def close(self) -> None:
+        """Ends the engine and frees its memory."""
+        self._llm.llm_engine.engine_core.shutdown()
+        del self._llm
 
     def _sampling(self, request: ChatRequest) -> Any:
         from vllm import SamplingParams

@@ -187,6 +187,11 @@ class VllmChat(_SampledModel):
     provider: Literal["vllm"]
     engine_arguments: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def max_in_flight(self) -> int:
+        """How many requests the engine works on at once, as vLLM has it by default."""
+        return int(self.engine_arguments.get("max_num_seqs", 256))
+
 
 class TransformersChat(_SampledModel):
     """A model that transformers loads into this process (extra `torch`)."""

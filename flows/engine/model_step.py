@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity
@@ -33,7 +34,7 @@ from schemas.chat import (
     ModelRef,
 )
 from schemas.errors import ModelError
-from schemas.profile import ChatModelSpec
+from schemas.profile import ChatModelSpec, VllmChat
 from schemas.records import Image, PromptText, Rejection
 from schemas.video import StageSettings
 
@@ -44,6 +45,7 @@ _SETTINGS_ARE_WRONG = ("misconfigured", "out_of_memory")
 _ENOUGH_REFUSALS = 3  # the same ones, to call settings wrong rather than inputs
 _MOST_REFUSALS = 20  # the same ones, after which nothing more is asked
 _WITH_DIGIT = re.compile(r"\S*\d\S*")
+_MOST_STREAMS = 6
 
 InputT = TypeVar("InputT")
 SubjectT = TypeVar("SubjectT")
@@ -148,6 +150,7 @@ class LLMStep(Generic[InputT, SubjectT, ValueT]):
         outputs: gives the results of those inputs whose answers were all parsed.
         repair: gives the request to send once more after an answer was rejected, from the first
             request and its answer; without it the input is rejected at once.
+        in_order: a chunk is begun when the one before is stored, as its results depend on that.
     """
 
     name: str
@@ -160,6 +163,7 @@ class LLMStep(Generic[InputT, SubjectT, ValueT]):
     outputs: Callable[[Sequence[Sequence[Parsed[SubjectT, ValueT]]]], Iterable[WorkResult]]
     repair: Callable[[ChatRequest, ChatAnswer, Rejection], ChatRequest] | None = None
     chunk_size: int = 200
+    in_order: bool = False
 
 
 def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> StageReport:
@@ -176,7 +180,7 @@ def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> S
         configuration=step.configuration,
         agents=(model.agent,),
         chunk_size=step.chunk_size,
-        workers=1,  # a chat model keeps many requests in flight itself, one stream at a time
+        workers=1 if step.in_order else _streams(model.spec, step.chunk_size),
         label=step.label,
     )
 
@@ -192,6 +196,18 @@ def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> S
     report.plan_id = register_plan(model.context.store, step.name, step.version, step.configuration)
     require_answers(model.spec.ref, report)
     return report
+
+
+def _streams(spec: ChatModelSpec, chunk_size: int) -> int:
+    """How many chunks are asked about side by side.
+
+    Most models keep many requests in flight themselves, of one stream. The engine of vLLM takes
+    those of the next chunks while the slowest answers of the first are written: as many chunks as
+    fill it without the first.
+    """
+    if not isinstance(spec, VllmChat):
+        return 1
+    return min(1 + ceil(spec.max_in_flight / chunk_size), _MOST_STREAMS)
 
 
 def _results(

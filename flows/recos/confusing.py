@@ -231,6 +231,7 @@ def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageRepor
         parse=_parse,
         outputs=outputs,
         chunk_size=250,  # of pairs: some fifty pictures, which are held
+        in_order=True,  # no two captions of an image say the same
     )
     report = run_llm_step(captioner, step)
     report.already_done += len(pairs) - len(items)
