@@ -368,7 +368,8 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
     """The leaderboard of these evaluations of a release."""
     newest = list({one.result.model.key: one for one in stored}.values())
     names = dict(zip((one.result.id for one in newest), model_names(newest), strict=True))
-    like = published_dataset(found.manifest)
+    is_drawn = found.manifest.demonstration  # what papers print of photographs is no comparison
+    like = None if is_drawn else published_dataset(found.manifest)
     boards = [_board(direction, newest, names, like) for direction in DIRECTIONS]
     return Leaderboard(
         found.manifest,

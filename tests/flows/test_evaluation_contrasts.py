@@ -241,7 +241,8 @@ def board_of(run: RunContext, folder: Path, home: Path, noises: Sequence[float])
         for one in evaluations_of(run.store, read.manifest.id, "test")
         if one.result.model.ref.name in names
     ]
-    return arranged(FoundRelease(read.manifest, folder), "test", stored)
+    manifest = read.manifest.model_copy(update={"demonstration": False})
+    return arranged(FoundRelease(manifest, folder), "test", stored)
 
 
 def test_the_leaderboard_shows_it_beside_the_paper(

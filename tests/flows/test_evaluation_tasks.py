@@ -63,7 +63,8 @@ def board_of(run: RunContext, folder: Path, home: Path, *noises: float) -> Leade
     for noise in noises or (1.0,):
         given = Given(read, home, noise)
         stored.append(evaluate_release(run, folder, given.spec(f"noise {noise}")).evaluation)
-    return arranged(FoundRelease(read.manifest, folder), "test", stored)
+    manifest = read.manifest.model_copy(update={"demonstration": False})
+    return arranged(FoundRelease(manifest, folder), "test", stored)
 
 
 def samples_of(read: ReadRelease) -> RecosSamples:

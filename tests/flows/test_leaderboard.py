@@ -126,6 +126,11 @@ def test_published_rows_stand_where_they_fit(board: Leaderboard, read: ReadRelea
     assert published_dataset(manifest.model_copy(update={"sources": (ufine,)})) == "UFine6926"
 
 
+def test_under_scores_on_drawn_people_stands_nothing_published(read: ReadRelease) -> None:
+    manifest = read.manifest.model_copy(update={"demonstration": True})
+    assert arranged(FoundRelease(manifest, None), "test", []).like is None
+
+
 def test_groups_have_a_table_of_their_own(board: Leaderboard) -> None:
     (table,) = board.tables
     assert (table.dimension, table.direction, table.metric) == ("source", "text-to-image", "R@1")

@@ -1,0 +1,85 @@
+"""What models were asked for in vain, and who decided at which gate."""
+
+from db.calls import NewCall, has_answered, record_call
+from db.decisions import NewDecision
+from db.entities import AgentRef, find, new_entity
+from db.quarantine import UnusedAnswers, unused_answers, used_answers
+from db.reviews import GATE_PREFIX, gate_counts
+from db.store import Store
+from db.work import WorkResult, commit_chunk, register_plan
+from schemas.chat import ChatAnswer, ChatRequest, ModelRef
+from schemas.records import Rejection, Rewrite
+from tests.db.samples import DATASET, activity_of, caption, store_entities
+
+MODEL = ModelRef(name="m", revision="1")
+STAGE, CHECK = "rewrite_description", "check_faithfulness"
+KEYS = ("a" * 32, "b" * 32)
+PARAMETERS = {"temperature": 0.7, "seed": None}
+
+
+def rejected(number: int, stage: str, reason: str) -> WorkResult:
+    return WorkResult(number, rejection=Rejection(stage=stage, reason=reason, detail="no"))
+
+
+def ask_and_check(store: Store) -> int:
+    """Of four captions two are rewritten, one wrongly; one is refused, one answer unreadable."""
+    captions = [caption(number) for number in range(4)]
+    store_entities(store, captions)
+    plan_id = register_plan(store, STAGE, "1", {})
+    for key in KEYS:
+        request = ChatRequest(purpose=STAGE, prompt="p", prompt_digest="d")
+        answer = ChatAnswer(text="x", tokens_in=1, tokens_out=1, seconds=1)
+        record_call(store, NewCall(key, MODEL, PARAMETERS, request, answer, DATASET, None, None))
+    rewrites = [
+        new_entity(
+            Rewrite(source="test", text=key, author=str(MODEL)),
+            DATASET,
+            parents=[("rewrite_of", one.id)],
+            model_call=key,
+        )
+        for key, one in zip(KEYS, captions, strict=False)
+    ]
+    results = [
+        *(WorkResult(number, entities=(one,)) for number, one in enumerate(rewrites)),
+        rejected(2, STAGE, "refused_request"),
+        rejected(3, STAGE, "unparseable_answer"),
+    ]
+    activity = activity_of(plan_id)._replace(agents=(AgentRef.of_model(MODEL),))
+    commit_chunk(store, activity, results)
+    checking = register_plan(store, CHECK, "1", {})
+    (first, _) = find(store, DATASET, Rewrite.kind)
+    commit_chunk(store, activity_of(checking), [rejected(first.seq, CHECK, "unrelated")])
+    return plan_id
+
+
+def test_what_was_asked_for_in_vain_is_counted_by_model_and_reason(store: Store) -> None:
+    plan_id = ask_and_check(store)
+    found = unused_answers(store, DATASET)
+    assert found == (
+        UnusedAnswers("m@1", CHECK, "unrelated", 1),
+        UnusedAnswers("m@1", STAGE, "refused_request", 1),
+        UnusedAnswers("m@1", STAGE, "unparseable_answer", 1),
+    )
+    assert unused_answers(store, DATASET, plan_id) == found
+    assert unused_answers(store, DATASET, plan_id + 100) == ()
+    assert unused_answers(store, "other") == ()
+    assert used_answers(store, DATASET, plan_id) == 2
+
+
+def test_a_model_has_answered_with_these_parameters_alone(store: Store) -> None:
+    ask_and_check(store)
+    assert has_answered(store, MODEL, PARAMETERS, [STAGE])
+    assert not has_answered(store, MODEL, {**PARAMETERS, "seed": 1}, [STAGE])
+    assert not has_answered(store, MODEL, PARAMETERS, ["caption_image"])
+
+
+def test_policies_that_decided_are_counted_by_gate(store: Store) -> None:
+    store_entities(store, [caption(number) for number in range(3)])
+    gate = AgentRef("software", f"{GATE_PREFIX}{DATASET}-rewrites", "auto")
+    ids = [one.id for one in find(store, DATASET, "caption")]
+    decisions = tuple(NewDecision(one, "accept", gate) for one in (*ids, ids[0]))
+    plan_id = register_plan(store, "gate", "1", {})
+    commit_chunk(store, activity_of(plan_id), [WorkResult(0, decisions=decisions)])
+    ((queue, policy, entities, _),) = gate_counts(store, DATASET)
+    assert (queue, policy, entities) == (f"{DATASET}-rewrites", "auto", 3)
+    assert gate_counts(store, "other") == []
