@@ -19,10 +19,14 @@ _FILE = Path(__file__).with_name("published.toml")
 
 
 class PublishedRow(Record):
-    """A model and its scores, in the order of the table's metrics."""
+    """A model and its scores, in the order of the table's metrics.
+
+    `disputed` says where the paper itself prints otherwise.
+    """
 
     model: str
     scores: tuple[float, ...]
+    disputed: str = ""
 
 
 class PublishedTable(Record):

@@ -66,7 +66,7 @@ class RetrievalScores:
         average_precision: see `retrieval.metrics`.
         similarity_distribution: see `retrieval.metrics`.
         similarity_distribution_released: what the authors' calculator gives instead; it changes
-            with the order of the gallery.
+            with the order of the gallery, and is none of the metrics.
         inverse_negative_penalty: see `retrieval.metrics`.
     """
 
@@ -95,7 +95,6 @@ class RetrievalScores:
         shares = {f"R@{k}": recall_at(k, self.best_rank) for k in self.recalls}
         shares["mAP"] = self.average_precision
         shares["mSD"] = self.similarity_distribution
-        shares["mSD_released"] = self.similarity_distribution_released
         shares["mINP"] = self.inverse_negative_penalty
         return {name: 100 * values for name, values in shares.items()}
 

@@ -82,7 +82,7 @@ UnusableShare = Annotated[float, Field(gt=0, le=1)]
 
 
 class UFine3CBuild(Record):
-    """A UFine3C-style evaluation set (UFineBench, section 4.1).
+    """A UFine3C-style evaluation set (UFineBench, section 3.3).
 
     The paper takes 750 test identities of each of three sources. CUHK-PEDES and UFine6926 have
     about 3 and 4 images an identity, ICFG-PEDES about 20: capped at 3, and with the original
@@ -130,7 +130,7 @@ class VideoSourceSpec(Record):
 
 
 class UFine6926Build(Record):
-    """A UFine6926-style dataset, made from videos (UFineBench, section 3).
+    """A UFine6926-style dataset, made from videos (UFineBench, section 3.2).
 
     `tracklets_gate` and `descriptions_gate` say who looks at tracklets and who describes images:
     `required` (people, at all), `sample:RATE` (people, at this share) or `auto` (nobody: what the

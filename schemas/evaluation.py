@@ -12,7 +12,7 @@ from schemas.taxonomy import DifferenceType
 
 Direction = Literal["text-to-image", "image-to-text"]
 DIRECTIONS: tuple[Direction, ...] = ("text-to-image", "image-to-text")
-METRICS = ("R@1", "R@5", "R@10", "mAP", "mSD", "mSD_released", "mINP", "median_rank")
+METRICS = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
 """The metrics of retrieval by identity, as `loupe metrics` names them; all but the last percent."""
 CONTRAST_METRICS = ("FG-CDA", "FG-CDE")
 """The metrics of contrastive pairs, in percent: FG-CDE is the error, 100 − FG-CDA."""

@@ -14,7 +14,7 @@ Split = Literal["train", "val", "test"]
 
 
 class Granularity(StrEnum):
-    """How detailed the captions of a source are (UFineBench, section 4.1)."""
+    """How detailed the captions of a source are (UFineBench, section 3.3)."""
 
     FINE = "fine"
     MEDIUM = "medium"

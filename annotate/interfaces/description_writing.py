@@ -1,4 +1,4 @@
-"""The page on which a person is described in detail (UFineBench, section 3)."""
+"""The page on which a person is described in detail (UFineBench, section 3.2)."""
 
 import json
 import re

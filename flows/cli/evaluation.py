@@ -209,5 +209,6 @@ def _board_rows(one: "Board") -> Iterator[list[object]]:
     for table in one.published:
         for published in table.rows:
             scores = dict(zip(table.metrics, published.scores, strict=True))
-            name = f"{published.model} (published, on {table.dataset} itself)"
+            disputed = "; disputed" if published.disputed else ""
+            name = f"{published.model} (published, on {table.dataset} itself{disputed})"
             yield [name, scores.get(first), "–", *map(scores.get, rest)]

@@ -123,8 +123,10 @@ def _intervals(scores: "RetrievalScores", query_ids: Path) -> Limits:
 def _scores_as_json(
     scores: "RetrievalScores", limits: Limits | None, seconds: float
 ) -> dict[str, Any]:
+    released = scores.similarity_distribution_released[scores.matches > 0]
     return {
         **scores.means(),
+        "mSD_released": 100 * float(released.mean()),
         **({} if limits is None else {"intervals": limits}),
         **_facts(scores, seconds),
     }

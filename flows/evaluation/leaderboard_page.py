@@ -380,7 +380,8 @@ def _board_lines(board: Board) -> Iterator[str]:
         for published in table.rows:
             scores = dict(zip(table.metrics, published.scores, strict=True))
             cells = [f"{scores[name]:.2f}" if name in scores else "–" for name in board.metrics]
-            yield f"| {_cell(published.model)} † | {' | '.join(cells)} |"
+            disputed = f" (disputed: {published.disputed})" if published.disputed else ""
+            yield f"| {_cell(published.model + disputed)} † | {' | '.join(cells)} |"
     for table in board.published:
         note = f"; {table.note}" if table.note else ""
         where = f"{table.citation}, {table.place}"

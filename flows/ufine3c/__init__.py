@@ -1,1 +1,1 @@
-"""UFine3C: an evaluation set with captions rewritten in other styles (UFineBench, section 4.1)."""
+"""UFine3C: an evaluation set with captions rewritten in other styles (UFineBench, section 3.3)."""

@@ -1,4 +1,4 @@
-"""`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 4.1)."""
+"""`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 3.3)."""
 
 from flows.engine.build_files import demonstration_build, load_build
 from flows.engine.importing import import_source

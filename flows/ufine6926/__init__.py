@@ -1,1 +1,1 @@
-"""UFine6926: described people from street video (UFineBench, section 3)."""
+"""UFine6926: described people from street video (UFineBench, section 3.2)."""

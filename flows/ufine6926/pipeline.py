@@ -1,4 +1,4 @@
-"""`build-ufine6926`: from street video to described identities (UFineBench, section 3)."""
+"""`build-ufine6926`: from street video to described identities (UFineBench, section 3.2)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

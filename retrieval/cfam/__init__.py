@@ -1,1 +1,1 @@
-"""CFAM (UFineBench, section 5): cross-modal shared granularity decoding with hard matching."""
+"""CFAM (UFineBench, section 4): cross-modal shared granularity decoding with hard matching."""

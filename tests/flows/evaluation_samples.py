@@ -102,7 +102,6 @@ def shown_texts(read: ReadRelease) -> Iterator[ShownItem]:
 
 def _scores(queries: Side, gallery: Side) -> dict[str, Score]:
     values = literal_scores(queries.rows, gallery.rows, list(queries.ids), list(gallery.ids))
-    values["mSD_released"] = values["mSD"] - 1
     return {
         name: Score(value=value, low=value * 0.93, high=min(100.0, value * 1.07))
         for name, value in values.items()

@@ -261,7 +261,7 @@ def test_the_command_scores_stores_and_writes_the_leaderboard(
     again = loupe("evaluate", released, "--embeddings", images, texts, "--name", "given")
     assert again.exit_code == 0
     assert "given@1" in again.out
-    for column in ("mSD released", "median rank"):
+    for column in ("mSD", "median rank"):
         assert column in again.out
     assert re.search(r"│ +\d+(\.5)? │$", again.out, re.MULTILINE)
     assert "1 of them were already evaluated" in again.out

@@ -1,4 +1,4 @@
-"""CFAM (UFineBench, section 5): CLIP, the granularity decoder, and the heads of its losses."""
+"""CFAM (UFineBench, section 4): CLIP, the granularity decoder, and the heads of its losses."""
 
 from typing import Any, Literal
 
@@ -191,7 +191,7 @@ class _GatheredRows(Function):
         return total.chunk(distributed.get_world_size())[distributed.get_rank()]
 
 
-# CFAM (UFineBench, section 5): CLIP, the granularity decoder, and the heads of its losses.
+# CFAM (UFineBench, section 4): CLIP, the granularity decoder, and the heads of its losses.
 
 ParameterGroups = dict[Literal["pretrained", "new"], dict[str, nn.Parameter]]
 

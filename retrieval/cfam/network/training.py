@@ -1,4 +1,4 @@
-"""Trains CFAM: steps, validations, checkpoints (UFineBench, section 5.4)."""
+"""Trains CFAM: steps, validations, checkpoints (UFineBench, section 5.1)."""
 
 import json
 import math
@@ -49,7 +49,7 @@ from schemas.cfam import (
 )
 from schemas.errors import ConfigurationError, IntegrityError, TrainingError, UsageError
 
-# How the learning rate goes: up in a line, down in half a cosine (UFineBench, section 5.4).
+# How the learning rate goes: up in a line, down in half a cosine (UFineBench, section 5.1).
 
 
 def rate_factor(step: int, steps: int, warmup_steps: int) -> float:
@@ -427,7 +427,7 @@ def retrieval_scores(found: IdentityVectors) -> dict[str, float]:
     return scores.means()
 
 
-# Trains CFAM: steps, validations, checkpoints (UFineBench, section 5.4).
+# Trains CFAM: steps, validations, checkpoints (UFineBench, section 5.1).
 #
 # Nothing is random but by the seed and the number of the step, the epoch or the pair, so that no
 # state of a random generator has to be kept: what is taken up from a checkpoint goes on as if it
