@@ -24,6 +24,15 @@ class Released(NamedTuple):
 
 
 @contextmanager
+def new_run(migrated: Path, home: Path) -> Iterator[RunContext]:
+    """An installation with an empty store, a copy of `migrated`, which lies in its `home`."""
+    shutil.copy(migrated, home / "loupe.db")
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    yield context_of(store, home)
+    store.close()
+
+
+@contextmanager
 def copied_run(run: RunContext, home: Path) -> Iterator[RunContext]:
     """The installation of `run` once more, as `home`, to be changed; its store lies in its home."""
     shutil.copytree(run.settings.home, home)

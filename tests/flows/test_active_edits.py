@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from flows.engine.pipeline import run_pipeline
 from models.builtin.stills.editor import StillsEditor
 from schemas.build import CcdBuild
 from schemas.contrast import EditCheckSettings
-from schemas.contrast_records import StoredEdit
+from schemas.contrast_records import ImageRequest, StoredEdit
 from schemas.errors import ModelError
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditOutcome, QwenImageEdit
 from schemas.proposals import Candidate
@@ -26,6 +27,7 @@ from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import GATES, answer_all, go, open_office, right, wrong
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, entities
 from tests.flows.drawn_stills import DrawnStills
+from tests.flows.runs import copied_run, new_run
 
 OTHER_CHECK = EditCheckSettings(visible_difference=9.5)
 
@@ -35,9 +37,26 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
     return drawn_stills(24)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def build(stills: StillsWorld) -> CcdBuild:
     return contrast_build(stills, anchors=2)
+
+
+@pytest.fixture(scope="module")
+def released(
+    build: CcdBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunContext]:
+    """What a run made at which nobody looked; nobody changes it."""
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
+        unattended(run, build)
+        yield run
+
+
+@pytest.fixture
+def done(released: RunContext, tmp_path: Path) -> Iterator[RunContext]:
+    """The same, to be changed."""
+    with copied_run(released, tmp_path / "home") as run:
+        yield run
 
 
 @pytest.fixture
@@ -78,14 +97,14 @@ def shown(run: RunContext) -> set[str]:
 
 
 def test_another_check_judges_pictures_again_and_edits_none(
-    run: RunContext, build: CcdBuild, edits: list[int]
+    done: RunContext, build: CcdBuild, edits: list[int]
 ) -> None:
-    unattended(run, build)
-    before, made = standing(run), sum(edits)
-    unattended(run, build, "0.2.0", edit_check=OTHER_CHECK)
-    failed = made - len(entities(run, StoredEdit.kind))
-    assert sum(edits) - made <= failed, "only what gave no picture is tried again"
-    after = standing(run)
+    before = standing(done)
+    ordered = len(entities(done, ImageRequest.kind))
+    unattended(done, build, "0.2.0", edit_check=OTHER_CHECK)
+    failed = ordered - len(entities(done, StoredEdit.kind))
+    assert sum(edits) <= failed, "only what gave no picture is tried again"
+    after = standing(done)
     assert not {one.id for one in before.values()} & {one.id for one in after.values()}
     both = before.keys() & after.keys()
     assert both
@@ -93,16 +112,15 @@ def test_another_check_judges_pictures_again_and_edits_none(
         old, new = (one[strategy].record(Candidate) for one in (before, after))
         assert old.image == new.image
         assert old.measurement != new.measurement
-    assert shown(run) == {one.id for one in after.values()}
-    unattended(run, build, "0.3.0")
-    assert standing(run).keys() == before.keys()
-    assert shown(run) == {one.id for one in before.values()}
+    assert shown(done) == {one.id for one in after.values()}
+    unattended(done, build, "0.3.0")
+    assert standing(done).keys() == before.keys()
+    assert shown(done) == {one.id for one in before.values()}
 
 
-def test_another_editor_takes_the_place(run: RunContext, build: CcdBuild) -> None:
-    unattended(run, build)
-    unattended(run, build, "0.2.0", editor=BuiltinEditor(revision="3"))
-    origins = [one.record(Candidate).origin for one in standing(run).values()]
+def test_another_editor_takes_the_place(done: RunContext, build: CcdBuild) -> None:
+    unattended(done, build, "0.2.0", editor=BuiltinEditor(revision="3"))
+    origins = [one.record(Candidate).origin for one in standing(done).values()]
     assert origins
     assert {one.model for one in origins if one.way == "edit"} == {"loupe-coded-stills-editor@3"}
 
@@ -129,8 +147,8 @@ def test_what_people_said_of_a_picture_counts_however_it_is_measured(
     assert before.items() <= after.items()
 
 
-def test_a_picture_is_known_by_its_strategy(run: RunContext, build: CcdBuild) -> None:
-    unattended(run, build)
+def test_a_picture_is_known_by_its_strategy(released: RunContext) -> None:
+    run = released
     candidates = standing(run)
     made = parents_of(run.store, [one.id for one in candidates.values()], EDITED_AS)
     below = children_of(run.store, candidates, EDITED_FOR)

@@ -17,7 +17,6 @@ from db.blob_check import BlobCheck
 from db.blobs import BlobStore
 from db.entities import LIVE, parents_of
 from db.quarantine import quarantined
-from db.store import Store
 from flows.blob_repair import repair_blobs
 from flows.ccd.groups import ACCEPTED_FROM, CONTRAST_OF
 from flows.ccd.image_requests import MADE_FOR
@@ -27,6 +26,7 @@ from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from profiles.loader import load_profile
+from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.build import CcdBuild
 from schemas.contrast_records import ContrastGroup, StoredEdit
@@ -36,7 +36,7 @@ from schemas.records import Caption, Granularity, Image
 from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, searched_folder
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.runs import context_of
+from tests.flows.runs import copied_run, new_run
 
 pytestmark = pytest.mark.xdist_group("ccd_build")  # what all look at is made once
 
@@ -51,13 +51,9 @@ def built(
     stills: StillsWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunContext]:
     """An installation in which everything was built; nobody changes it."""
-    folder = tmp_path_factory.mktemp("built")
-    shutil.copy(migrated_sqlite, folder / "loupe.db")
-    store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
-    run = context_of(store, folder)
-    go(run, contrast_build(stills))
-    yield run
-    store.close()
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("built")) as run:
+        go(run, contrast_build(stills))
+        yield run
 
 
 def no_desks() -> Desks:
@@ -169,14 +165,14 @@ def test_what_nobody_looked_at_is_dropped_where_it_is_doubted(built: RunContext)
 
 
 def test_a_second_run_does_nothing_and_gives_the_same_release(
-    run: RunContext, stills: StillsWorld
+    built: RunContext, stills: StillsWorld, tmp_path: Path
 ) -> None:
-    build = contrast_build(stills, anchors=2)
-    first = go(run, build)
-    before = Counter((one.kind, one.state) for kind in _KINDS for one in entities(run, kind))
-    second = go(run, build)
-    after = Counter((one.kind, one.state) for kind in _KINDS for one in entities(run, kind))
-    assert second.release_id == first.release_id
+    with copied_run(built, tmp_path / "home") as run:
+        before = Counter((one.kind, one.state) for kind in _KINDS for one in entities(run, kind))
+        second = go(run, contrast_build(stills))
+        after = Counter((one.kind, one.state) for kind in _KINDS for one in entities(run, kind))
+    first = read_manifest(built.settings.home / "releases" / f"{DATASET}-0.1.0")
+    assert second.release_id == first.id
     assert before == after
     assert sum(stage.done for stage in second.stages if stage.stage in _PAID) == 0
 

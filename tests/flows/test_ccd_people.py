@@ -2,7 +2,6 @@
 
 import io
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
@@ -58,7 +57,7 @@ from tests.flows.ccd_world import (
     searched_folder,
 )
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.runs import context_of, copied_run
+from tests.flows.runs import context_of, copied_run, new_run
 
 Rows = dict[str, dict[str, Any]]
 EDITED = "What a reviewer made of it, in words of their own."
@@ -360,13 +359,10 @@ def finished(
     stills: StillsWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Work]:
     """Edits of two anchors of which all was accepted, and released; nobody changes it."""
-    home = tmp_path_factory.mktemp("finished")
-    shutil.copy(migrated_sqlite, home / "loupe.db")
-    run = context_of(Store.open(f"sqlite:///{home / 'loupe.db'}"), home)
-    work = Work(run, *open_office(run))
-    work.until_released(contrast_build(stills, anchors=2, **GATES))
-    yield work
-    run.store.close()
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("finished")) as run:
+        work = Work(run, *open_office(run))
+        work.until_released(contrast_build(stills, anchors=2, **GATES))
+        yield work
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`build-recos` in this process: from drawn images to three releases, nobody asked."""
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ from annotate.items import DESCRIBES
 from annotate.projects import Desks
 from db.entities import AgentRef, StoredEntity, children_of, find, parents_of
 from db.roles import SAMPLED_FROM
-from db.store import Store
 from db.withdrawal_graph import WithdrawalTarget
 from flows.cli.main import app
 from flows.engine.context import RunContext
@@ -44,7 +42,7 @@ from schemas.retrieval_task import RetrievalTask
 from schemas.similar_images import ExpansionReport
 from sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.runs import context_of
+from tests.flows.runs import copied_run, new_run
 
 pytestmark = pytest.mark.xdist_group("recos_build")  # what all look at is made once
 
@@ -58,17 +56,25 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 @pytest.fixture(scope="module")
-def built(
+def first(
     build: RecosBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunContext]:
-    """An installation in which everything was built; nobody changes it."""
-    folder = tmp_path_factory.mktemp("built")
-    shutil.copy(migrated_sqlite, folder / "loupe.db")
-    store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
-    run = context_of(store, folder)
-    go(run, build)
-    yield run
-    store.close()
+) -> Iterator[tuple[RunContext, BuildReport]]:
+    """An installation in which everything was built, and what the run says."""
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("built")) as run:
+        yield run, go(run, build)
+
+
+@pytest.fixture(scope="module")
+def built(first: tuple[RunContext, BuildReport]) -> RunContext:
+    """The installation; nobody changes it."""
+    return first[0]
+
+
+@pytest.fixture
+def done(built: RunContext, tmp_path: Path) -> Iterator[RunContext]:
+    """The same, to be changed."""
+    with copied_run(built, tmp_path / "home") as run:
+        yield run
 
 
 @pytest.fixture(scope="module")
@@ -161,16 +167,15 @@ def test_the_manifest_names_the_embedders(built: RunContext) -> None:
 
 
 def test_a_second_run_does_nothing_and_gives_the_same_releases(
-    run: RunContext, build: RecosBuild
+    first: tuple[RunContext, BuildReport], done: RunContext, build: RecosBuild
 ) -> None:
-    first = go(run, build)
-    before = [one.id for kind in KINDS for one in entities(run, kind)]
-    second = go(run, build)
-    assert second.release_id == first.release_id
-    assert [one.id for kind in KINDS for one in entities(run, kind)] == before
+    before = [one.id for kind in KINDS for one in entities(done, kind)]
+    second = go(done, build)
+    assert second.release_id == first[1].release_id
+    assert [one.id for kind in KINDS for one in entities(done, kind)] == before
     assert sum(stage.done for stage in second.stages) == 0
     pool_was_loaded = [one.stage for one in second.stages if one.stage.startswith("fingerprint")]
-    assert [one.stage for one in first.stages if one.stage.startswith("fingerprint")]
+    assert [one.stage for one in first[1].stages if one.stage.startswith("fingerprint")]
     assert not pool_was_loaded, "nothing is compared where no image is open"
 
 
@@ -336,22 +341,21 @@ def test_the_queue_of_captions_does_not_count_those_that_are_decided_on_elsewher
 
 
 def test_captions_stand_as_they_were_validated_when_an_image_is_taken_back(
-    run: RunContext, build: RecosBuild
+    first: tuple[RunContext, BuildReport], done: RunContext, build: RecosBuild
 ) -> None:
     """The pool is smaller by one, and all captions would come out otherwise against it."""
-    first = go(run, build)
-    before = described(run)
-    reports = {one.id for one in entities(run, DiscriminabilityReport.kind)}
+    before = described(done)
+    reports = {one.id for one in entities(done, DiscriminabilityReport.kind)}
     image = next(iter(before))
     target = WithdrawalTarget(sort="entity", name=image)
-    plan = plan_withdrawal(run.store, request_of(target, "privacy", None))
-    carry_out(run, confirm(run.store, plan, "asked for", AgentRef("person", "operator")))
-    again = go(run, build)
-    assert described(run) == {id_: text for id_, text in before.items() if id_ != image}
-    assert {one.id for one in entities(run, DiscriminabilityReport.kind)} == reports
+    plan = plan_withdrawal(done.store, request_of(target, "privacy", None))
+    carry_out(done, confirm(done.store, plan, "asked for", AgentRef("person", "operator")))
+    again = go(done, build)
+    assert described(done) == {id_: text for id_, text in before.items() if id_ != image}
+    assert {one.id for one in entities(done, DiscriminabilityReport.kind)} == reports
     (validated,) = (one for one in again.stages if one.stage == STAGE)
     assert (validated.done, validated.rejected) == (0, Counter())
-    assert again.release_id != first.release_id
+    assert again.release_id != first[1].release_id
     assert again.release is not None
     assert verify_release(again.release) == []
 

@@ -1,6 +1,5 @@
 """A caption of v0 that people change when v1 is there already, and change back."""
 
-import shutil
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -12,7 +11,6 @@ from annotate.pull import pull
 from annotate.queues import shipped
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
-from db.store import Store
 from flows.engine.context import RunContext
 from flows.recos.confusing import CONFUSES
 from flows.recos.confusion_checks import ASKS_ABOUT
@@ -35,7 +33,7 @@ from tests.flows.recos_reviewers import (
     sizes,
 )
 from tests.flows.recos_world import DATASET, small_build
-from tests.flows.runs import context_of, copied_run
+from tests.flows.runs import copied_run, new_run
 
 EDITED = "What a reviewer made of it, when all was done."
 
@@ -56,16 +54,14 @@ def released(
     build: RecosBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RunContext, MemoryOffice]]:
     """v1 is released, as people said; nobody changes it."""
-    home = tmp_path_factory.mktemp("released")
-    shutil.copy(migrated_sqlite, home / "loupe.db")
-    run, office = context_of(Store.open(f"sqlite:///{home / 'loupe.db'}"), home), MemoryOffice()
-    go(run, build, office)
-    answer(run, office, accept_caption)
-    go(run, build, office)
-    answer(run, office, fits_own)
-    assert go(run, build, office).release is not None
-    yield run, office
-    run.store.close()
+    office = MemoryOffice()
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
+        go(run, build, office)
+        answer(run, office, accept_caption)
+        go(run, build, office)
+        answer(run, office, fits_own)
+        assert go(run, build, office).release is not None
+        yield run, office
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """`build-ufine6926` in this process: from a street on video to a release, nobody asked."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from schemas.records import Caption, Image
 from schemas.tracking import FilterSettings, TrackingSettings
 from schemas.video import FilterReport, Track, Video
 from sources.demonstration.street import StreetWorld
+from tests.flows.runs import copied_run, new_run
 from tests.flows.street import KnownStreet
 
 DATASET = "walkers"
@@ -35,12 +37,31 @@ LENIENT = FilterSettings(
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def build(street: StreetWorld) -> UFine6926Build:
     spec = VideoSourceSpec(
         name="street", videos=tuple(map(str, street.videos)), licence="CC0-1.0", citation="none"
     )
     return UFine6926Build(dataset=DATASET, test_share=0.5, sources=(spec,))
+
+
+@pytest.fixture(scope="module")
+def released(
+    street: StreetWorld,
+    build: UFine6926Build,
+    migrated_sqlite: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[RunContext, BuildReport]]:
+    """What a run made, and its report; nobody changes it."""
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
+        yield run, go(run, build, KnownStreet(street))
+
+
+@pytest.fixture
+def done(released: tuple[RunContext, BuildReport], tmp_path: Path) -> Iterator[RunContext]:
+    """The same, to be changed."""
+    with copied_run(released[0], tmp_path / "home") as run:
+        yield run
 
 
 def profile(settings: FilterSettings = LENIENT) -> Profile:
@@ -66,9 +87,9 @@ def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
 
 
 def test_a_run_without_people_ends_in_a_verified_release(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+    released: tuple[RunContext, BuildReport],
 ) -> None:
-    report = go(run, build, known_street)
+    run, report = released
     assert report.release is not None
     assert verify_release(report.release) == []
     images = [one.record(Image) for one in entities(run, Image.kind)]
@@ -82,56 +103,51 @@ def test_a_run_without_people_ends_in_a_verified_release(
 
 
 def test_a_second_run_does_nothing_and_gives_the_same_release(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+    released: tuple[RunContext, BuildReport],
+    done: RunContext,
+    build: UFine6926Build,
+    known_street: KnownStreet,
 ) -> None:
-    first = go(run, build, known_street)
-    before = [one.id for kind in KINDS for one in entities(run, kind)]
-    second = go(run, build, known_street)
-    third = go(run, build, known_street)
-    assert first.release_id == second.release_id == third.release_id
-    assert [one.id for kind in KINDS for one in entities(run, kind)] == before
+    before = [one.id for kind in KINDS for one in entities(done, kind)]
+    second = go(done, build, known_street)
+    third = go(done, build, known_street)
+    assert released[1].release_id == second.release_id == third.release_id
+    assert [one.id for kind in KINDS for one in entities(done, kind)] == before
     assert [stage.done for stage in third.stages] == [0] * len(third.stages)
 
 
 KINDS = (Video.kind, Track.kind, FilterReport.kind, Tracklet.kind, Image.kind, Caption.kind)
 
 
-def test_an_image_leads_back_to_its_video_and_the_rules_that_let_it_pass(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet
-) -> None:
-    go(run, build, known_street)
-    image = entities(run, Image.kind)[0]
-    lineage = trace(run.store, image.id)
+def test_an_image_leads_back_to_its_video_and_the_rules_that_let_it_pass(done: RunContext) -> None:
+    image = entities(done, Image.kind)[0]
+    lineage = trace(done.store, image.id)
     kinds = {node.entity.kind for node in lineage.entities.values()}
     assert kinds >= {"image", "tracklet", "filter_report", "track", "video", "source", "settings"}
 
 
 def test_other_thresholds_cost_no_new_decoding_and_make_other_images_inactive(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+    done: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
-    go(run, build, known_street)
-    lenient = {one.id for one in entities(run, Image.kind, "proposed", "accepted")}
+    lenient = {one.id for one in entities(done, Image.kind, "proposed", "accepted")}
     seen = known_street.frames_seen
     strict = profile(LENIENT.model_copy(update={"most_images": 3}))
     later = build.model_copy(update={"version": "0.2.0"})
-    go(run, later, known_street, strict)
+    go(done, later, known_street, strict)
     assert known_street.frames_seen == seen
-    few = {one.id for one in entities(run, Image.kind, "proposed", "accepted")}
+    few = {one.id for one in entities(done, Image.kind, "proposed", "accepted")}
     assert 0 < len(few) < len(lenient)
 
-    again = go(run, build.model_copy(update={"version": "0.3.0"}), known_street)
+    again = go(done, build.model_copy(update={"version": "0.3.0"}), known_street)
     assert again.release is not None
-    assert {one.id for one in entities(run, Image.kind, "proposed", "accepted")} == lenient
+    assert {one.id for one in entities(done, Image.kind, "proposed", "accepted")} == lenient
     assert known_street.frames_seen == seen
 
 
-def test_nobody_is_in_both_splits(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet
-) -> None:
-    go(run, build, known_street)
+def test_nobody_is_in_both_splits(done: RunContext) -> None:
     splits: dict[str, set[str | None]] = {}
-    images = entities(run, Image.kind)
-    videos = parents_of(run.store, [image.id for image in images], "crop_of")
+    images = entities(done, Image.kind)
+    videos = parents_of(done.store, [image.id for image in images], "crop_of")
     for image in images:
         record = image.record(Image)
         for key in (record.identity, *videos[image.id]):
@@ -139,15 +155,12 @@ def test_nobody_is_in_both_splits(
     assert all(len(found) == 1 for found in splits.values())
 
 
-def test_suspected_tracklets_and_frames_are_left_out_where_nobody_looks(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet
-) -> None:
-    go(run, build, known_street)
-    for one in entities(run, Tracklet.kind, "accepted"):
+def test_suspected_tracklets_and_frames_are_left_out_where_nobody_looks(done: RunContext) -> None:
+    for one in entities(done, Tracklet.kind, "accepted"):
         assert not one.record(Tracklet).switches
-    tracklets = {one.id: one.record(Tracklet) for one in entities(run, Tracklet.kind)}
-    images = entities(run, Image.kind)
-    selected = parents_of(run.store, [image.id for image in images], "selected_in")
+    tracklets = {one.id: one.record(Tracklet) for one in entities(done, Tracklet.kind)}
+    images = entities(done, Image.kind)
+    selected = parents_of(done.store, [image.id for image in images], "selected_in")
     for image in images:
         (tracklet,) = selected[image.id]
         sha256 = image.record(Image).sha256
@@ -193,44 +206,42 @@ LIVE = ("proposed", "accepted")
 
 
 def test_going_back_to_earlier_settings_gives_the_images_of_those(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+    done: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     first, other = profile(), profile(LENIENT.model_copy(update={"most_images": 3}))
-    found: list[set[str]] = []
-    for chosen in (first, first, other, first):
-        version = f"0.{len(found)}.0"
-        go(run, build.model_copy(update={"version": version}), known_street, chosen)
-        found.append({one.id for one in entities(run, Image.kind, *LIVE)})
+    found = [{one.id for one in entities(done, Image.kind, *LIVE)}]
+    for chosen in (first, other, first):
+        version = f"0.{1 + len(found)}.0"
+        go(done, build.model_copy(update={"version": version}), known_street, chosen)
+        found.append({one.id for one in entities(done, Image.kind, *LIVE)})
     assert found[0] == found[1] == found[3]
     assert found[2]
     assert found[2] != found[0]
-    assert len(entities(run, Caption.kind, *LIVE)) == 2 * len(found[0] | found[2])
+    assert len(entities(done, Caption.kind, *LIVE)) == 2 * len(found[0] | found[2])
 
 
 def test_a_filter_that_leaves_nothing_any_more_releases_nothing(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+    done: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
-    go(run, build, known_street)
     nothing = profile(FilterSettings(least_height_px=5000))
     later = build.model_copy(update={"version": "0.2.0"})
     with pytest.raises(ConfigurationError, match="no tracklet of 'walkers' was accepted"):
-        go(run, later, known_street, nothing)
-    assert entities(run, Image.kind, *LIVE) == []
-    assert not (run.settings.home / "releases" / "walkers-0.2.0").exists()
+        go(done, later, known_street, nothing)
+    assert entities(done, Image.kind, *LIVE) == []
+    assert not (done.settings.home / "releases" / "walkers-0.2.0").exists()
 
 
 def test_splits_are_remembered_of_images_that_are_set_aside(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+    done: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     """As after a kill that came between retiring and storing what takes the place."""
-    go(run, build, known_street)
-    before = {one.id for one in entities(run, Image.kind, *LIVE)}
-    sync_active(run, DATASET, Image.kind, lambda _image: False, LIVE)
+    before = {one.id for one in entities(done, Image.kind, *LIVE)}
+    sync_active(done, DATASET, Image.kind, lambda _image: False, LIVE)
     for seed in (1, 2, 3):
         version = f"0.{seed}.1"
         again = build.model_copy(update={"version": version, "test_share": 0.9, "seed": seed})
-        go(run, again, known_street)
-        assert {one.id for one in entities(run, Image.kind, *LIVE)} == before
+        go(done, again, known_street)
+        assert {one.id for one in entities(done, Image.kind, *LIVE)} == before
 
 
 def test_drafts_by_other_models_or_prompts_take_the_place_of_the_earlier(
@@ -258,20 +269,19 @@ def test_drafts_by_other_models_or_prompts_take_the_place_of_the_earlier(
 
 
 def test_images_that_tie_train_to_test_are_left_out_and_the_rest_is_released(
-    run: RunContext, build: UFine6926Build, known_street: KnownStreet, tmp_path: Path
+    done: RunContext, build: UFine6926Build, tmp_path: Path
 ) -> None:
-    go(run, build, known_street)
-    before = entities(run, Image.kind, *LIVE)
-    groups = {str(one.group) for one in entities(run, Tracklet.kind, "accepted")}
+    before = entities(done, Image.kind, *LIVE)
+    groups = {str(one.group) for one in entities(done, Tracklet.kind, "accepted")}
     strict = LeakLimits(hash_bits=22)
     with pytest.raises(IntegrityError, match="run the build again"):
-        build_release(run.store, run.blobs, DATASET, "0.2.0", tmp_path / "no", leak_limits=strict)
-    report = form_identities(run, DATASET, groups, SplitSettings(limits=strict))
+        build_release(done.store, done.blobs, DATASET, "0.2.0", tmp_path / "no", leak_limits=strict)
+    report = form_identities(done, DATASET, groups, SplitSettings(limits=strict))
     assert set(report.rejected) == {"tied_to_test"}
-    after = {one.id for one in entities(run, Image.kind, *LIVE)}
+    after = {one.id for one in entities(done, Image.kind, *LIVE)}
     assert len(after) < len(before)
     assert {one.split for one in before if one.id not in after} == {"train"}
-    build_release(run.store, run.blobs, DATASET, "0.2.0", tmp_path / "yes", leak_limits=strict)
+    build_release(done.store, done.blobs, DATASET, "0.2.0", tmp_path / "yes", leak_limits=strict)
 
-    form_identities(run, DATASET, groups, SplitSettings())
-    assert {one.id for one in entities(run, Image.kind, *LIVE)} == {one.id for one in before}
+    form_identities(done, DATASET, groups, SplitSettings())
+    assert {one.id for one in entities(done, Image.kind, *LIVE)} == {one.id for one in before}
