@@ -11,7 +11,7 @@ from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.progress import SilentProgress
 from profiles.loader import load_profile
-from schemas.errors import UsageError
+from schemas.errors import ModelError
 from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET, contrast_build
 from tests.flows.drawn_stills import DrawnStills
@@ -58,7 +58,7 @@ def test_a_language_that_the_model_does_not_write_is_reported(
     run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
     assert not said[-1].startswith("0 of 2")
     translated = build.model_copy(update={"version": "0.2.0", "second_language": "zh"})
-    with pytest.raises(UsageError, match="none of them with a caption"):
+    with pytest.raises(ModelError, match="captions are written in English only"):
         run_pipeline(run, ccd_pipeline(), translated, load_profile("builtin"), no_desks)
     message = "0 of 2 anchors came to a group with captions; left out: 2 without captions"
     assert said[-1] == message

@@ -100,7 +100,7 @@ def test_random_words_get_no_further_than_the_first_step(
 ) -> None:
     model = vllm_model(vllm_server)
     profile = contrast_profile(strategist=model, refiner=model, editor=editor)
-    build = contrast_build(stills, anchors=ANCHORS)
+    build = contrast_build(stills, anchors=ANCHORS, max_unusable_share=1.0)
     for _ in range(2):
         with pytest.raises(UsageError, match=f"nothing of '{DATASET}' can be released"):
             run_pipeline(run, ccd_pipeline(), build, profile, no_desks)
@@ -127,7 +127,9 @@ def test_random_edits_and_captions_go_to_people_and_to_quarantine(
         refiner=vllm_model(vllm_server),
         editor=editor,
     )
-    build = contrast_build(stills, anchors=ANCHORS, candidates_gate="required")
+    build = contrast_build(
+        stills, anchors=ANCHORS, candidates_gate="required", max_unusable_share=1.0
+    )
     office = MemoryOffice()
     waiting = go(run, build, office, profile).waiting
     assert_every_order_has_its_end(run, waiting, editor)

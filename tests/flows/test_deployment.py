@@ -85,8 +85,14 @@ def config(tmp_path: Path) -> Path:
         "licence": "CC BY 4.0 (annotations)",
         "permitted_by": "a test, which gives them to nobody",
     }
-    values = {"dataset": DATASET, "gate": "required", "identities_per_source": 2}
-    return write_toml(tmp_path / "build.toml", {**values, "sources": [*sources, coco]})
+    values = {
+        "dataset": DATASET,
+        "gate": "required",
+        "identities_per_source": 2,
+        "max_unusable_share": 1.0,  # a model says random words
+        "sources": [*sources, coco],
+    }
+    return write_toml(tmp_path / "build.toml", values)
 
 
 def random_words(request: dict[str, Any]) -> dict[str, Any]:
@@ -101,6 +107,7 @@ def random_words(request: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def random_model() -> Iterator[CountingServer]:
     with counting_server(complete=random_words) as server:
+        server.listed = [{"id": "tiny"}]
         yield server
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from release.model_use import DEMONSTRATION_CITATION
 from release.verify import verify_release
 from sources.demonstration.street import StreetWorld
 from tests.flows.homes import bytes_of, contents_of, problems_of
@@ -37,7 +38,12 @@ class Build(NamedTuple):
 @pytest.fixture
 def build(street: StreetWorld, tmp_path: Path) -> Build:
     """The street by the built-in detector, with a checkpoint every few frames."""
-    source = {"name": "street", "licence": "CC0-1.0", "videos": str(street.folder / "videos")}
+    source = {
+        "name": "street",
+        "licence": "CC0-1.0",
+        "citation": DEMONSTRATION_CITATION,
+        "videos": str(street.folder / "videos"),
+    }
     config = write_toml(tmp_path / "build.toml", {"dataset": "walkers", "sources": [source]})
     builtin = {"provider": "builtin", "style": "flowing", "seed": 1}
     lenient = {"least_height_px": 20, "least_width_px": 6, "least_sharpness": 0, "least_images": 1}
