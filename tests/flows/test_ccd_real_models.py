@@ -39,7 +39,6 @@ from tests.servers.contrasting import contrast_completion
 from tests.servers.counting_server import CountingServer, counting_server
 from tests.servers.vllm_server import VllmServer
 
-pytest.importorskip("diffusers")
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
 ANCHORS = 3
@@ -54,6 +53,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> QwenImageEdit:
     """The pipeline of the paper, tiny and random."""
+    pytest.importorskip("diffusers")  # here, as it takes seconds
     return qwen_spec(build_pipeline(tmp_path_factory.mktemp("editor") / "pipeline"))
 
 

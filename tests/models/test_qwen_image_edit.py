@@ -17,7 +17,6 @@ from schemas.errors import MissingExtraError, ModelError
 from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest, QwenImageEdit
 from tests.models.tiny_editors import build_pipeline, noise, picture_of, qwen_spec
 
-pytest.importorskip("diffusers")
 pytestmark = pytest.mark.slow
 
 MODULE = "diffusers.pipelines.qwenimage.pipeline_qwenimage_edit"
@@ -25,6 +24,7 @@ MODULE = "diffusers.pipelines.qwenimage.pipeline_qwenimage_edit"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("diffusers")  # here, as it takes seconds
     return build_pipeline(tmp_path_factory.mktemp("qwen") / "pipeline")
 
 

@@ -7,6 +7,8 @@ prompts, all images and the schemas, and that every answer is read, or refused w
 import io
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from flows.ccd.strategies import request_repair as repair_strategies
 from models.messages import chat_messages
 from models.openai_chat import OpenAIChatModel
 from prompts.loader import load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
 from schemas.profile import OpenAIChat, Sampling
 from schemas.records import Rejection
 from schemas.requests import MOST_CHARACTERS, RefinementBrief, StrategyBrief
@@ -35,6 +37,7 @@ REFINEMENT_BRIEF = RefinementBrief(
 )
 COLOURS = ("red", "blue", "yellow")
 LEAST_IMAGE_TOKENS = 4
+SEEDS = 4
 FEWEST_COMPLETE = 2
 
 
@@ -58,10 +61,14 @@ def model_of(server: VllmServer, seed: int, max_tokens: int) -> OpenAIChatModel:
 
 
 def asked(server: VllmServer, requests: Sequence[ChatRequest], tokens: int) -> list[ChatAnswer]:
-    """The answers to each request, of four seeds."""
+    """The answers to each request, of four seeds at once."""
+
+    def outcomes(seed: int) -> list[tuple[int, ChatOutcome]]:
+        return list(model_of(server, seed, tokens).answer(requests))
+
     answers = []
-    for seed in range(4):
-        for _, outcome in model_of(server, seed, tokens).answer(requests):
+    with ThreadPoolExecutor(SEEDS) as pool:
+        for _, outcome in chain.from_iterable(pool.map(outcomes, range(SEEDS))):
             assert isinstance(outcome, ChatAnswer), outcome
             answers.append(outcome)
     return answers
