@@ -2,7 +2,7 @@
 
 It runs on PostgreSQL. Nearly every third of our calls to it fails, and its webhooks arrive twice
 and out of order. The outcome must equal that of the same people working in memory without faults.
-There are 60 items in one queue; `make soak` runs it with 300 in two queues.
+There are 32 items in one queue; `make soak` runs it with 300 in two queues.
 """
 
 import random
@@ -79,7 +79,7 @@ class Size(NamedTuple):
 
 
 SIZES = (
-    pytest.param(Size(QUEUES[:1], 60, 20), id="60 items"),
+    pytest.param(Size(QUEUES[:1], 32, 14), id="32 items"),
     pytest.param(Size(QUEUES, 150, 40), id="300 items", marks=pytest.mark.soak),
 )
 Work = Callable[[str, Callable[[StoredEntity], Regions]], int]

@@ -1,7 +1,8 @@
 """What an annotator can reach in Label Studio: their own workspace, and nothing else on the server.
 
-Every request that Label Studio describes is made in an annotator's name against the workspaces of
-a colleague and of the house, once with their token and once with their browser's session.
+Every request that Label Studio describes is made in an annotator's name: against the workspace of
+a colleague with their browser's session, and against that of the house with their token; `make
+soak` does the other two.
 """
 
 import json
@@ -195,8 +196,15 @@ def _lasting(value: Any) -> Any:
     return [_lasting(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("whose", ["ben", "house"])
-@pytest.mark.parametrize("by", ["token", "session"])
+@pytest.mark.parametrize(
+    ("whose", "by"),
+    [
+        ("ben", "session"),
+        ("house", "token"),
+        pytest.param("ben", "token", marks=pytest.mark.soak),
+        pytest.param("house", "session", marks=pytest.mark.soak),
+    ],
+)
 def test_nothing_of_another_workspace_can_be_read_or_changed(
     workplace: Workplace, operations: list[Operation], whose: str, by: str
 ) -> None:

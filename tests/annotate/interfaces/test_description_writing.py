@@ -205,22 +205,15 @@ def test_a_person_changes_a_draft_that_is_marked_as_one(
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_page_without_a_draft_says_nothing_of_one(bench: Bench, sqlite_store: Store) -> None:
+def test_a_person_refuses_an_image_without_a_draft_by_keyboard(
+    bench: Bench, sqlite_store: Store
+) -> None:
     image = an_image()
-    content = content_of(image, sqlite_store, bench.images_url)
-    page = bench.open(PAGE, content, image.pictures)
+    page = bench.open(PAGE, content_of(image, sqlite_store, bench.images_url), image.pictures)
     page.read_instructions()
     page.wait_for_images()
     assert page.browser_page.locator(".loupe-draft").inner_text().strip() == ""
     assert page.browser_page.locator(".loupe-write textarea").input_value() == ""
-
-
-@pytest.mark.label_studio
-@pytest.mark.browser
-def test_a_person_refuses_an_image_by_keyboard(bench: Bench, sqlite_store: Store) -> None:
-    image = an_image()
-    page = bench.open(PAGE, content_of(image, sqlite_store, bench.images_url), image.pictures)
-    page.read_instructions()
     page.press("2", "5")
     answer = PAGE.read_annotation(page.submit(), image.shown)
     assert isinstance(answer, ReviewAnswer)
