@@ -6,6 +6,7 @@ import sys
 BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.stage_runner", []),
     ("benchmarks.claiming", []),
+    ("benchmarks.run_again", []),
     ("benchmarks.inspect_images", []),
     ("benchmarks.import_memory", ["--megabytes", "100"]),
     ("benchmarks.release_build", []),

@@ -78,8 +78,8 @@ def main() -> None:
             f"{count:>12,} {first:>12,.1f} {idle.all:>11.2f} ({idle.locked:.2f})"
             f" {claim.all:>19.2f} ({claim.locked:.2f})"
         )
-        slowest = max(slowest, idle.all, claim.all)
-    print(f"slowest {slowest:>17.2f}  (wanted: below {LIMIT_MS:g})")
+        slowest = max(slowest, idle.all)
+    print(f"slowest idle look {slowest:.2f} ms  (wanted: below {LIMIT_MS:g})")
 
 
 def measure(store: WatchedStore, finished: int) -> tuple[float, Look, Look]:

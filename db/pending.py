@@ -104,7 +104,7 @@ def low_water(store: Store, plan_id: int, pending: Pending) -> int:
     if pending.group is not None:
         return 0
     with store.read() as connection:
-        mark = _read_mark(connection, plan_id, pending)
+        mark = _read_mark(connection, plan_id, _selection(pending))
         decision, activation = _last_changes(connection)
         if decision + activation <= mark.decision + mark.activation + _STEP:
             reopened = _first_reopened(connection, plan_id, pending, mark)
@@ -113,6 +113,34 @@ def low_water(store: Store, plan_id: int, pending: Pending) -> int:
             if first is not None or near is None:
                 return (reopened or first or mark.seq + 1) - 1
     return _moved(store, plan_id, pending)
+
+
+# The stream of a plan, such as the rows of a file, that was worked on to its end: its mark is of no
+# selection of entities, and is reset as any other.
+
+_STREAM = digest_of("stream")
+
+
+class StreamMark(NamedTuple):
+    """How many items the stream of a plan had, 0 where some may be left; after so many resets."""
+
+    items: int = 0
+    resets: int = 0
+
+
+@retried
+def stream_mark(store: Store, plan_id: int) -> StreamMark:
+    """The mark of the stream of a plan."""
+    with store.read() as connection:
+        mark = _read_mark(connection, plan_id, _STREAM)
+    return StreamMark(mark.seq, mark.resets)
+
+
+@retried
+def finish_stream(store: Store, plan_id: int, mark: StreamMark) -> None:
+    """Notes that a stream was worked on to its end; `mark.resets` are those before it began."""
+    with store.write() as connection:
+        _store_mark(connection, plan_id, _STREAM, _Mark(mark.items, 0, 0, mark.resets))
 
 
 def reset_marks(connection: Connection, plan_ids: Iterable[int]) -> None:
@@ -126,19 +154,16 @@ def _moved(store: Store, plan_id: int, pending: Pending) -> int:
     """Moves the mark to before the first pending input; gives its new place."""
     with store.read() as connection:
         with store.no_writers():  # PostgreSQL numbers what it stores before others see it
-            mark = _read_mark(connection, plan_id, pending)
+            mark = _read_mark(connection, plan_id, _selection(pending))
         decision, activation = _last_changes(connection)
         first = _first_reopened(connection, plan_id, pending, mark) or _first_pending(
             connection, plan_id, pending, mark.seq
         )
         last = connection.execute(select(func.coalesce(func.max(Entity.seq), 0))).scalar_one()
     seq = last if first is None else first - 1
-    values = _Mark(seq, decision, activation, mark.resets)._asdict()
-    key = {"plan_id": plan_id, "selection": _selection(pending)}
+    moved = _Mark(seq, decision, activation, mark.resets)
     with store.write() as connection:
-        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-        new = dialect.insert(LowWaterMark).values(key | values)
-        connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=values))
+        _store_mark(connection, plan_id, _selection(pending), moved)
     return seq
 
 
@@ -146,11 +171,18 @@ def _selection(pending: Pending) -> str:
     return digest_of(canonical_json(pending))
 
 
-def _read_mark(connection: Connection, plan_id: int, pending: Pending) -> _Mark:
+def _store_mark(connection: Connection, plan_id: int, selection: str, mark: _Mark) -> None:
+    key = {"plan_id": plan_id, "selection": selection}
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    new = dialect.insert(LowWaterMark).values(key | mark._asdict())
+    connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=mark._asdict()))
+
+
+def _read_mark(connection: Connection, plan_id: int, selection: str) -> _Mark:
     """The mark as it holds: at the beginning where there is none or it was reset."""
     holds = and_(
         LowWaterMark.plan_id == Plan.id,
-        LowWaterMark.selection == _selection(pending),
+        LowWaterMark.selection == selection,
         LowWaterMark.resets == Plan.resets,
     )
     query = (

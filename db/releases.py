@@ -312,6 +312,22 @@ def list_releases(store: Store, dataset: str | None = None) -> list[StoredReleas
     )
 
 
+@retried
+def release_of(store: Store, inputs: str) -> tuple[Manifest, Path] | None:
+    """The release that was built of these inputs (a digest), and its folder; None where none is."""
+    query = select(Release.manifest, Release.folder).where(Release.inputs == inputs)
+    with store.read() as connection:
+        found = connection.execute(query).first()
+    return (Manifest.model_validate(found.manifest), Path(found.folder)) if found else None
+
+
+@retried
+def note_inputs(store: Store, release_id: str, inputs: str) -> None:
+    """Stores the digest of what a release was built of."""
+    with store.write() as connection:
+        connection.execute(update(Release).where(Release.id == release_id).values(inputs=inputs))
+
+
 def find_release(store: Store, name: str) -> StoredRelease:
     """The release called `name`: `dataset`'s newest, `dataset@version`, an id or six digits of it.
 

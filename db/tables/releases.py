@@ -12,7 +12,8 @@ from db.tables.base import Base, Digest, Number
 class Release(Base):
     """An immutable snapshot; `id` is the digest of its manifest.
 
-    The marks are the last row of each table that the build read (`db.releases.StateMark`).
+    The marks are the last row of each table that the build read (`db.releases.StateMark`). `inputs`
+    is the digest of all that the last build of it was made of, where that is known.
     """
 
     __tablename__ = "release"
@@ -27,6 +28,7 @@ class Release(Base):
     decision_mark: Mapped[int] = mapped_column(Number, server_default="0")
     activation_mark: Mapped[int] = mapped_column(Number, server_default="0")
     withdrawal_mark: Mapped[int] = mapped_column(Number, server_default="0")
+    inputs: Mapped[str | None] = mapped_column(Digest)
 
 
 class ReleaseItem(Base):

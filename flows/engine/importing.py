@@ -11,7 +11,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, run_stream
+from flows.engine.runner import Stage, get_or_create_entity, is_finished, run_stream
 from profiles.settings import Settings
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError
@@ -162,8 +162,9 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         importing.tombstones.look()
         return [importing.result(number, row) for number, row in rows]
 
-    rows = _numbered(importer, spec.annotations, options)
-    return entity, run_stream(context, stage, rows, work)
+    is_done = is_finished(context, stage)
+    rows = () if is_done else _numbered(importer, spec.annotations, options)
+    return entity, run_stream(context, stage, rows, work, fixed=True)
 
 
 def _numbered(importer: Importer, path: Path, options: ReadOptions) -> Iterator[tuple[int, Row]]:

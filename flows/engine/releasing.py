@@ -4,6 +4,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -16,7 +17,17 @@ from annotate.statistics import shared_answers
 from db.blobs import BlobStore
 from db.entities import find
 from db.quarantine import unused_answers
-from db.releases import StoredRelease, list_releases, release_after, withdrawn_items
+from db.release_rows import snapshot
+from db.releases import (
+    StoredRelease,
+    current_mark,
+    list_releases,
+    note_inputs,
+    release_after,
+    release_of,
+    withdrawn_items,
+)
+from db.review_audits import audited_draws
 from db.reviews import GateCount, gate_counts
 from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
@@ -36,20 +47,25 @@ from release.build import Inspection, build_release
 from release.checks import Checks, WrittenSample
 from release.diff import compare_releases
 from release.diff.records import Difference
+from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST
 from release.publishable import published_name
 from release.reading import read_listed
 from release.rebuild import rebuild_release
+from release.scratch import Scratch
 from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
+from release.threads import DEFAULT_THREADS
 from release.verify import verify_release
+from release.verify.files import verify_files
 from release.versions import check_version, is_earlier
 from retrieval.distractors import distractor_statistics
 from retrieval.embedders import pinned
 from retrieval.embeddings import unit_rows
+from schemas.base import canonical_json, digest_of
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.embedding import PlainModelSpec
 from schemas.errors import ConfigurationError, IntegrityError, LoupeError, UsageError
-from schemas.quality import ChoiceTest
+from schemas.quality import ChoiceTest, summarise
 from schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,
@@ -512,6 +528,17 @@ def release(
         permitted_terms={**checks.permitted_terms, **permissions(build.sources)},
     )
     report.release = context.settings.home / "releases" / f"{report.dataset}-{version}"
+    inspect = all_of(
+        version_inspection(store, context.blobs, warn, strict=build.strict_version),
+        contamination_inspection(warn, refuse=False),
+    )
+    inputs = None
+    if not (build.against or build.strict_version or signer):
+        inputs = _inputs(context, report.dataset, version, tier, checks)
+        if (known := _built_of(store, inputs, report.release)) is not None:
+            inspect(report.release, known)
+            report.release_id = known.id
+            return
     built = build_release(
         store,
         context.blobs,
@@ -521,11 +548,55 @@ def release(
         tier=tier,
         checks=checks,
         signer=signer,
-        inspect=all_of(
-            version_inspection(store, context.blobs, warn, strict=build.strict_version),
-            contamination_inspection(warn, refuse=False),
-        ),
+        inspect=inspect,
     )
     if built.unsigned:
         warn(built.unsigned)
+    if inputs and built.manifest.statistics.contrasts is None:  # whose nearest samples it lacks
+        note_inputs(store, built.manifest.id, inputs)
     report.release_id = built.manifest.id
+
+
+# A release is not built again where nothing that it is made of has changed
+
+
+def _inputs(
+    context: RunContext, dataset: str, version: str, tier: Tier | None, checks: Checks
+) -> str:
+    """The digest of all that decides what a release holds, but for comparisons with others.
+
+    Entities, decisions, activations and withdrawals are only appended: their last numbers stand for
+    them. A run that changes any of them, of whatever dataset, has the release built again.
+    """
+    with snapshot(context.store) as connection:
+        mark = current_mark(connection)
+        audits = map(summarise, audited_draws(connection, dataset))
+        notices = dataset_notices(connection, dataset, mark.withdrawal)
+        records = [*checks.choices, *checks.agreement, *audits, *notices]
+    others = [one.manifest for one in list_releases(context.store, dataset)]
+    values = {
+        "code": context.code_revision,
+        "name": [dataset, version, tier],
+        "mark": mark,
+        "others": [one.id for one in others if one.version != version],
+        "about": checks.about and checks.about.model_dump(mode="json"),
+        "terms": dict(checks.permitted_terms),
+        "records": [one.model_dump(mode="json") for one in records],
+    }
+    return digest_of(canonical_json(values))
+
+
+def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
+    """The release in `folder`, where it was built of `inputs` and every file is as it was."""
+    known = release_of(store, inputs)
+    if known is None or known[1].resolve() != folder.resolve():
+        return None
+    findings = Findings()
+    try:
+        manifest, files = read_listed(folder)
+    except LoupeError:
+        return None  # the build says what is wrong
+    with closing(Scratch()) as scratch, suppress(TooManyProblemsError):
+        scratch.add_all_listed(files.values())
+        verify_files(folder, scratch, findings, DEFAULT_THREADS)
+    return None if findings.problems or manifest.id != known[0].id else manifest

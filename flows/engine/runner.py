@@ -1,6 +1,5 @@
 """The stage runner: cuts pending inputs into chunks, runs the stage, commits each chunk whole."""
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,14 @@ from typing import Any, TypeVar
 
 from db.claims import pauses
 from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
-from db.pending import Pending, count_pending, low_water
+from db.pending import (
+    Pending,
+    StreamMark,
+    count_pending,
+    finish_stream,
+    low_water,
+    stream_mark,
+)
 from db.work import (
     ActivityRecord,
     ClaimedChunk,
@@ -187,20 +193,28 @@ def run_stream(
     items: Iterable[tuple[int, T]],
     work: Callable[[Sequence[tuple[int, T]]], Sequence[StageResult]],
     total: int | None = None,
+    *,
+    fixed: bool = False,
 ) -> StageReport:
     """Runs `work` over numbered items that are not entities yet: an import, a draw.
 
     Items that the plan has worked on before are skipped; the numbers must be the same every time.
+    Where the plan determines the items (`fixed`), they are not read again once all are worked on.
     """
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
-    counted = threading.Lock()
+    mark = stream_mark(context.store, plan_id) if fixed else StreamMark()
+    if mark.items:
+        items, total = (), mark.items
+    read = 0
 
     def chunks(report: StageReport) -> Iterator[list[tuple[int, T]]]:
+        nonlocal read
+        report.already_done = mark.items
         remaining = iter(items)
         while not report.stalled and (chunk := list(islice(remaining, stage.chunk_size))):
             done = worked_inputs(context.store, plan_id, [number for number, _ in chunk])
-            with counted:
-                report.already_done += len(done)
+            read += len(chunk)
+            report.already_done += len(done)
             if done:
                 context.progress.advance(stage.title, len(done))
             if new := [item for item in chunk if item[0] not in done]:
@@ -209,7 +223,16 @@ def run_stream(
     def run_chunk(chunk: list[tuple[int, T]], report: StageReport) -> Sequence[StageResult]:
         return _work_and_commit(context, stage, plan_id, work, chunk, None, report)
 
-    return _run(context, stage, total, chunks, run_chunk)
+    report = _run(context, stage, total, chunks, run_chunk)
+    if fixed and read and report.already_done + report.finished == read:
+        finish_stream(context.store, plan_id, mark._replace(items=read))
+    return report
+
+
+def is_finished(context: RunContext, stage: Stage) -> bool:
+    """Whether `run_stream` would read nothing of a fixed stream, for who has to open it."""
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    return stream_mark(context.store, plan_id).items > 0
 
 
 def worked_items(context: RunContext, stage: Stage, numbers: Sequence[int]) -> set[int]:

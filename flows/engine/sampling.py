@@ -104,7 +104,9 @@ def draw_sample(
             for number, image in images
         ]
 
-    return run_stream(context, stage, _numbered(context.store, ids), work, total=len(ids))
+    return run_stream(
+        context, stage, _numbered(context.store, ids), work, total=len(ids), fixed=True
+    )
 
 
 def captions_below(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
@@ -223,4 +225,4 @@ def _record(
 
 def _numbered(store: Store, ids: Sequence[str]) -> Iterator[tuple[int, StoredEntity]]:
     entities = fetch(store, ids)
-    return iter(sorted((entity.seq, entity) for entity in entities.values()))
+    yield from sorted((entity.seq, entity) for entity in entities.values())

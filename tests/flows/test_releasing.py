@@ -1,5 +1,6 @@
 """The version of a release, compared with the release before."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from flows.engine.context import RunContext
 from flows.engine.releasing import release
 from flows.engine.report import BuildReport
 from schemas.build import UFine3CBuild
-from schemas.errors import UsageError
+from schemas.errors import IntegrityError, LoupeError, UsageError
 from tests.flows.runs import Released, context_of
 from tests.release.later import Later
 from tests.release.worlds import DATASET, World, small_world, store_world
@@ -55,6 +56,31 @@ def test_a_strict_build_is_not_released_so(run: RunContext) -> None:
     assert not report.release.exists()
     release(run, report, Released(strict_version=True), "2.0.0")
     assert report.warnings == []
+
+
+def test_a_release_is_not_built_again_where_nothing_changed(run: RunContext) -> None:
+    """Without the pictures in the blob store it cannot be built, but is read and found sound."""
+    first, again, changed = (BuildReport(DATASET) for _ in range(3))
+    release(run, first, Released(), "2.0.0")
+    assert first.release is not None
+    shutil.rmtree(run.settings.blobs_url)
+    release(run, again, Released(), "2.0.0")
+    assert (again.release, again.release_id) == (first.release, first.release_id)
+    assert again.warnings == first.warnings
+    later = Later(World(run.store, run.blobs), DATASET, seed=1)
+    later.verdict(later.ids("image")[1], "reject")
+    with pytest.raises(LoupeError):
+        release(run, changed, Released(), "2.0.0")
+
+
+def test_a_damaged_release_is_not_taken_for_sound(run: RunContext) -> None:
+    report = BuildReport(DATASET)
+    release(run, report, Released(), "2.0.0")
+    assert report.release is not None
+    image = next((report.release / "images").rglob("*.jpg"))
+    image.write_bytes(image.read_bytes() + b"!")
+    with pytest.raises(IntegrityError, match="nothing was written"):
+        release(run, report, Released(), "2.0.0")
 
 
 def test_builds_are_not_strict_unless_they_say_so() -> None:

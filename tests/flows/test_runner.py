@@ -17,7 +17,7 @@ from db.pending import Pending, count_pending
 from db.store import Store
 from db.tables.provenance import Entity
 from db.tables.work import Claim, Work
-from db.work import WorkResult, claim_chunk, register_plan
+from db.work import WorkResult, claim_chunk, drop_rejections, register_plan
 from flows.engine import runner
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
@@ -280,6 +280,47 @@ def test_a_stream_skips_what_is_done(context: RunContext) -> None:
     again = run_stream(context, stage, number_stream(10, 11, 12, 13), work, total=4)
     assert (again.done, again.already_done, worked) == (1, 3, [13])
     assert row_count(context.store, Entity) == 5 + 4
+
+
+def test_a_fixed_stream_is_not_read_again_once_it_is_finished(context: RunContext) -> None:
+    stage = Stage("import", "9", DATASET, {}, chunk_size=2)
+    refused = Rejection(stage="import", reason="bad_row", detail="it is bad")
+
+    def store_one(items: Sequence[tuple[int, str]]) -> list[StageResult]:
+        return [
+            WorkResult(number, rejection=refused) if number == 11 else WorkResult(number)
+            for number, _ in items
+        ]
+
+    def reading(*numbers: int) -> StageReport:
+        return run_stream(context, stage, number_stream(*numbers), store_one, fixed=True)
+
+    def unread() -> Iterator[tuple[int, str]]:
+        raise AssertionError("it is read")
+        yield
+
+    with pytest.raises(AssertionError):
+        run_stream(context, stage, unread(), store_one, fixed=True)
+    assert reading(10, 11, 12).finished == 3
+    again = run_stream(context, stage, unread(), store_one, fixed=True)
+    assert (again.finished, again.already_done) == (0, 3)
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    drop_rejections(context.store, plan_id, [11])
+    again = reading(10, 11, 12)
+    assert (again.finished, again.already_done) == (1, 2)
+
+
+def test_what_is_deferred_is_read_again(context: RunContext) -> None:
+    stage = Stage("import", "9", DATASET, {}, chunk_size=2)
+
+    def defer_one(items: Sequence[tuple[int, str]]) -> list[StageResult]:
+        return [
+            Deferred(number, "away") if number == 11 else WorkResult(number) for number, _ in items
+        ]
+
+    run_stream(context, stage, number_stream(10, 11, 12), defer_one, fixed=True)
+    again = run_stream(context, stage, number_stream(10, 11, 12), store_item, fixed=True)
+    assert (again.finished, again.already_done) == (1, 2)
 
 
 def test_a_stream_that_breaks_off_keeps_what_came_before(context: RunContext) -> None:
