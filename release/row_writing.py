@@ -147,7 +147,7 @@ class ReleaseAccumulator:
         nearest = measure(self._samples) if measure and self._samples else None
         left_out = contents.without_captions, contents.without_anchor, contents.left_out()
         editors, repeats = contents.editors(), self._repeats.result()
-        return self._contrasts.result(*left_out, nearest, editors, repeats)
+        return self._contrasts.result(*left_out, nearest, editors, repeats=repeats)
 
     def held(
         self, sources: Sequence[ReleasedSource], statistics: ReleaseStatistics

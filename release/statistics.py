@@ -116,7 +116,8 @@ class ContrastCounter:
         left_out: LeftOutGroups | None = None,
         nearest: NearestStatistics | None = None,
         editors: tuple[tuple[str, int], ...] = (),
-        repeats: RepeatStatistics | None = None,
+        *,
+        repeats: RepeatStatistics,
     ) -> ContrastStatistics:
         """Everything counted so far, with what is known from elsewhere."""
         contrastive = self._ways.total()

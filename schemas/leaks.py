@@ -58,8 +58,7 @@ class Comparison(Record):
         pairs: how many pairs were compared: all of them.
         leaks: how many of them are leaks.
         nearest: the nearest pair; None where only equal values have a distance and none are equal.
-        further: the pairs that are nearest after it; releases from before they were stated have
-            none.
+        further: the pairs that are nearest after it.
     """
 
     splits: tuple[Split, Split]

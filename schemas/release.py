@@ -519,7 +519,7 @@ class ContrastStatistics(Record):
         without_anchor: contrastive images that are left out because their anchor is.
         left_out: the anchors among the images without fine captions, where there are any.
         nearest: how near other samples are, where it was measured.
-        repeats: what occurs in the release more than once; None where the release does not say.
+        repeats: what occurs in the release more than once.
     """
 
     anchors: Count
@@ -533,9 +533,9 @@ class ContrastStatistics(Record):
     editors: tuple[tuple[str, int], ...] = Field(default=(), exclude_if=lambda one: not one)
     without_captions: Count
     without_anchor: Count
+    repeats: RepeatStatistics
     left_out: LeftOutGroups | None = Field(default=None, exclude_if=lambda one: one is None)
     nearest: NearestStatistics | None = Field(default=None, exclude_if=lambda one: one is None)
-    repeats: RepeatStatistics | None = Field(default=None, exclude_if=lambda one: one is None)
 
 
 class ChoiceStatistics(Record):

@@ -218,9 +218,9 @@ def left_out_lines(contrasts: ContrastStatistics | None) -> list[str]:
 
 def repeat_lines(contrasts: ContrastStatistics | None) -> list[str]:
     """What is in the release more than once, a sentence each."""
-    held = contrasts.repeats if contrasts else None
-    if held is None:
+    if contrasts is None:
         return []
+    held = contrasts.repeats
     lines = []
     if held.images:
         lines.append(

@@ -39,7 +39,7 @@ from release.tiers import TIERS, tiers_within
 from schemas.base import Record
 from schemas.licences import permits_release
 from schemas.records import Granularity
-from schemas.release import Manifest, ReleaseStatistics
+from schemas.release import Manifest, ReleaseStatistics, RepeatStatistics
 from schemas.retrieval_task import RetrievalTask
 from schemas.taxonomy import DifferenceType
 
@@ -126,7 +126,9 @@ class ContrastChecks:
             return
         stated = self._stated
         left_out = stated.without_captions, stated.without_anchor, stated.left_out
-        found = self._counter.result(*left_out, stated.nearest, stated.editors, stated.repeats)
+        found = self._counter.result(
+            *left_out, stated.nearest, stated.editors, repeats=stated.repeats
+        )
         for field in type(stated).model_fields:
             ours, theirs = getattr(found, field), getattr(stated, field)
             if ours != theirs:
@@ -134,7 +136,7 @@ class ContrastChecks:
                     f"{MANIFEST} says contrasts.{field} {theirs!s:.200}; the rows {ours!s:.200}"
                 )
                 self._findings.add("totals_differ", message, MANIFEST)
-        self._check_repeats()
+        self._check_repeats(stated.repeats)
         try:
             digest = digest_of_file(self._folder / CCD_LINES)
         except OSError:
@@ -147,11 +149,8 @@ class ContrastChecks:
             message = f"{CCD_LINES} does not say what the Parquet files do"
             self._findings.add("rows_differ", message, CCD_LINES)
 
-    def _check_repeats(self) -> None:
+    def _check_repeats(self, stated: RepeatStatistics) -> None:
         """Names repeats that the manifest does not state."""
-        stated = self._stated.repeats if self._stated else None
-        if stated is None:  # of an earlier release, which did not count
-            return
         found = self._repeats.result()
         for fault, what, ours, theirs in (
             (

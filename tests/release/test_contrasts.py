@@ -236,7 +236,6 @@ def test_repeats_are_stated(tmp_path: Path) -> None:
     built = build(made, tmp_path)
     found = built.manifest.statistics.contrasts
     assert found is not None
-    assert found.repeats is not None
     assert (found.repeats.images, found.repeats.captions) == (2, 2)
     rows = {row["file_path"]: row for row in rows_of(built.folder)}
     (pair,), (captioned,) = found.repeats.image_pairs, found.repeats.caption_pairs
@@ -281,15 +280,6 @@ def test_verify_names_repeats_that_are_not_stated(copy: Path) -> None:
     assert (
         f"2 captions say what one of another image says ({files[0]}" in found["captions_repeated"]
     )
-
-
-def test_a_release_that_does_not_state_repeats_is_not_faulted_for_them(copy: Path) -> None:
-    path = copy / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    del manifest["statistics"]["contrasts"]["repeats"]
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-    _rewrite_parquet(copy, _repeat_an_image)
-    assert "images_repeated" not in faults(copy)
 
 
 def test_an_anchor_in_another_split_is_refused(tmp_path: Path) -> None:
