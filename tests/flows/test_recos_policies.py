@@ -1,5 +1,6 @@
 """Gates at which nobody stood, and people do now: what the policy decided alone gives way."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.flows.recos_reviewers import (
     sizes,
 )
 from tests.flows.recos_world import DATASET, small_build
+from tests.flows.runs import copied_run, new_run
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +39,26 @@ def office() -> MemoryOffice:
     return MemoryOffice()
 
 
+@pytest.fixture(scope="module")
+def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> RecosBuild:
+    return small_build(stills, tmp_path_factory.mktemp("build"), last="v1")
+
+
+@pytest.fixture(scope="module")
+def released(
+    build: RecosBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunContext]:
+    """What a run made at whose gates nobody stood; nobody changes it."""
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
+        go(run, build, MemoryOffice())
+        yield run
+
+
 @pytest.fixture
-def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
-    return small_build(stills, tmp_path, last="v1")
+def done(released: RunContext, tmp_path: Path) -> Iterator[RunContext]:
+    """The same, to be changed."""
+    with copied_run(released, tmp_path / "home") as run:
+        yield run
 
 
 def by_gate(run: RunContext, kind: str) -> list[StoredEntity]:
@@ -50,23 +69,22 @@ def by_gate(run: RunContext, kind: str) -> list[StoredEntity]:
 
 
 def test_people_at_the_captions_see_what_nobody_saw(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
+    done: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
     """Also what was rejected; and what they refuse takes along what was made of it."""
-    go(run, build, office)
-    decided = by_gate(run, Caption.kind)
+    decided = by_gate(done, Caption.kind)
     assert {one.state for one in decided} == {"accepted", "rejected"}
     later = build.model_copy(update={"captions_gate": "required", "revision": "1.1"})
-    report = go(run, later, office)
-    asked = proposed(run, Caption.kind)
+    report = go(done, later, office)
+    asked = proposed(done, Caption.kind)
     assert {one.id for one in asked} == {one.id for one in decided}
     assert report.waiting == len(asked)
     assert report.release is None
-    again = sizes(run)
-    assert go(run, later, office).waiting == len(asked)
-    assert sizes(run) == again
+    again = sizes(done)
+    assert go(done, later, office).waiting == len(asked)
+    assert sizes(done) == again
 
-    confused = parents_of(run.store, [one.id for one in confusing(run, "accepted")], CONFUSES)
+    confused = parents_of(done.store, [one.id for one in confusing(done, "accepted")], CONFUSES)
     first = next(iter(confused.values()))[0]
     rescued = [one.id for one in decided if one.state == "rejected"]
 
@@ -75,15 +93,15 @@ def test_people_at_the_captions_see_what_nobody_saw(
             return about("caption", rejecting(shown.record(Caption).text))
         return accept_caption(shown)
 
-    answer(run, office, opinion)
-    assert go(run, later, office).waiting == 0
-    now = fetch(run.store, [*rescued, first, *confused])
+    answer(done, office, opinion)
+    assert go(done, later, office).waiting == 0
+    now = fetch(done.store, [*rescued, first, *confused])
     assert {now[one].state for one in rescued} == {"accepted"}
     assert now[first].state == "rejected"
     assert {now[one].state for one, found in confused.items() if found[0] == first} == {"inactive"}
-    written = parents_of(run.store, [one.id for one in confusing(run)], CONFUSES).values()
+    written = parents_of(done.store, [one.id for one in confusing(done)], CONFUSES).values()
     assert set(rescued) & {found[0] for found in written}, "to those, too, captions are written"
-    agents = last_agents(run.store, [one.id for one in decided])
+    agents = last_agents(done.store, [one.id for one in decided])
     assert {agent.kind for agent in agents.values()} == {"person"}
 
 
@@ -94,29 +112,28 @@ def confusing(run: RunContext, *states: str) -> list[StoredEntity]:
 
 
 def test_people_at_the_confusions_see_what_nobody_saw(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
+    done: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
     """Of images that are there still; what fell away was replaced, and stays away."""
-    go(run, build, office)
-    images = [one.id for one in of_tier(run, "v1")]
+    images = [one.id for one in of_tier(done, "v1")]
     later = build.model_copy(update={"confusions_gate": "required", "revision": "1.1"})
-    report = go(run, later, office)
-    asked = proposed(run, Confusion.kind)
+    report = go(done, later, office)
+    asked = proposed(done, Confusion.kind)
     assert report.waiting == len(asked) > 0
-    assert [one.id for one in of_tier(run, "v1")] == images
+    assert [one.id for one in of_tier(done, "v1")] == images
     concerned = {one.record(Confusion).own.image_id for one in asked}
     concerned |= {one.record(Confusion).other.image_id for one in asked}
     assert set(images) <= concerned
-    assert not {one.id for one in of_tier(run, "v1", "rejected")} & concerned
-    again = sizes(run)
-    assert go(run, later, office).waiting == len(asked)
-    assert sizes(run) == again
+    assert not {one.id for one in of_tier(done, "v1", "rejected")} & concerned
+    again = sizes(done)
+    assert go(done, later, office).waiting == len(asked)
+    assert sizes(done) == again
 
-    before = {one.id for one in confusing(run, "accepted")}
-    answer(run, office, fits_own)
-    assert go(run, later, office).waiting == 0
-    assert [one.id for one in of_tier(run, "v1")] == images
-    after = {one.id for one in confusing(run, "accepted")}
+    before = {one.id for one in confusing(done, "accepted")}
+    answer(done, office, fits_own)
+    assert go(done, later, office).waiting == 0
+    assert [one.id for one in of_tier(done, "v1")] == images
+    after = {one.id for one in confusing(done, "accepted")}
     assert before < after, "what the gate had left out is in, as people say that it fits"
 
 
@@ -134,12 +151,11 @@ def test_who_decided_as_a_person_is_not_asked_again(
 
 
 def test_a_larger_sample_opens_what_it_draws_more(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
+    done: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    go(run, build, office)
     asked: list[set[str]] = []
     for gate in ("sample:0.2", "sample:0.6"):
-        go(run, build.model_copy(update={"confusions_gate": gate}), office)
-        asked.append({one.id for one in proposed(run, Confusion.kind)})
+        go(done, build.model_copy(update={"confusions_gate": gate}), office)
+        asked.append({one.id for one in proposed(done, Confusion.kind)})
     assert asked[0] < asked[1]
-    assert by_gate(run, Confusion.kind), "the rest stays decided"
+    assert by_gate(done, Confusion.kind), "the rest stays decided"
