@@ -175,7 +175,7 @@ Try next:
                          loupe run build-ufine3c --config my-build.toml
   build from video       loupe run build-ufine6926
   add human review       loupe up, and gate = "required" in the build file
-  use real models        --profile small | paper | current (docs/profiles.md)
+  use real models        --profile hosted | small | paper | current (docs/profiles.md)
   export                 loupe release export DIR --format webdataset | hf | coco | lmdb …
   withdraw an item       loupe withdraw images/12.jpg --release {release}
                          --ground privacy --reason "…" --dry-run
