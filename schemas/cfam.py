@@ -137,7 +137,8 @@ class CfamTraining(Record):
     """A whole training: network, losses, data, schedule, and where it runs.
 
     The best checkpoint is the one with the highest `best_by` on the identities held out of the
-    training split. A checkpoint is written after each epoch, and every `checkpoint_every_steps`.
+    training split; where none are (`validation_share` 0), the last. A checkpoint is written after
+    each epoch, and every `checkpoint_every_steps`.
     """
 
     name: str = "cfam"
@@ -148,7 +149,7 @@ class CfamTraining(Record):
     losses: CfamLosses = CfamLosses()
     augmentation: CfamAugmentation = CfamAugmentation()
     schedule: CfamSchedule = CfamSchedule()
-    validation_share: float = Field(default=0.1, gt=0, lt=1)
+    validation_share: float = Field(default=0.1, ge=0, lt=1)
     validate_every_epochs: Positive = 1
     best_by: Literal["R@1", "mAP", "mSD"] = "mAP"
     checkpoint_every_steps: Positive = 500
@@ -203,7 +204,7 @@ class ValidationLine(Record):
 
 
 class BestCheckpoint(Record):
-    """The checkpoint that did best on the identities held out."""
+    """The checkpoint that did best on the identities held out; without any the last, unmeasured."""
 
     step: int
     epoch: int

@@ -21,7 +21,7 @@ def train(
     ],
     config: Annotated[
         str | None,
-        typer.Option(help="Training file in TOML, or 'demo' (default: the settings of the paper)."),
+        typer.Option(help="Training file in TOML, 'paper' or 'demo' (default: our defaults)."),
     ] = None,
     folder: Annotated[
         Path | None,

@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 # Reads training files: TOML with the settings of `schemas.cfam.CfamTraining`.
 
 _KEYS = "docs/training.md"
-_DEMONSTRATION = "demo"
-_SHIPPED = Path(__file__).parents[2] / "retrieval" / "cfam"
+_FOLDER = Path(__file__).parents[2] / "retrieval" / "cfam"
+_SHIPPED = {name: _FOLDER / f"train_{name}.toml" for name in ("demo", "paper")}
 
 
 def load_training(config: str | None) -> CfamTraining:
-    """The settings in a file; without one the paper's; `demo` names those of the demonstration.
+    """The settings in a file, or the shipped ones named `paper` or `demo`; the defaults for None.
 
     Relative paths in a file are relative to it.
 
@@ -60,7 +60,7 @@ def load_training(config: str | None) -> CfamTraining:
     """
     if config is None:
         return CfamTraining()
-    path = _SHIPPED / "train_demo.toml" if config == _DEMONSTRATION else Path(config)
+    path = _SHIPPED.get(config, Path(config))
     values = read_toml(path, f"training file {path}")
     try:
         settings = CfamTraining.model_validate(values)
@@ -227,7 +227,7 @@ _SHOWN_MISSING = 3
 class TrainingRequest(NamedTuple):
     """What is to be trained on what: a release's folder or an annotation file.
 
-    `config` is a training file, or `demo`; `out` the folder of the training.
+    `config` is a training file, `paper` or `demo`; `out` the folder of the training.
     """
 
     release: str
@@ -253,8 +253,14 @@ class TrainingReport(NamedTuple):
         if self.record is None:
             return f"the first process trains in {self.folder} and reports the result"
         best = self.record.best
+        trained = f"trained {self.record.steps:,} steps on {self.record.release}"
+        if not best.metrics:
+            return (
+                f"{trained}; no identities were held out to validate on, so that the checkpoint "
+                f"to use is the last: {self.folder / 'best'}"
+            )
         return (
-            f"trained {self.record.steps:,} steps on {self.record.release}; the best checkpoint, "
+            f"{trained}; the best checkpoint, "
             f"of epoch {best.epoch + 1} with R@1 {best.metrics['R@1']:.1f} % and "
             f"mAP {best.metrics['mAP']:.1f} % on {self.record.validation_identities} identities "
             f"{_validated_on(self.record)}, is {self.folder / 'best'}{_too_few(self.record)}"
@@ -332,17 +338,17 @@ class _Shown:
         if done == steps:
             self._end()
 
-    def stepped(self, _: StepLine) -> None:
+    def stepped(self, line: StepLine) -> None:
         """Moves the bar."""
         self._progress.advance(_STAGE, 1)
         self._report.done += 1
+        if line.step == self._steps:
+            self._end()
 
     def validated(self, line: ValidationLine) -> None:
         """Says how well people are found."""
         metrics = ", ".join(f"{name} {line.metrics[name]:.1f} %" for name in ("R@1", "mAP", "mSD"))
         self._progress.say(f"epoch {line.epoch + 1}, step {line.step:,}: {metrics}")
-        if line.step == self._steps:
-            self._end()
 
     def _end(self) -> None:
         self._report.seconds = time.monotonic() - self._started

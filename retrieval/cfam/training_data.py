@@ -44,7 +44,7 @@ class TrainingSplits(NamedTuple):
 
 
 def hold_out_identities(images: Sequence[TrainingImage], share: float, seed: int) -> TrainingSplits:
-    """Keeps `share` of the identities for validation, at least two.
+    """Keeps `share` of the identities for validation, at least two; none where it is 0.
 
     Which ones hangs on the seed and their names alone: the order of the images does not matter,
     and where identities come to a dataset, those that were there mostly stay where they were.
@@ -52,6 +52,10 @@ def hold_out_identities(images: Sequence[TrainingImage], share: float, seed: int
     Raises:
         UsageError: there are too few identities for both.
     """
+    if share == 0:
+        splits = TrainingSplits(tuple(images), ())
+        require_identities(splits, "validation_share = 0")
+        return splits
     identities = sorted({image.identity for image in images})
     wanted = max(_LEAST_IDENTITIES, round(share * len(identities)))
     drawn = sorted(identities, key=lambda identity: digest_of("validation", str(seed), identity))
@@ -66,14 +70,18 @@ def hold_out_identities(images: Sequence[TrainingImage], share: float, seed: int
 
 
 def require_identities(splits: TrainingSplits, where: str) -> None:
-    """Does nothing where both splits have identities to tell apart by their captions.
+    """Does nothing where splits have identities to tell apart by their captions.
+
+    A split to validate with may be empty.
 
     Raises:
         UsageError: one has too few; begins with `where`.
     """
-    for purpose, images in (("train on", splits.training), ("validate with", splits.validation)):
+    needed = {"train on": splits.training, "validate with": splits.validation}
+    for purpose, images in needed.items():
         number = len({image.identity for image in images if image.captions})
-        if number < _LEAST_IDENTITIES:
+        is_wanted = bool(images) or purpose == "train on"
+        if is_wanted and number < _LEAST_IDENTITIES:
             raise UsageError(
                 f"{where}: {_identities(number)} with captions {'is' if number == 1 else 'are'} "
                 f"too few to {purpose}; wanted at least {_LEAST_IDENTITIES}"

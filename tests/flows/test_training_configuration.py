@@ -8,9 +8,12 @@ from schemas.cfam import CfamTraining
 from schemas.errors import ConfigurationError
 
 
-def test_without_a_file_the_papers_settings_hold() -> None:
-    settings = load_training(None)
-    assert settings == CfamTraining()
+def test_the_paper_trains_on_everybody_with_four_queries() -> None:
+    """UFineBench, section 5.1 and table 9, row 4."""
+    assert load_training(None) == CfamTraining()
+    settings = load_training("paper")
+    assert (settings.validation_share, settings.decoder.queries) == (0, 4)
+    assert (settings.schedule.weight_decay, settings.augmentation.flipped_sides) == (0, "ignore")
     assert (settings.schedule.epochs, settings.schedule.batch_pairs) == (60, 64)
     assert (settings.schedule.learning_rate, settings.schedule.new_learning_rate) == (1e-5, 5e-5)
 

@@ -10,7 +10,7 @@ from retrieval.cfam.network.checkpoints import load_model
 from schemas.base import sha256_of
 from schemas.cfam import TrainingRecord
 from schemas.errors import UsageError
-from tests.flows.tiny_training import write_tiny_training
+from tests.flows.tiny_training import CONFIG, write_tiny_training
 
 
 class Sentences(SilentProgress):
@@ -55,6 +55,21 @@ def test_a_training_writes_down_what_came_of_it(request_of: TrainingRequest) -> 
     assert again == record
     assert len(progress.said) == 2
     assert record.seconds > 0
+
+
+def test_where_nobody_is_held_out_the_last_checkpoint_is_the_one_to_use(
+    request_of: TrainingRequest,
+) -> None:
+    config = Path(request_of.config or "")
+    config.write_text(CONFIG.replace("validation_share = 0.25", "validation_share = 0"), "utf-8")
+    report = run_training(request_of, SilentProgress())
+    record = report.record
+    assert record is not None
+    assert (record.training_identities, record.validation_identities) == (12, 0)
+    assert (record.best.step, record.best.metrics) == (record.steps, {})
+    assert record.best_sha256 == record.last_sha256
+    assert "no identities were held out" in report.sentence
+    assert run_training(request_of._replace(resume=True), SilentProgress()).record == record
 
 
 def test_files_of_the_backbone_count_by_their_content(request_of: TrainingRequest) -> None:

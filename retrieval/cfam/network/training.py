@@ -627,7 +627,9 @@ class _Trainer:
         ends, is_last = self.course.ends_epoch(step), done == self.course.steps
         best = self._progress.best
         is_due = ends and (epoch + 1) % self._settings.validate_every_epochs == 0
-        if journal is not None and (is_due or is_last):
+        if not self._validation:
+            best = BestCheckpoint(step=done, epoch=epoch, metrics={}) if is_last else None
+        elif journal is not None and (is_due or is_last):
             line = self._validate(done, epoch)
             journal.validation(line)
             self._watcher.validated(line)
