@@ -5,7 +5,15 @@ from typing import NamedTuple
 
 from annotate.queues import Auto, Queue, Required, Sample
 from db.decisions import NewDecision, append_decisions, decided_under_other_policies
-from db.entities import StoredEntity, children_of, fetch, find, pages, parents_of
+from db.entities import (
+    StoredEntity,
+    children_of,
+    count_entities,
+    fetch,
+    find,
+    pages,
+    parents_of,
+)
 from db.store import Store
 from schemas import proposals
 from schemas.faithfulness import FaithfulnessReport
@@ -61,6 +69,13 @@ def _judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterato
 def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
     """What is proposed for the queue, checked or not, oldest first."""
     return _of_queue(store, queue, find(store, queue.dataset, queue.kind, states=("proposed",)))
+
+
+def count_proposed(store: Store, queue: Queue) -> int:
+    """How many entities `proposed` gives."""
+    if queue.left_out is None:
+        return count_entities(store, queue.dataset, queue.kind, states=("proposed",))
+    return sum(1 for _ in proposed(store, queue))
 
 
 def _of_queue(
@@ -173,6 +188,8 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
 
 def apply_policy(store: Store, queue: Queue) -> int:
     """Decides what the policy decides, and gives how many entities that were."""
+    if isinstance(queue.policy, Required):
+        return 0  # without loading what waits for people
     count = 0
     for page in pages(list(candidates(store, queue)), _PAGE):
         decisions = decide_by_policy(queue, page)

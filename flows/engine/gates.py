@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from annotate.backend import AnnotationBackend, LabelStudioDesk
-from annotate.candidates import apply_policy, proposed, reopen_for_people
+from annotate.candidates import apply_policy, count_proposed, reopen_for_people
 from annotate.projects import Desks
 from annotate.pull import pull
 from annotate.push import push
@@ -198,7 +198,7 @@ def review(
     """
     reopen(context, queue)
     apply_policy(context.store, queue)
-    waiting = _proposed(context, queue)
+    waiting = count_proposed(context.store, queue)
     if not waiting:
         return 0
     if queue.policy.policy == "auto":
@@ -210,7 +210,7 @@ def review(
     while True:
         pull(context.store, desks, queue, context.code_revision, context.flow_run)
         push(context.store, desks, queue, images_url(context.settings))
-        waiting = _proposed(context, queue)
+        waiting = count_proposed(context.store, queue)
         if not waiting or not wait:
             return waiting
         time.sleep(_REVIEW_POLL_SECONDS)
@@ -223,7 +223,3 @@ def reopen(context: RunContext, queue: Queue) -> None:
             f"{reopened:,} items of queue {queue.name} that nobody had looked at are open again: "
             f"its policy is {queue.policy} now"
         )
-
-
-def _proposed(context: RunContext, queue: Queue) -> int:
-    return sum(1 for _ in proposed(context.store, queue))
