@@ -21,6 +21,9 @@ from schemas.base import canonical_json, digest_of
 _STEP = 500
 """So many finished inputs, or changes, a look may meet before the mark is moved past them."""
 
+_INPUTS_A_CHANGE = 16
+"""So many finished inputs are looked at again in the time that one change is looked through."""
+
 
 class ParentFilter(NamedTuple):
     """Selects entities whose parent in a role is in one of these states."""
@@ -156,6 +159,9 @@ def _moved(store: Store, plan_id: int, pending: Pending) -> int:
         with store.no_writers():  # PostgreSQL numbers what it stores before others see it
             mark = _read_mark(connection, plan_id, _selection(pending))
         decision, activation = _last_changes(connection)
+        changes = decision + activation - mark.decision - mark.activation
+        if changes * _INPUTS_A_CHANGE > mark.seq:
+            mark = mark._replace(seq=0)
         first = _first_reopened(connection, plan_id, pending, mark) or _first_pending(
             connection, plan_id, pending, mark.seq
         )
