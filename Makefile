@@ -12,6 +12,9 @@ WORKERS ?= $(shell python3 -c 'import os; print(min(4, os.cpu_count() + 1))')
 # compiled modules are kept, whatever the caller does: imports then take a third of the time
 unexport PYTHONDONTWRITEBYTECODE
 
+# Tests run side by side: libraries whose threads wait for each other take a third of the time alone
+test soak: export OMP_NUM_THREADS := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help setup environments demo test soak lint check up down bench measure lock clean
 
