@@ -14,6 +14,7 @@ from db.store import Store
 from schemas.base import digest_of
 from schemas.errors import UsageError
 from schemas.proposals import Picture
+from schemas.provenance import Role
 from schemas.quality import OPTIONS, ChoiceTest, Interval, wilson_interval
 from schemas.records import Split
 
@@ -106,9 +107,6 @@ def _stratum(item: AcceptedItem, by: Sequence[str]) -> str:
 
 Direction = Literal["caption-to-image", "image-to-caption"]
 
-ASKS_ABOUT = "asks_about"
-DISTRACTOR = "distractor"
-"""The roles in which a test is derived from its sample and from the distractors."""
 
 PUBLISHED: dict[Direction, tuple[float, float]] = {
     "caption-to-image": (0.965, 0.958),
@@ -275,8 +273,8 @@ class _TestMaker:
             else [caption.entity_id for caption in captions]
         )
         question = captions[0].entity_id if direction == "caption-to-image" else images[0].image_id
-        parents = [(ASKS_ABOUT, asked), (ASKS_ABOUT, question)]
-        parents += [(DISTRACTOR, other) for other in others]
+        parents = [(Role.ASKS_ABOUT, asked), (Role.ASKS_ABOUT, question)]
+        parents += [(Role.DISTRACTOR, other) for other in others]
         return new_entity(
             record, self._dataset, parents=parents, split=sample.split, group=sample.image_id
         )

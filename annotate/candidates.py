@@ -17,12 +17,8 @@ from db.entities import (
 from db.store import Store
 from schemas import proposals
 from schemas.faithfulness import FaithfulnessReport
+from schemas.provenance import Role
 from schemas.quality import CaptionCheck
-
-CHECKS = "checks"
-"""The role of an entity that a report is about."""
-EXAMINES = "examines"
-"""The role of a caption that a list of flags is about."""
 
 _PAGE = 500
 _DOUBTED: dict[str, type[proposals.Candidate | proposals.CaptionGroup]] = {
@@ -103,7 +99,7 @@ def entity_flags(entity: StoredEntity) -> tuple[str, ...]:
 
 def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
     """For each caption that was examined what speaks against it, by the last examination."""
-    found = children_of(store, entity_ids, EXAMINES)
+    found = children_of(store, entity_ids, Role.EXAMINES)
     stored = fetch(store, {check for checks in found.values() for check in checks})
     return {
         entity_id: max((stored[check] for check in checks), key=lambda check: check.seq)
@@ -115,7 +111,7 @@ def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ..
 
 def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
     """For each entity that was checked the report of its last check."""
-    checks = children_of(store, entity_ids, CHECKS)
+    checks = children_of(store, entity_ids, Role.CHECKS)
     stored = fetch(store, {check for found in checks.values() for check in found})
     return {
         entity_id: max((stored[check] for check in found), key=lambda check: check.seq).record(

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
 from annotate.backend import AnnotationBackend, RemoteTask
 from annotate.interfaces.registry import interface_of
-from annotate.items import DESCRIBES, EDITED_FROM, INHERITED
+from annotate.items import INHERITED
 from annotate.projects import Desks, Seat, project_marker
 from annotate.queues import Queue
 from db.annotations import (
@@ -24,10 +24,10 @@ from db.annotations import (
 from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, NewEntity, StoredEntity, fetch, new_entity, parents_of
 from db.reviews import StoredTask, note_erased, place_tasks
-from db.roles import ANNOTATED_BY, ANNOTATES
 from db.store import Store
 from db.work import ActivityRecord, store_activity
 from schemas.errors import ServiceError
+from schemas.provenance import Role
 
 # The tasks of projects in Label Studio, compared with the store, and their erasure.
 
@@ -244,7 +244,9 @@ def annotation_entity(
 ) -> NewEntity:
     """An answer as an entity."""
     record = AnnotationRecord(queue=queue.name, author=person, answer=answer)
-    return new_entity(record, shown.dataset, parents=[(ANNOTATES, shown.id)], group=shown.group)
+    return new_entity(
+        record, shown.dataset, parents=[(Role.ANNOTATES, shown.id)], group=shown.group
+    )
 
 
 def outcomes(queue: Queue, answers: Mapping[str, Sequence[CountedAnswer]]) -> dict[str, Outcome]:
@@ -338,7 +340,7 @@ class DecisionResolver:
         self, shown: ReviewBatch, entity_id: str, outcome: Outcome
     ) -> Iterator[DerivedRecord]:
         entity = shown.entities[entity_id]
-        role = DESCRIBES if self._interface.independent else EDITED_FROM
+        role = Role.DESCRIBES if self._interface.independent else Role.EDITED_FROM
         for answer in outcome.standing:
             if answer.answer.verdict == "reject":
                 continue
@@ -346,8 +348,8 @@ class DecisionResolver:
             draft = answer.answer.opened_with
             parents = [
                 (role, entity_id),
-                (ANNOTATED_BY, source.id),
-                *([(EDITED_FROM, draft)] if draft else ()),
+                (Role.ANNOTATED_BY, source.id),
+                *([(Role.EDITED_FROM, draft)] if draft else ()),
                 *shown.inherited.get(entity_id, ()),
             ]
             for record in self._interface.successors(entity, answer.answer, answer.person):

@@ -8,12 +8,10 @@ from db.entities import StoredEntity, fetch, parents_of
 from db.store import Store
 from schemas.errors import IntegrityError
 from schemas.faithfulness import FaithfulnessReport
+from schemas.provenance import Role
 from schemas.records import Caption, Image, Rewrite
 
-REWRITE_OF = "rewrite_of"
-DESCRIBES = "describes"
-EDITED_FROM = "edited_from"
-INHERITED = (REWRITE_OF, DESCRIBES)
+INHERITED = (Role.REWRITE_OF, Role.DESCRIBES)
 """The roles of parents that an edit inherits from the edited entity."""
 
 
@@ -49,7 +47,7 @@ def load_caption_items(store: Store, entities: Sequence[StoredEntity]) -> list[C
         IntegrityError: a caption describes no image.
     """
     caption_ids = [entity.id for entity in entities]
-    images = _only_parent(store, caption_ids, DESCRIBES)
+    images = _only_parent(store, caption_ids, Role.DESCRIBES)
     stored = fetch(store, set(images.values()))
     reports = newest_reports(store, caption_ids)
     doubts = latest_flags(store, caption_ids)
@@ -73,7 +71,7 @@ def load_rewrite_items(store: Store, entities: Sequence[StoredEntity]) -> list[R
         IntegrityError: a rewrite has no source description, or that describes no image.
     """
     rewrite_ids = [entity.id for entity in entities]
-    captions = _only_parent(store, rewrite_ids, REWRITE_OF)
+    captions = _only_parent(store, rewrite_ids, Role.REWRITE_OF)
     stored = fetch(store, set(captions.values()))
     described = load_caption_items(store, list(stored.values()))
     by_caption = {item.entity.id: item for item in described}
@@ -91,7 +89,7 @@ def load_rewrite_items(store: Store, entities: Sequence[StoredEntity]) -> list[R
     ]
 
 
-def _only_parent(store: Store, ids: Iterable[str], role: str) -> dict[str, str]:
+def _only_parent(store: Store, ids: Iterable[str], role: Role) -> dict[str, str]:
     wanted = sorted(set(ids))
     parents = parents_of(store, wanted, role)
     for entity_id in wanted:

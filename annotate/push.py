@@ -18,7 +18,6 @@ from annotate.gold import Seen, mix
 from annotate.interfaces.adjudication import adjudication_data
 from annotate.interfaces.page import TaskContent
 from annotate.interfaces.registry import interface_of
-from annotate.items import DESCRIBES
 from annotate.projects import Desks, Seat, project_spec
 from annotate.queues import HOUSE, Purpose, Queue
 from annotate.statistics import PushReport
@@ -45,13 +44,12 @@ from db.reviews import (
 )
 from db.store import Store
 from schemas.errors import ServiceError, UsageError
+from schemas.provenance import Role
 from schemas.records import Caption, Image
 
 # Descriptions of one image should be independent of each other. Only the first person who gets an
 # image sees a model's draft; the others start without one, even if the first one skips.
 
-PROMPTED_BY = "prompted_by"
-"""The role of the prompt of a model's text; people's captions have none."""
 
 _OUT = ("rejected", "inactive", "withdrawn")
 
@@ -70,9 +68,9 @@ def offered_drafts(
 
 def _drafts_of(store: Store, image_ids: Sequence[str]) -> dict[str, StoredEntity]:
     """For each image the first draft that was not rejected or withdrawn."""
-    described = children_of(store, image_ids, DESCRIBES)
+    described = children_of(store, image_ids, Role.DESCRIBES)
     captions = fetch(store, {one for found in described.values() for one in found})
-    drafted = parents_of(store, captions, PROMPTED_BY)
+    drafted = parents_of(store, captions, Role.PROMPTED_BY)
     drafts = {
         image: [
             captions[one] for one in found if one in drafted and captions[one].state not in _OUT

@@ -15,6 +15,7 @@ from db.reviews import GATE_PREFIX
 from schemas.base import Record, digest_of
 from schemas.errors import ConfigurationError, UsageError
 from schemas.faults import fault_of
+from schemas.provenance import Role
 from schemas.toml_file import read_toml
 
 # Policies: which entities of a queue people review, and which are decided automatically.
@@ -127,7 +128,7 @@ class Step(Record):
     kind: str
     interface: str
     checked: bool = False
-    left_out: str | None = None
+    left_out: Role | None = None
     policy: Annotated[Policy, BeforeValidator(_policy)] = Required()
     marked_always: bool = True
     overlap: int = Field(default=1, ge=1, le=9)

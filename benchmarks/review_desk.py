@@ -30,6 +30,7 @@ from db.entities import new_entity
 from db.store import Store
 from db.work import ActivityRecord, register_plan, store_activity
 from schemas.faithfulness import FaithfulnessReport
+from schemas.provenance import Role
 from schemas.records import Caption, Image, Rewrite
 from services.environments import ensure_environment, environments_root
 from services.label_studio import NAME, label_studio_token, start_label_studio
@@ -215,18 +216,18 @@ def seed(store: Store, dataset: str, number: int) -> None:
     caption = new_entity(
         Caption(source="bench", text=_WORDS * 4, position=0),
         dataset,
-        parents=[("describes", image.id)],
+        parents=[(Role.DESCRIBES, image.id)],
     )
     entities = [image, caption]
     for place in range(number):
         rewrite = new_entity(
             Rewrite(source="bench", text=f"{place}: {_WORDS * 4}", author="m@1"),
             dataset,
-            parents=[("rewrite_of", caption.id)],
+            parents=[(Role.REWRITE_OF, caption.id)],
             group=image.id,
         )
         check = FaithfulnessReport(verdict="faithful", findings=())
-        entities += [rewrite, new_entity(check, dataset, parents=[("checks", rewrite.id)])]
+        entities += [rewrite, new_entity(check, dataset, parents=[(Role.CHECKS, rewrite.id)])]
     plan_id = register_plan(store, "benchmark", "1", {})
     with store.write() as connection:
         activity = ActivityRecord(plan_id, dataset, "", "", datetime.now(UTC))

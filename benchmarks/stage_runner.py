@@ -24,6 +24,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext, open_context
 from flows.engine.runner import Stage, run_stage, run_stream
 from profiles.settings import load_settings
+from schemas.provenance import Role
 from schemas.records import Caption
 
 PEER_REQUIREMENT = "datachain==0.62.0"
@@ -84,7 +85,7 @@ def copy_all(context: RunContext) -> None:
                 entity.seq,
                 entities=(
                     new_entity(
-                        entity.record(Caption), "copied", parents=[("copied_from", entity.id)]
+                        entity.record(Caption), "copied", parents=[(Role.SAMPLED_FROM, entity.id)]
                     ),
                 ),
             )

@@ -13,10 +13,10 @@ from sqlalchemy.orm import aliased
 
 from db.entities import AgentRef, NewEntity, pages, register_agents
 from db.reviews import TASK_COLUMNS, WAITING, StoredTask
-from db.roles import ANNOTATED_BY, ANNOTATES
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, ReviewTask
+from schemas.provenance import Role
 
 AnnotationState = Literal["clear", "unclear", "quarantined", "discarded"]
 
@@ -271,8 +271,8 @@ def successors_of(connection: Connection, entity_ids: Iterable[str]) -> dict[str
         .join(annotated_by, annotated_by.parent_seq == annotates.child_seq)
         .join(made, made.seq == annotated_by.child_seq)
         .where(
-            annotates.role == ANNOTATES,
-            annotated_by.role == ANNOTATED_BY,
+            annotates.role == Role.ANNOTATES,
+            annotated_by.role == Role.ANNOTATED_BY,
             made.state.in_(("accepted", "inactive")),
         )
         .order_by(made.seq)

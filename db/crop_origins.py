@@ -15,10 +15,10 @@ from sqlalchemy import Connection, select
 from sqlalchemy.orm import aliased
 
 from db.entities import StoredEntity, pages, select_entities
-from db.roles import CROP_OF, SELECTED_IN
 from db.tables.provenance import Derivation, Entity
 from schemas.errors import IntegrityError
 from schemas.proposals import Tracklet, TrackletFrame
+from schemas.provenance import Role
 from schemas.records import Image
 from schemas.video import Track, Video
 
@@ -53,9 +53,9 @@ def crop_origins(
     Raises:
         IntegrityError: no tracklet that an image was selected in shows it.
     """
-    videos = _parents(connection, images, CROP_OF)
+    videos = _parents(connection, images, Role.CROP_OF)
     cropped = {id_: images[id_].record(Image) for id_ in videos}
-    tracklets = _parents(connection, cropped, SELECTED_IN)
+    tracklets = _parents(connection, cropped, Role.SELECTED_IN)
     embeddings = _embeddings(connection, {one.id for many in tracklets.values() for one in many})
     return {
         id_: _origin(id_, image, videos[id_][0], tracklets.get(id_, []), embeddings)

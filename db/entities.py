@@ -14,7 +14,7 @@ from db.tables.provenance import Agent, Derivation, Entity
 from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
-from schemas.provenance import AgentKind
+from schemas.provenance import AgentKind, Role
 
 # Agents: those who act.
 
@@ -65,7 +65,7 @@ def move_to_groups(store: Store, groups: Mapping[str, str]) -> None:
 
 R = TypeVar("R", bound=EntityRecord)
 K = TypeVar("K")
-Parents = tuple[tuple[str, str], ...]
+Parents = tuple[tuple[Role, str], ...]
 
 LIVE = ("proposed", "accepted")
 _PAGE = 1000
@@ -106,7 +106,7 @@ def new_entity(
     record: EntityRecord,
     dataset: str,
     *,
-    parents: Iterable[tuple[str, str]] = (),
+    parents: Iterable[tuple[Role, str]] = (),
     split: str | None = None,
     group: str | None = None,
     model_call: str | None = None,
@@ -214,7 +214,7 @@ def _conditions(
     return conditions
 
 
-def find_children(store: Store, parent_id: str, role: str) -> Iterator[StoredEntity]:
+def find_children(store: Store, parent_id: str, role: Role) -> Iterator[StoredEntity]:
     """The entities that were derived from one in `role`, oldest first, in pages."""
     parent = aliased(Entity)
     query = (
@@ -257,12 +257,12 @@ def find_in_groups(
     return found
 
 
-def parents_of(store: Store, ids: Iterable[str], role: str) -> dict[str, list[str]]:
+def parents_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """For each id the ids that it was derived from in `role`, in order of id."""
     return _related(store, ids, role, Derivation.child_seq, Derivation.parent_seq)
 
 
-def children_of(store: Store, ids: Iterable[str], role: str) -> dict[str, list[str]]:
+def children_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """For each id the ids that were derived from it in `role`, in order of id."""
     return _related(store, ids, role, Derivation.parent_seq, Derivation.child_seq)
 
@@ -271,7 +271,7 @@ def children_of(store: Store, ids: Iterable[str], role: str) -> dict[str, list[s
 def _related(
     store: Store,
     ids: Iterable[str],
-    role: str,
+    role: Role,
     here: InstrumentedAttribute[int],
     there: InstrumentedAttribute[int],
 ) -> dict[str, list[str]]:

@@ -9,11 +9,11 @@ from sqlalchemy.orm import aliased
 
 from db.entities import StoredEntity, pages, select_entities
 from db.release_rows import derived_from, entities_by_id
-from db.roles import EDITED_FROM
 from db.tables.provenance import Derivation, Entity
 from schemas.base import canonical_json
 from schemas.confusion import ConfusionCheck
 from schemas.proposals import Strategy
+from schemas.provenance import Role
 from schemas.recos import DiscriminabilityReport
 from schemas.release import EmbedderPurpose
 from schemas.similar_images import ConfusionMatch
@@ -55,14 +55,14 @@ def _of_page(connection: Connection, page: Sequence[str]) -> Mapping[str, set[Em
     found: defaultdict[str, set[EmbedderOrigin]] = defaultdict(set)
     for id_, settings in _validated_with(connection, page):
         found[id_].add(_validation(settings))
-    for id_, stored in _about(connection, page, "measured", ConfusionCheck.kind):
+    for id_, stored in _about(connection, page, Role.MEASURED, ConfusionCheck.kind):
         check = stored.record(ConfusionCheck)
         chosen = canonical_json({"margin": check.margin})
         found[id_].add(EmbedderOrigin(check.embedder, "confusing_captions", chosen))
-    for id_, stored in _about(connection, page, "matches", ConfusionMatch.kind):
+    for id_, stored in _about(connection, page, Role.MATCHES, ConfusionMatch.kind):
         match = stored.record(ConfusionMatch)
         found[id_].add(EmbedderOrigin(match.embedder, "similar_images", "{}"))
-    for id_, settings in _settings(connection, {one: (one,) for one in page}, "expanded_with"):
+    for id_, settings in _settings(connection, {one: (one,) for one in page}, Role.EXPANDED_WITH):
         chosen = canonical_json({name: settings[name] for name in _EXPANSION if name in settings})
         found[id_].add(EmbedderOrigin(settings["embedder"], "candidates", chosen))
     return found
@@ -80,13 +80,13 @@ def _validated_with(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The measured captions, each with the settings of the measurement."""
     reports: defaultdict[str, list[str]] = defaultdict(list)
-    for caption, report in _about(connection, captions, "measures", DiscriminabilityReport.kind):
+    for caption, report in _about(connection, captions, Role.MEASURES, DiscriminabilityReport.kind):
         reports[report.id].append(caption)
-    yield from _settings(connection, reports, "validated_with")
+    yield from _settings(connection, reports, Role.VALIDATED_WITH)
 
 
 def _settings(
-    connection: Connection, below: Mapping[str, Sequence[str]], role: str
+    connection: Connection, below: Mapping[str, Sequence[str]], role: Role
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The settings that the keys of `below` name in a role, for each of their values."""
     links = list(derived_from(connection, below, (role,)))
@@ -98,7 +98,7 @@ def _settings(
 
 
 def _about(
-    connection: Connection, ids: Sequence[str], role: str, kind: str
+    connection: Connection, ids: Sequence[str], role: Role, kind: str
 ) -> Iterator[tuple[str, StoredEntity]]:
     """(id, entity of a kind that names it in a role), without withdrawn entities."""
     parent = aliased(Entity)
@@ -140,10 +140,10 @@ UNKNOWN = StrategyOrigin()
 def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, StrategyOrigin]:
     """For each contrastive image among `ids` that was made here what its strategy is from."""
     candidates = _with_earlier(
-        connection, _above(connection, {id_: {id_} for id_ in ids}, "accepted_from")
+        connection, _above(connection, {id_: {id_} for id_ in ids}, Role.ACCEPTED_FROM)
     )
-    strategies = _with_earlier(connection, _above(connection, candidates, "made_for"))
-    prompts = _above(connection, {one: {one} for one in _all(strategies)}, "prompted_by")
+    strategies = _with_earlier(connection, _above(connection, candidates, Role.MADE_FOR))
+    prompts = _above(connection, {one: {one} for one in _all(strategies)}, Role.PROMPTED_BY)
     proposed = [one for one, of_it in prompts.items() if of_it]
     calls = _calls_of(connection, proposed)
     authors = {
@@ -161,7 +161,7 @@ def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, St
     }
 
 
-def _above(connection: Connection, below: _Above, role: str) -> dict[str, set[str]]:
+def _above(connection: Connection, below: _Above, role: Role) -> dict[str, set[str]]:
     """For each key, the parents of its entities in a role."""
     parents: dict[str, set[str]] = defaultdict(set)
     for child, parent, _ in derived_from(connection, _all(below), (role,)):
@@ -174,7 +174,7 @@ def _with_earlier(connection: Connection, found: _Above) -> dict[str, set[str]]:
     whole = {key: set(many) for key, many in found.items()}
     level: _Above = found
     while any(level.values()):
-        level = _above(connection, level, EDITED_FROM)
+        level = _above(connection, level, Role.EDITED_FROM)
         for key, many in level.items():
             whole[key] |= many
     return whole

@@ -24,15 +24,14 @@ from db.crop_origins import CropOrigin, crop_origins
 from db.engine import faults_as_errors
 from db.entities import LIVE, StoredEntity, pages, select_entities
 from db.releases import StoreVersion, time_travel
-from db.roles import CROP_OF, EDITED_FROM
 from db.store import Store
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.releases import Release, ReleaseItem
 from db.tables.work import ModelCall
-from schemas.provenance import CallRow
+from schemas.provenance import CallRow, Role
 
-_DOWN = ("describes", "rewrite_of", EDITED_FROM)
-_UP = ("imported_from", "sampled_from", CROP_OF)
+_DOWN = ("describes", Role.REWRITE_OF, Role.EDITED_FROM)
+_UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
 _ROW_KINDS = ("image", "caption", "rewrite")
 _PAGE = 1000
 
@@ -133,7 +132,7 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
     images = entities_by_id(connection, ids)
     sources = _sources_of(connection, ids)
     nodes = _texts_below(connection, ids)
-    edited = {child for child, _, _ in derived_from(connection, nodes, (EDITED_FROM,))}
+    edited = {child for child, _, _ in derived_from(connection, nodes, (Role.EDITED_FROM,))}
     reviewed = _decided_by_people(connection, nodes)
     prompts = _prompts_of(connection, nodes)
     drafts = _drafts_of(connection, edited)
@@ -233,7 +232,7 @@ def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
 
 def _prompts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:
     prompts: dict[str, list[str]] = defaultdict(list)
-    for child_id, parent_id, _ in derived_from(connection, ids, ("prompted_by",)):
+    for child_id, parent_id, _ in derived_from(connection, ids, (Role.PROMPTED_BY,)):
         prompts[child_id].append(parent_id)
     return prompts
 
@@ -251,12 +250,12 @@ def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEn
 
 def _edited_captions(connection: Connection, ids: Iterable[str]) -> dict[str, str]:
     """What those of `ids` that are edits of captions were made of."""
-    edits = derived_from(connection, ids, (EDITED_FROM,))
+    edits = derived_from(connection, ids, (Role.EDITED_FROM,))
     return {child: parent for child, parent, kind in edits if kind == "caption"}
 
 
 def derived_from(
-    connection: Connection, ids: Iterable[str], roles: Sequence[str]
+    connection: Connection, ids: Iterable[str], roles: Sequence[Role]
 ) -> Iterator[tuple[str, str, str]]:
     """(child id, parent id, parent's kind): what `ids` were derived from in any of `roles`."""
     child, parent = aliased(Entity), aliased(Entity)
@@ -289,7 +288,7 @@ def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
 def candidates_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
     """For each contrastive image among `ids` the candidate that it was, where it was made here."""
     parents = {
-        child: parent for child, parent, _ in derived_from(connection, ids, ("accepted_from",))
+        child: parent for child, parent, _ in derived_from(connection, ids, (Role.ACCEPTED_FROM,))
     }
     candidates = entities_by_id(connection, set(parents.values()))
     return {child: candidates[parent] for child, parent in parents.items()}

@@ -11,11 +11,11 @@ from sqlalchemy.orm import aliased
 
 from db.entities import find, pages, parents_of
 from db.reviews import WAITING
-from db.roles import EDITED_FROM
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, Annotator, ReviewTask
 from db.tables.review_quality import AuditDraw, AuditItem
+from schemas.provenance import Role
 from schemas.quality import AuditedDraw, Stratum
 
 PURPOSE = "audit"
@@ -55,7 +55,7 @@ def accepted_items(store: Store, dataset: str, kind: str) -> Iterator[AcceptedIt
     """The accepted entities of a kind, oldest first."""
     for page in pages(find(store, dataset, kind, states=("accepted",))):
         ids = [entity.id for entity in page]
-        edits = parents_of(store, ids, EDITED_FROM).keys()
+        edits = parents_of(store, ids, Role.EDITED_FROM).keys()
         with store.read() as connection:
             verdicts = _last_verdicts(connection, ids)
         for entity in page:
@@ -178,7 +178,7 @@ def _before_the_edit(
         select(child.id, parent.id)
         .join(Derivation, Derivation.child_seq == child.seq)
         .join(parent, Derivation.parent_seq == parent.seq)
-        .where(Derivation.role == EDITED_FROM)
+        .where(Derivation.role == Role.EDITED_FROM)
     )
     above: dict[str, list[str]] = defaultdict(list)
     for page in pages(asked):

@@ -1,12 +1,10 @@
-"""Derivation roles, and what happens to a child when a parent in that role is withdrawn.
-
-A test finds roles in the code that are missing here.
-"""
+"""What happens to a child when a parent in a derivation role is withdrawn."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 from schemas.errors import IntegrityError
+from schemas.provenance import Role
 
 
 class CascadePolicy(StrEnum):
@@ -22,8 +20,8 @@ class CascadePolicy(StrEnum):
     KEEP = "keep"
 
 
-class Role(NamedTuple):
-    """A derivation role.
+class RolePolicy(NamedTuple):
+    """What a role means for withdrawals.
 
     Attributes:
         policy: what happens to the child.
@@ -37,98 +35,86 @@ class Role(NamedTuple):
     goes_empty: bool = False
 
 
-def _erase(why: str, *, goes_empty: bool = False) -> Role:
-    return Role(CascadePolicy.ERASE, why, goes_empty)
+def _erase(why: str, *, goes_empty: bool = False) -> RolePolicy:
+    return RolePolicy(CascadePolicy.ERASE, why, goes_empty)
 
 
-def _remove(why: str) -> Role:
-    return Role(CascadePolicy.REMOVE, why)
+def _remove(why: str) -> RolePolicy:
+    return RolePolicy(CascadePolicy.REMOVE, why)
 
 
-def _keep(why: str, *, goes_empty: bool = False) -> Role:
-    return Role(CascadePolicy.KEEP, why, goes_empty)
+def _keep(why: str, *, goes_empty: bool = False) -> RolePolicy:
+    return RolePolicy(CascadePolicy.KEEP, why, goes_empty)
 
 
-SAMPLED_FROM = "sampled_from"
-"""The role of the same thing in the dataset it was copied from."""
-CONTRAST_OF = "contrast_of"
-"""The role whose policy depends on how the child was obtained (`cascade_policy`)."""
-CROP_OF = "crop_of"
-SELECTED_IN = "selected_in"
-ANNOTATES = "annotates"
-"""The role of the subject of an answer."""
-ANNOTATED_BY = "annotated_by"
-"""The role of the answer from which something was made."""
-EDITED_FROM = "edited_from"
-WRITTEN_WITH = "written_with"
-"""The role of the settings of what a model or an editor made: model, parameters, prompt."""
-
-ROLES: dict[str, Role] = {
+ROLES: dict[str, RolePolicy] = {
     # pictures and videos
-    "imported_from": _erase("was brought by the source"),
-    SAMPLED_FROM: _erase("is the same thing in another dataset"),
-    CROP_OF: _erase("is cut out of the video"),
-    "tracked_in": _erase("holds crops of the video"),
-    "report_of": _erase("describes each crop of the track", goes_empty=True),
-    "part_of": _erase("is made of the track's crops", goes_empty=True),
-    SELECTED_IN: _erase("is a crop of the tracklet", goes_empty=True),
-    "looks_like": _erase("is a fingerprint of the picture"),
-    "rendered_from": _erase("is drawn from that truth", goes_empty=True),
-    "worded_by": _erase("is made of that pair of texts"),
-    "known_from": _keep("existed before this was known of it", goes_empty=True),
+    Role.IMPORTED_FROM: _erase("was brought by the source"),
+    Role.SAMPLED_FROM: _erase("is the same thing in another dataset"),
+    Role.CROP_OF: _erase("is cut out of the video"),
+    Role.TRACKED_IN: _erase("holds crops of the video"),
+    Role.REPORT_OF: _erase("describes each crop of the track", goes_empty=True),
+    Role.PART_OF: _erase("is made of the track's crops", goes_empty=True),
+    Role.SELECTED_IN: _erase("is a crop of the tracklet", goes_empty=True),
+    Role.LOOKS_LIKE: _erase("is a fingerprint of the picture"),
+    Role.RENDERED_FROM: _erase("is drawn from that truth", goes_empty=True),
+    Role.WORDED_BY: _erase("is made of that pair of texts"),
+    Role.KNOWN_FROM: _keep("existed before this was known of it", goes_empty=True),
     # texts
-    "describes": _erase("describes the picture"),
-    "rewrite_of": _erase("rephrases the text"),
-    EDITED_FROM: _erase("is the thing as a person changed it"),
-    "revised_from": _erase("is the text, rewritten"),
-    "refines": _erase("says what the coarse caption says, in more detail"),
-    "confuses": _erase("is written in the words of the caption"),
-    ANNOTATED_BY: _erase("is what the answer says"),
+    Role.DESCRIBES: _erase("describes the picture"),
+    Role.REWRITE_OF: _erase("rephrases the text"),
+    Role.EDITED_FROM: _erase("is the thing as a person changed it"),
+    Role.REVISED_FROM: _erase("is the text, rewritten"),
+    Role.REFINES: _erase("says what the coarse caption says, in more detail"),
+    Role.CONFUSES: _erase("is written in the words of the caption"),
+    Role.ANNOTATED_BY: _erase("is what the answer says"),
     # contrastive images
-    "anchor": _erase("describes the picture, and what to change"),
-    "drafted_as": _erase("is the draft as it was taken", goes_empty=True),
-    "edited_for": _erase("is the picture of the strategy, changed"),
-    "edited_as": _erase("is that very picture"),
-    "downloaded_from": _erase("is the picture that was found there", goes_empty=True),
-    "found_as": _erase("is that very picture"),
-    "accepted_from": _erase("is that very picture"),
-    CONTRAST_OF: _erase("is the picture, changed; what was found elsewhere only needs it"),
-    "ordered_by": _remove("was requested for that strategy, or obtained for that request"),
-    "made_for": _remove("serves that strategy alone"),
-    "found_for": _remove("was found for that request alone"),
-    "failed_for": _remove("reports an edit for it that failed"),
-    "considered_for": _remove("reports the results of that request"),
-    "member": _remove("is a group of these images, and another one without one of them"),
-    "refined_for": _remove("distinguishes the images of the group: without one, it has no purpose"),
-    "written_in": _remove("was written, and judged, with the others of its group"),
+    Role.ANCHOR: _erase("describes the picture, and what to change"),
+    Role.DRAFTED_AS: _erase("is the draft as it was taken", goes_empty=True),
+    Role.EDITED_FOR: _erase("is the picture of the strategy, changed"),
+    Role.EDITED_AS: _erase("is that very picture"),
+    Role.DOWNLOADED_FROM: _erase("is the picture that was found there", goes_empty=True),
+    Role.FOUND_AS: _erase("is that very picture"),
+    Role.ACCEPTED_FROM: _erase("is that very picture"),
+    Role.CONTRAST_OF: _erase("is the picture, changed; what was found elsewhere only needs it"),
+    Role.ORDERED_BY: _remove("was requested for that strategy, or obtained for that request"),
+    Role.MADE_FOR: _remove("serves that strategy alone"),
+    Role.FOUND_FOR: _remove("was found for that request alone"),
+    Role.FAILED_FOR: _remove("reports an edit for it that failed"),
+    Role.CONSIDERED_FOR: _remove("reports the results of that request"),
+    Role.MEMBER: _remove("is a group of these images, and another one without one of them"),
+    Role.REFINED_FOR: _remove(
+        "distinguishes the images of the group: without one, it has no purpose"
+    ),
+    Role.WRITTEN_IN: _remove("was written, and judged, with the others of its group"),
     # answers, questions and measurements: useless without their subject
-    ANNOTATES: _remove("is an answer about it"),
-    "selects": _remove("is a question about it"),
-    "compares": _remove("is a question about both"),
-    "asks_about": _remove("is a question about it"),
-    "asks_with": _remove("is a question about both"),
-    "distractor": _remove("is a question that shows it"),
-    "examines": _remove("lists reasons against it"),
-    "checks": _remove("is a report on it"),
-    "measures": _remove("is a measurement of it"),
-    "measured": _remove("is a measurement of it"),
-    "matches": _remove("says how similar it is"),
+    Role.ANNOTATES: _remove("is an answer about it"),
+    Role.SELECTS: _remove("is a question about it"),
+    Role.COMPARES: _remove("is a question about both"),
+    Role.ASKS_ABOUT: _remove("is a question about it"),
+    Role.ASKS_WITH: _remove("is a question about both"),
+    Role.DISTRACTOR: _remove("is a question that shows it"),
+    Role.EXAMINES: _remove("lists reasons against it"),
+    Role.CHECKS: _remove("is a report on it"),
+    Role.MEASURES: _remove("is a measurement of it"),
+    Role.MEASURED: _remove("is a measurement of it"),
+    Role.MATCHES: _remove("says how similar it is"),
     # references
-    "similar_to": _keep("is another image, which was chosen because it is like this one"),
-    "drawn_from": _keep("is a record of a draw, and holds nothing of the source"),
-    "member_of": _keep("was drawn in that sample, and does not depend on it"),
-    "prompted_by": _keep("was generated with that prompt, and does not repeat it"),
-    "drafted_with": _keep("was made with those settings"),
-    WRITTEN_WITH: _keep("was made with those settings"),
-    "validated_with": _keep("was made with those settings"),
-    "expanded_with": _keep("was chosen with those settings"),
-    "tracked_with": _keep("was made with those settings"),
-    "filtered_with": _keep("was made with those settings"),
-    "proposed_with": _keep("was made with those settings"),
+    Role.SIMILAR_TO: _keep("is another image, which was chosen because it is like this one"),
+    Role.DRAWN_FROM: _keep("is a record of a draw, and holds nothing of the source"),
+    Role.MEMBER_OF: _keep("was drawn in that sample, and does not depend on it"),
+    Role.PROMPTED_BY: _keep("was generated with that prompt, and does not repeat it"),
+    Role.DRAFTED_WITH: _keep("was made with those settings"),
+    Role.WRITTEN_WITH: _keep("was made with those settings"),
+    Role.VALIDATED_WITH: _keep("was made with those settings"),
+    Role.EXPANDED_WITH: _keep("was chosen with those settings"),
+    Role.TRACKED_WITH: _keep("was made with those settings"),
+    Role.FILTERED_WITH: _keep("was made with those settings"),
+    Role.PROPOSED_WITH: _keep("was made with those settings"),
 }
 """Each role, read as: the child … (the parent)."""
 
-EMPTIED = (EDITED_FROM, *(role for role, known in ROLES.items() if known.goes_empty))
+EMPTIED = (Role.EDITED_FROM, *(role for role, known in ROLES.items() if known.goes_empty))
 """The roles in which a parent may be withdrawn once all its children are (`empties`)."""
 
 
@@ -137,7 +123,7 @@ def empties(role: str, parent_kind: str) -> bool:
 
     A tracklet holds the crops that people selected of it; an edited text is another text.
     """
-    return ROLES[role].goes_empty or (role == EDITED_FROM and parent_kind == "tracklet")
+    return ROLES[role].goes_empty or (role == Role.EDITED_FROM and parent_kind == "tracklet")
 
 
 def cascade_policy(role: str, method: str | None = None) -> CascadePolicy:
@@ -154,6 +140,6 @@ def cascade_policy(role: str, method: str | None = None) -> CascadePolicy:
             f"something is derived in the role {role!r}, which db/roles.py does not "
             f"classify; was it written by a newer Loupe?"
         )
-    if role == CONTRAST_OF and method == "search":
+    if role == Role.CONTRAST_OF and method == "search":
         return CascadePolicy.REMOVE
     return ROLES[role].policy

@@ -15,18 +15,11 @@ from sqlalchemy.orm import aliased
 
 from db.engine import escape_like
 from db.entities import pages
-from db.roles import (
-    ANNOTATED_BY,
-    CONTRAST_OF,
-    EMPTIED,
-    SAMPLED_FROM,
-    CascadePolicy,
-    cascade_policy,
-    empties,
-)
+from db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
 from db.tables.provenance import Derivation, Entity
 from schemas.base import Record
 from schemas.errors import UsageError
+from schemas.provenance import Role
 
 
 def contrast_method(payload: str) -> str | None:
@@ -282,7 +275,7 @@ def _annotator(connection: Connection, target: WithdrawalTarget) -> Iterator[str
         select(answer.id)
         .join(Derivation, Derivation.parent_seq == answer.seq)
         .join(made, made.seq == Derivation.child_seq)
-        .where(Derivation.role == ANNOTATED_BY, made.kind.not_in(_WRITTEN))
+        .where(Derivation.role == Role.ANNOTATED_BY, made.kind.not_in(_WRITTEN))
     )
     selecting: set[str] = set()
     for page in pages(wrote):
@@ -424,7 +417,7 @@ class _Search:
     def descendants(self, ids: Sequence[str]) -> Iterator[_Step]:
         """The children of `ids` that are withdrawn with them."""
         edges = list(_edges(self._connection, ids, None, down=True))
-        contrasts = {child for child, role, _, _ in edges if role == CONTRAST_OF}
+        contrasts = {child for child, role, _, _ in edges if role == Role.CONTRAST_OF}
         methods = {
             id_: contrast_method(payload)
             for id_, _, payload in _payloads(self._connection, contrasts)
@@ -437,8 +430,8 @@ class _Search:
 
     def equivalents(self, ids: Sequence[str]) -> Iterator[_Step]:
         """What is the same as `ids`, and the parents that they leave empty."""
-        for child, _, parent, _ in _edges(self._connection, ids, (SAMPLED_FROM,), down=False):
-            yield parent, True, SAMPLED_FROM, child
+        for child, _, parent, _ in _edges(self._connection, ids, (Role.SAMPLED_FROM,), down=False):
+            yield parent, True, Role.SAMPLED_FROM, child
         yield from self._same_bytes(ids)
         parents: dict[str, str] = {}
         for child, role, parent, kind in _edges(self._connection, ids, EMPTIED, down=False):

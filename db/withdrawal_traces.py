@@ -13,7 +13,6 @@ from db.engine import insert_new
 from db.entities import AgentRef, pages
 from db.releases import acquire_release_lock
 from db.reviews import WAITING
-from db.roles import ANNOTATED_BY, ANNOTATES
 from db.store import Store, retried
 from db.tables.embeddings import Embedding, EmbeddingSpace
 from db.tables.provenance import Decision, Derivation, Entity
@@ -22,6 +21,7 @@ from db.tables.withdrawals import WithdrawnDigest
 from db.tables.work import Checkpoint
 from db.withdrawal_graph import Blob, needed_blobs
 from schemas.base import digest_of, sha256_of
+from schemas.provenance import Role
 
 _JUDGED = ("accepted", "rejected", "superseded")
 _VERDICTS = {"accepted": "accept", "rejected": "reject"}
@@ -75,7 +75,7 @@ def _answered_with(entity_ids: Sequence[str]) -> Select[str]:
         .join(about, about.parent_seq == asked.seq)
         .join(by, by.parent_seq == about.child_seq)
         .join(made, made.seq == by.child_seq)
-        .where(made.id.in_(entity_ids), by.role == ANNOTATED_BY, about.role == ANNOTATES)
+        .where(made.id.in_(entity_ids), by.role == Role.ANNOTATED_BY, about.role == Role.ANNOTATES)
     )
 
 

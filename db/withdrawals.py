@@ -11,7 +11,7 @@ from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
 from db.entities import AgentRef, NewEntity, pages, register_agents
 from db.releases import acquire_release_lock
-from db.roles import CONTRAST_OF, CascadePolicy, cascade_policy
+from db.roles import CascadePolicy, cascade_policy
 from db.store import Store, retried
 from db.tables.provenance import Agent, Entity
 from db.tables.releases import Release, ReleaseItem
@@ -25,7 +25,7 @@ from db.withdrawal_graph import (
 )
 from schemas.base import canonical_json, digest_of
 from schemas.errors import UsageError
-from schemas.provenance import AgentKind
+from schemas.provenance import AgentKind, Role
 from schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice, version_numbers
 
 
@@ -445,7 +445,7 @@ def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]
 
 def _is_withdrawn_with(entity: NewEntity, role: str) -> bool:
     """Whether an entity is withdrawn with its parent in a role."""
-    method = contrast_method(entity.payload) if role == CONTRAST_OF else None
+    method = contrast_method(entity.payload) if role == Role.CONTRAST_OF else None
     return cascade_policy(role, method) is not CascadePolicy.KEEP
 
 

@@ -17,10 +17,8 @@ from db.blob_check import BlobCheck, FaultyBlob
 from db.blobs import suffix_of
 from db.entities import StoredEntity, fetch, pages, parents_of
 from db.releases import list_releases
-from db.roles import WRITTEN_WITH
 from db.withdrawal_graph import Blob
 from flows.ccd.edit_measures import difference_overlay
-from flows.ccd.editing import EDITED_FOR
 from flows.engine.context import RunContext
 from flows.ufine6926.crops import MARGIN, cut, encode
 from flows.withdrawal.residual import DRAWN
@@ -34,6 +32,7 @@ from schemas.contrast_records import StoredEdit
 from schemas.errors import IntegrityError, LoupeError
 from schemas.image_edit import BuiltinEditor, EditRequest
 from schemas.proposals import Candidate, Picture, Strategy
+from schemas.provenance import Role
 from schemas.records import Image
 from schemas.video import Observation, StageSettings, Track
 from sources.images import InspectedImage, inspect_image
@@ -161,7 +160,7 @@ class _Sources:
         store, spec = self._context.store, BuiltinEditor()
         for blob, entity in self._naming(wanted, StoredEdit.kind):
             edit = entity.record(StoredEdit)
-            strategies = self._parents(entity, EDITED_FOR)
+            strategies = self._parents(entity, Role.EDITED_FOR)
             if edit.model != str(spec.ref) or not strategies:
                 continue
             anchor = fetch(store, strategies)[strategies[0]].record(Strategy).anchor
@@ -177,7 +176,7 @@ class _Sources:
         store = self._context.store
         for blob, entity in self._naming(wanted, Candidate.kind):
             candidate = entity.record(Candidate)
-            settings = self._parents(entity, WRITTEN_WITH)
+            settings = self._parents(entity, Role.WRITTEN_WITH)
             if candidate.overlay is None or candidate.overlay.sha256 != blob.sha256:
                 continue
             for one in fetch(store, settings).values():
@@ -212,7 +211,7 @@ class _Sources:
                     if found.as_posix().endswith(f"/{path}"):
                         yield path, Path(found.as_posix().removesuffix(f"/{path}"))
 
-    def _parents(self, entity: StoredEntity, role: str) -> list[str]:
+    def _parents(self, entity: StoredEntity, role: Role) -> list[str]:
         return parents_of(self._context.store, [entity.id], role).get(entity.id, [])
 
     def _read(self, picture: Picture) -> bytes:

@@ -1,5 +1,6 @@
 """Words of provenance that the store writes and releases publish; no database is needed."""
 
+from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 AgentKind = Literal["person", "model", "software"]
@@ -20,21 +21,69 @@ ANSWERED = ("answered", "truncated")
 WITHHELD_WHOLE = "*"
 """The only entry of `withheld` where nothing of a payload is published."""
 
-ROLES = frozenset(
-    (
-        *("imported_from", "sampled_from", "crop_of", "tracked_in", "report_of", "part_of"),
-        *("selected_in", "looks_like", "rendered_from", "worded_by", "known_from", "describes"),
-        *("rewrite_of", "edited_from", "revised_from", "refines", "confuses", "annotated_by"),
-        *("anchor", "drafted_as", "edited_for", "edited_as", "downloaded_from", "found_as"),
-        *("accepted_from", "contrast_of", "ordered_by", "made_for", "found_for", "failed_for"),
-        *("considered_for", "member", "refined_for", "written_in", "annotates", "selects"),
-        *("compares", "asks_about", "asks_with", "distractor", "examines", "checks"),
-        *("measures", "measured", "matches", "similar_to", "drawn_from", "member_of"),
-        *("prompted_by", "drafted_with", "written_with", "validated_with", "expanded_with"),
-        *("tracked_with", "filtered_with", "proposed_with"),
-    )
-)
-"""The roles of derivations; `db.roles` says what each means for withdrawals."""
+
+class Role(StrEnum):
+    """What a parent is to its child, read as: the child … (the parent).
+
+    `db.roles` says what a withdrawal of the parent does to the child.
+    """
+
+    IMPORTED_FROM = "imported_from"
+    SAMPLED_FROM = "sampled_from"
+    CROP_OF = "crop_of"
+    TRACKED_IN = "tracked_in"
+    REPORT_OF = "report_of"
+    PART_OF = "part_of"
+    SELECTED_IN = "selected_in"
+    LOOKS_LIKE = "looks_like"
+    RENDERED_FROM = "rendered_from"
+    WORDED_BY = "worded_by"
+    KNOWN_FROM = "known_from"
+    DESCRIBES = "describes"
+    REWRITE_OF = "rewrite_of"
+    EDITED_FROM = "edited_from"
+    REVISED_FROM = "revised_from"
+    REFINES = "refines"
+    CONFUSES = "confuses"
+    ANNOTATED_BY = "annotated_by"
+    ANCHOR = "anchor"
+    DRAFTED_AS = "drafted_as"
+    EDITED_FOR = "edited_for"
+    EDITED_AS = "edited_as"
+    DOWNLOADED_FROM = "downloaded_from"
+    FOUND_AS = "found_as"
+    ACCEPTED_FROM = "accepted_from"
+    CONTRAST_OF = "contrast_of"
+    ORDERED_BY = "ordered_by"
+    MADE_FOR = "made_for"
+    FOUND_FOR = "found_for"
+    FAILED_FOR = "failed_for"
+    CONSIDERED_FOR = "considered_for"
+    MEMBER = "member"
+    REFINED_FOR = "refined_for"
+    WRITTEN_IN = "written_in"
+    ANNOTATES = "annotates"
+    SELECTS = "selects"
+    COMPARES = "compares"
+    ASKS_ABOUT = "asks_about"
+    ASKS_WITH = "asks_with"
+    DISTRACTOR = "distractor"
+    EXAMINES = "examines"
+    CHECKS = "checks"
+    MEASURES = "measures"
+    MEASURED = "measured"
+    MATCHES = "matches"
+    SIMILAR_TO = "similar_to"
+    DRAWN_FROM = "drawn_from"
+    MEMBER_OF = "member_of"
+    PROMPTED_BY = "prompted_by"
+    DRAFTED_WITH = "drafted_with"
+    WRITTEN_WITH = "written_with"
+    VALIDATED_WITH = "validated_with"
+    EXPANDED_WITH = "expanded_with"
+    TRACKED_WITH = "tracked_with"
+    FILTERED_WITH = "filtered_with"
+    PROPOSED_WITH = "proposed_with"
 
 
 class CallRow(NamedTuple):

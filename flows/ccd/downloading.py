@@ -19,7 +19,7 @@ from db.work import (
     rejections_of,
     worked_inputs,
 )
-from flows.ccd.searching import FOUND_FOR, Clock, OrderSearches, open_recorded_search, utc_now
+from flows.ccd.searching import Clock, OrderSearches, open_recorded_search, utc_now
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones
 from flows.engine.report import Deferred, StageReport, StageResult
@@ -34,6 +34,7 @@ from schemas.image_search import FolderSearch, ImageSearchSpec, SearchHit
 from schemas.licences import permits_use
 from schemas.profile import ContrastSettings
 from schemas.proposals import Picture
+from schemas.provenance import Role
 from schemas.records import Attribution, Rejection, Source
 from sources.images import ImageProblem, InspectedImage, inspect_image
 from sources.web.downloading import ImageDownloader
@@ -87,10 +88,6 @@ def _rejection(reason: str, detail: str, query: str, hit: SearchHit) -> Rejectio
 
 # Downloads; transient failures are tried again by later runs.
 
-DOWNLOADED_FROM = "downloaded_from"
-"""The role of the hit that a picture is of."""
-IMPORTED_FROM = "imported_from"
-"""The role of the source of an image; of what was found, the service."""
 
 DOWNLOAD, ATTEMPT = "download_images", "download_attempt"
 HIT_DOWNLOADS_VERSION = "3"
@@ -173,7 +170,7 @@ class HitDownloads:
             independent=True,  # what is left for later keeps nothing else
             label="download images",
         )
-        wanted = ParentFilter(FOUND_FOR, ("proposed",))
+        wanted = ParentFilter(Role.FOUND_FOR, ("proposed",))
         hits = Pending(self._dataset, FoundHit.kind, ("proposed",), self._search, wanted)
 
         def work(chunk: Sequence[StoredEntity]) -> list[StageResult]:
@@ -280,7 +277,7 @@ class HitDownloads:
             contents=contents_key(self._contents),
             **_retrieval(image),
         )
-        parents = [(DOWNLOADED_FROM, entity.id), (IMPORTED_FROM, source.id)]
+        parents = [(Role.DOWNLOADED_FROM, entity.id), (Role.IMPORTED_FROM, source.id)]
         made = new_entity(record, self._dataset, parents=parents)
         return WorkResult(entity.seq, (made,))
 
@@ -449,7 +446,7 @@ class ResultsOfSearch:
         self._store = store
         self._search_plan, self._download_plan = searched.plans
         self._contents = searched.contents
-        below = children_of(store, [one.id for one in orders], FOUND_FOR)
+        below = children_of(store, [one.id for one in orders], Role.FOUND_FOR)
         stored = fetch(store, {id_ for many in below.values() for id_ in many})
         self._hits = {
             order: [stored[id_] for id_ in many if stored[id_].group == searched.search]
@@ -458,7 +455,7 @@ class ResultsOfSearch:
         every = [hit for many in self._hits.values() for hit in many]
         self._answered = worked_inputs(store, self._search_plan, [one.seq for one in orders])
         self._looked_at = worked_inputs(store, self._download_plan, [hit.seq for hit in every])
-        got = children_of(store, [hit.id for hit in every], DOWNLOADED_FROM)
+        got = children_of(store, [hit.id for hit in every], Role.DOWNLOADED_FROM)
         pictures = fetch(store, {id_ for many in got.values() for id_ in many})
         self._pictures = {
             hit: [pictures[id_] for id_ in many if self._counts(pictures[id_])]

@@ -13,7 +13,6 @@ from PIL import Image as Pictures
 from db.claims import pauses
 from db.entities import AgentRef, NewEntity, StoredEntity, children_of, fetch, find, new_entity
 from db.pending import Pending
-from db.roles import WRITTEN_WITH
 from db.store import Store, retried
 from db.work import ActivityRecord, WorkResult, drop_claims, register_plan, store_activity
 from flows.ccd.edit_measures import (
@@ -23,7 +22,7 @@ from flows.ccd.edit_measures import (
     judge_edit,
     measure_edit,
 )
-from flows.ccd.image_requests import MADE_FOR, ORDERED_BY, strategies_of_orders
+from flows.ccd.image_requests import strategies_of_orders
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
@@ -45,6 +44,7 @@ from schemas.image_edit import (
 )
 from schemas.profile import ContrastSettings
 from schemas.proposals import Candidate, EditedImage, EditMeasurement, Picture, Strategy
+from schemas.provenance import Role
 from schemas.records import Rejection
 from schemas.requests import MOST_INSTRUCTION_WORDS
 from schemas.video import StageSettings
@@ -121,10 +121,6 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
 EDIT_LEDGER_STAGE = "edit_pictures"
 EDIT_LEDGER_VERSION = "1"
 
-EDITED_FOR = "edited_for"
-"""The role of the strategy that a picture was edited for."""
-FAILED_FOR = "failed_for"
-"""The role of the strategy that an edit failed for."""
 
 MOST_ATTEMPTS = 3
 """In so many runs an edit is tried that an editor could not make, such as for lack of memory."""
@@ -218,7 +214,7 @@ class RecordedEditor:
     def _stored(self, strategy_ids: set[str]) -> dict[str, MadeEdit]:
         """The edits that were made for these strategies, by their keys; of equal ones the first."""
         store = self._context.store
-        below = children_of(store, strategy_ids, EDITED_FOR)
+        below = children_of(store, strategy_ids, Role.EDITED_FOR)
         entities = fetch(store, {one for many in below.values() for one in many})
         found: dict[str, MadeEdit] = {}
         for one in sorted(entities.values(), key=lambda one: one.seq):
@@ -254,7 +250,7 @@ class RecordedEditor:
             ),
             regions=made.regions,
         )
-        entity = new_entity(record, self._dataset, parents=[(EDITED_FOR, asked.strategy_id)])
+        entity = new_entity(record, self._dataset, parents=[(Role.EDITED_FOR, asked.strategy_id)])
         self._commit(entity, started_at)
         return MadeEdit(entity.id, record)
 
@@ -265,7 +261,7 @@ class RecordedEditor:
         self._failed[key := self._key(asked.request)] = failure
         attempt = 1 + self._attempts(asked.strategy_id, key)
         record = FailedEdit(key=key, attempt=attempt, reason=failure.reason, detail=failure.detail)
-        parents = [(FAILED_FOR, asked.strategy_id)]
+        parents = [(Role.FAILED_FOR, asked.strategy_id)]
         self._commit(new_entity(record, self._dataset, parents=parents), started_at)
         if attempt < MOST_ATTEMPTS:
             return failure
@@ -276,7 +272,7 @@ class RecordedEditor:
     def _attempts(self, strategy_id: str, key: str) -> int:
         """How often the edit failed before."""
         store = self._context.store
-        below = children_of(store, {strategy_id}, FAILED_FOR)
+        below = children_of(store, {strategy_id}, Role.FAILED_FOR)
         entities = fetch(store, {one for many in below.values() for one in many})
         failed = [one.record(FailedEdit) for one in entities.values()]
         return max((one.attempt for one in failed if one.key == key), default=0)
@@ -310,8 +306,6 @@ def _claim_edits(store: Store, keys: Mapping[int, str]) -> dict[int, str]:
 EDITED_IMAGES_STAGE = "edit_images"
 EDITED_IMAGES_VERSION = "2"
 
-EDITED_AS = "edited_as"
-"""The role of the picture, as an editor made it, that a candidate shows."""
 
 _LABEL = "edit images"
 _SEEDS = 2**32
@@ -555,10 +549,10 @@ class _Editing:
             candidate,
             order.entity.dataset,
             parents=[
-                (MADE_FOR, order.strategy.id),
-                (ORDERED_BY, order.entity.id),
-                (EDITED_AS, edited.made.id),
-                (WRITTEN_WITH, self._with_settings.id),
+                (Role.MADE_FOR, order.strategy.id),
+                (Role.ORDERED_BY, order.entity.id),
+                (Role.EDITED_AS, edited.made.id),
+                (Role.WRITTEN_WITH, self._with_settings.id),
             ],
             group=strategy.anchor.image_id,
         )

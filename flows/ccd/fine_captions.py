@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from annotate.items import DESCRIBES, EDITED_FROM
 from db.decisions import NewDecision, append_decisions, last_agents
 from db.entities import (
     AgentRef,
@@ -24,10 +23,10 @@ from db.entities import (
 from db.store import Store
 from db.work import ActivityRecord, register_plan, store_activity
 from flows.ccd.caption_checks import refuse_unusable_groups
-from flows.ccd.refining import WRITTEN_IN
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from schemas.proposals import CaptionGroup
+from schemas.provenance import Role
 from schemas.records import Caption
 
 STAGE = "apply_group_decisions"
@@ -80,7 +79,7 @@ def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
 def _judged(store: Store, dataset: str) -> Iterator[_Judged]:
     """The groups, as models wrote them, on which there is a decision."""
     groups = {one.id: one for one in find(store, dataset, CaptionGroup.kind)}
-    edited = parents_of(store, groups, EDITED_FROM)
+    edited = parents_of(store, groups, Role.EDITED_FROM)
     standing = {
         edited[one.id][0]: one
         for one in groups.values()
@@ -96,10 +95,10 @@ def _judged(store: Store, dataset: str) -> Iterator[_Judged]:
 
 
 def _changes(store: Store, judged: Sequence[_Judged]) -> Iterator[_Change]:
-    below = children_of(store, [one.written.id for one in judged], WRITTEN_IN)
+    below = children_of(store, [one.written.id for one in judged], Role.WRITTEN_IN)
     captions = fetch(store, {id_ for many in below.values() for id_ in many})
-    images = {id_: found[0] for id_, found in parents_of(store, captions, DESCRIBES).items()}
-    edits = children_of(store, captions, EDITED_FROM)
+    images = {id_: found[0] for id_, found in parents_of(store, captions, Role.DESCRIBES).items()}
+    edits = children_of(store, captions, Role.EDITED_FROM)
     edited = fetch(store, {id_ for many in edits.values() for id_ in many})
     for one in judged:
         texts = _texts(one.standing.record(CaptionGroup)) if one.standing else {}
@@ -147,9 +146,9 @@ def _edit(
         record.model_copy(update={"text": text, "author": author}),
         caption.dataset,
         parents=[
-            (EDITED_FROM, caption.id),
-            (DESCRIBES, image_id),
-            (WRITTEN_IN, judged.standing.id),
+            (Role.EDITED_FROM, caption.id),
+            (Role.DESCRIBES, image_id),
+            (Role.WRITTEN_IN, judged.standing.id),
         ],
         split=caption.split,
         group=caption.group,

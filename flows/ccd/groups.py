@@ -7,13 +7,9 @@ from typing import Any
 
 from db.decisions import NewDecision, decided_by_people, last_agents
 from db.entities import LIVE, AgentRef, NewEntity, StoredEntity, fetch, find, new_entity, parents_of
-from db.roles import SAMPLED_FROM, WRITTEN_WITH
 from db.store import Store
 from db.work import WorkResult
 from flows.ccd.anchors import anchors_of, is_anchor
-from flows.ccd.downloading import IMPORTED_FROM
-from flows.ccd.image_choice import FOUND_AS
-from flows.ccd.image_requests import MADE_FOR
 from flows.engine.activation import sync_active, sync_active_edits
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
@@ -21,6 +17,7 @@ from flows.engine.runner import Stage, run_stream
 from schemas.base import digest_of
 from schemas.contrast_records import ContrastGroup, FoundPicture
 from schemas.proposals import Candidate, CaptionGroup, Strategy
+from schemas.provenance import Role
 from schemas.records import Contrast, Image, Source
 from schemas.video import StageSettings
 
@@ -44,7 +41,9 @@ def sync_active_candidates(
     """
     store = context.store
     candidates = {one.id: one for one in find(store, dataset, Candidate.kind)}
-    made_for = {id_: found[0] for id_, found in parents_of(store, candidates, MADE_FOR).items()}
+    made_for = {
+        id_: found[0] for id_, found in parents_of(store, candidates, Role.MADE_FOR).items()
+    }
     strategies = fetch(store, set(made_for.values()))
     of_strategy: dict[str, list[StoredEntity]] = defaultdict(list)
     for one in sorted(candidates.values(), key=lambda one: one.seq):
@@ -76,7 +75,7 @@ class _Judged:
         rejected = [one.id for one in every if one.state == "rejected"]
         self._judges = last_agents(store, rejected)
         self._by_people = decided_by_people(store, ids)
-        written = parents_of(store, ids, WRITTEN_WITH)
+        written = parents_of(store, ids, Role.WRITTEN_WITH)
         settings = fetch(store, {found[0] for found in written.values()})
         self._settings = {id_: settings[found[0]] for id_, found in written.items()}
         self._in_force = in_force
@@ -115,15 +114,6 @@ def _sha256(candidate: StoredEntity) -> str:
 
 # Makes images of the candidates that were accepted, and groups of them with their anchors.
 
-CONTRAST_OF = "contrast_of"
-"""The role of the anchor of a contrastive image."""
-ACCEPTED_FROM = "accepted_from"
-"""The role of the candidate that a contrastive image is."""
-MEMBER = "member"
-"""The role of the images of a group."""
-
-REFINED_FOR = "refined_for"
-"""The role of the group of images that captions were refined for."""
 
 VERSION = "1"
 _MAKE, _FORM = "make_contrastive_images", "form_groups"
@@ -149,7 +139,7 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
     report = run_stream(context, stage, [(one.seq, one) for one in accepted], work, len(accepted))
     standing = {one.id for one in accepted if origins.anchor(one).state in LIVE}
     made = [one.id for one in find(store, dataset, Image.kind) if not is_anchor(one)]
-    made_of = parents_of(store, made, ACCEPTED_FROM)
+    made_of = parents_of(store, made, Role.ACCEPTED_FROM)
     sync_active(
         context,
         dataset,
@@ -200,7 +190,7 @@ def _group_entity(dataset: str, group: ContrastGroup) -> NewEntity:
     return new_entity(
         group,
         dataset,
-        parents=[(MEMBER, one) for one in (group.anchor_id, *group.image_ids)],
+        parents=[(Role.MEMBER, one) for one in (group.anchor_id, *group.image_ids)],
         group=group.anchor_id,
     )
 
@@ -222,10 +212,10 @@ class _Origins:
     def __init__(self, store: Store, candidates: Sequence[StoredEntity]) -> None:
         self._anchors = fetch(store, {_anchor_id(one) for one in candidates})
         self._sources = sources_of(store, list(self._anchors))
-        self._found = parents_of(store, [one.id for one in candidates], FOUND_AS)
+        self._found = parents_of(store, [one.id for one in candidates], Role.FOUND_AS)
         pictures = [found[0] for found in self._found.values()]
         self._pictures = fetch(store, pictures)
-        services = parents_of(store, pictures, IMPORTED_FROM)
+        services = parents_of(store, pictures, Role.IMPORTED_FROM)
         stored = fetch(store, {found[0] for found in services.values()})
         self._services = {id_: stored[found[0]] for id_, found in services.items()}
 
@@ -269,9 +259,9 @@ class _Origins:
             ),
         )
         parents = [
-            (CONTRAST_OF, anchor.id),
-            (ACCEPTED_FROM, candidate.id),
-            (IMPORTED_FROM, source_id),
+            (Role.CONTRAST_OF, anchor.id),
+            (Role.ACCEPTED_FROM, candidate.id),
+            (Role.IMPORTED_FROM, source_id),
         ]
         return new_entity(
             image, candidate.dataset, parents=parents, split=anchor.split, group=anchor.id
@@ -280,9 +270,9 @@ class _Origins:
 
 def sources_of(store: Store, image_ids: Sequence[str]) -> dict[str, str]:
     """The source of each image that was copied out of one, by their ids."""
-    copied = parents_of(store, image_ids, SAMPLED_FROM)
+    copied = parents_of(store, image_ids, Role.SAMPLED_FROM)
     originals = {found[0] for found in copied.values()}
-    sources = parents_of(store, originals, IMPORTED_FROM)
+    sources = parents_of(store, originals, Role.IMPORTED_FROM)
     return {image: sources[found[0]][0] for image, found in copied.items()}
 
 
@@ -296,8 +286,8 @@ def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> N
     """A group of captions is active while its images are a group and its settings are these."""
     store = context.store
     groups = [one.id for one in find(store, dataset, CaptionGroup.kind)]
-    refined = parents_of(store, groups, REFINED_FOR)
-    written = parents_of(store, groups, WRITTEN_WITH)
+    refined = parents_of(store, groups, Role.REFINED_FOR)
+    written = parents_of(store, groups, Role.WRITTEN_WITH)
     current = {one.id for one in find(store, dataset, ContrastGroup.kind, states=LIVE)}
 
     def stands(group: str) -> bool | None:

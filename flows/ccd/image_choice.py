@@ -27,7 +27,7 @@ from db.work import WorkResult, drop_rejections, register_plan, rejections_of
 from flows.ccd.anchors import is_anchor
 from flows.ccd.choice_test import write_choice_report
 from flows.ccd.downloading import Found, ResultsOfSearch
-from flows.ccd.image_requests import MADE_FOR, ORDERED_BY, Looks, UsedImages, strategies_of_orders
+from flows.ccd.image_requests import Looks, UsedImages, strategies_of_orders
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
@@ -49,6 +49,7 @@ from schemas.contrast_records import FoundPicture, ImageRequest
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.profile import ContrastSettings
 from schemas.proposals import Candidate, FoundImage, Picture, Strategy
+from schemas.provenance import Role
 from schemas.records import Image, Rejection
 
 # CCD takes the most similar of five. That one is often the anchor itself, cropped or saved again: a
@@ -383,10 +384,6 @@ def _rounded(value: float | np.floating) -> float:
 
 # Chooses the candidate among the first results of each search (CCD, step 2).
 
-FOUND_AS = "found_as"
-"""The role of the picture that a candidate is."""
-CONSIDERED_FOR = "considered_for"
-"""The role of the order whose results were considered."""
 
 _NOT_SEARCHED = "not_searched"
 _NOT_DOWNLOADED = "not_downloaded"
@@ -618,7 +615,7 @@ class _Choosing:
                 results=considered,
             ),
             self._dataset,
-            parents=[(CONSIDERED_FOR, order.id)],
+            parents=[(Role.CONSIDERED_FOR, order.id)],
             group=search.anchor_id,
         )
         if isinstance(outcome, Rejection):
@@ -686,9 +683,9 @@ def _candidate(
         doubts=doubts,
     )
     parents = [
-        (MADE_FOR, search.strategy.id),
-        (ORDERED_BY, search.order.id),
-        (FOUND_AS, found.id),
+        (Role.MADE_FOR, search.strategy.id),
+        (Role.ORDERED_BY, search.order.id),
+        (Role.FOUND_AS, found.id),
     ]
     return new_entity(candidate, search.order.dataset, parents=parents, group=search.anchor_id)
 
@@ -753,8 +750,8 @@ def calibrate_choices(
 
 def _people_said(store: Store, considered: Sequence[StoredEntity]) -> Mapping[str, bool]:
     """Of each search whose candidate people decided on, whether they accepted it."""
-    orders = parents_of(store, [one.id for one in considered], CONSIDERED_FOR)
-    made = children_of(store, [found[0] for found in orders.values()], ORDERED_BY)
+    orders = parents_of(store, [one.id for one in considered], Role.CONSIDERED_FOR)
+    made = children_of(store, [found[0] for found in orders.values()], Role.ORDERED_BY)
     entities = fetch(store, {id_ for many in made.values() for id_ in many})
     judges = last_agents(store, list(entities))
     said = {

@@ -23,14 +23,11 @@ from retrieval.near_duplicates import GrowingCollection, fingerprint
 from schemas.contrast_records import ImageRequest, Way
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.proposals import Candidate, Picture, Strategy
+from schemas.provenance import Role
 from schemas.records import Rejection
 
 # Requests for contrastive images, by one method after the other.
 
-ORDERED_BY = "ordered_by"
-"""The role of the strategy that an image is ordered for."""
-MADE_FOR = "made_for"
-"""The role of the strategy that a candidate was made or found for."""
 
 STAGE = "order_images"
 VERSION = "1"
@@ -82,7 +79,9 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
     open_ = {one.id for one in _strategies_to_serve(store, dataset)}
     orders = list(find(store, dataset, ImageRequest.kind))
     ids = [one.id for one in orders]
-    strategy_of = {order: many[0] for order, many in parents_of(store, ids, ORDERED_BY).items()}
+    strategy_of = {
+        order: many[0] for order, many in parents_of(store, ids, Role.ORDERED_BY).items()
+    }
     serving = _serving_orders(store, ids)
     served = {strategy_of[order] for order in serving}
     standing = served_strategies(store, sorted(open_))
@@ -101,7 +100,7 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
 
 def _serving_orders(store: Store, orders: Sequence[str]) -> set[str]:
     """Those of the orders whose candidate was accepted."""
-    made = children_of(store, orders, ORDERED_BY)
+    made = children_of(store, orders, Role.ORDERED_BY)
     entities = fetch(store, {one for many in made.values() for one in many})
     return {
         order
@@ -115,7 +114,7 @@ def _serving_orders(store: Store, orders: Sequence[str]) -> set[str]:
 
 def served_strategies(store: Store, strategy_ids: Sequence[str]) -> set[str]:
     """Those strategies that have a candidate which was not turned down."""
-    made = children_of(store, strategy_ids, MADE_FOR)
+    made = children_of(store, strategy_ids, Role.MADE_FOR)
     candidates = fetch(store, {one for many in made.values() for one in many})
     return {
         strategy
@@ -135,7 +134,7 @@ def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[s
 
 def strategies_of_orders(store: Store, orders: Sequence[StoredEntity]) -> dict[str, StoredEntity]:
     """The strategy that each order is for, by the order's id."""
-    found = parents_of(store, [one.id for one in orders], ORDERED_BY)
+    found = parents_of(store, [one.id for one in orders], Role.ORDERED_BY)
     strategies = fetch(store, {many[0] for many in found.values()})
     return {order: strategies[many[0]] for order, many in found.items()}
 
@@ -144,7 +143,7 @@ def _order(strategy: StoredEntity, method: Way) -> NewEntity:
     return new_entity(
         ImageRequest(way=method),
         strategy.dataset,
-        parents=[(ORDERED_BY, strategy.id)],
+        parents=[(Role.ORDERED_BY, strategy.id)],
         group=method,
     )
 

@@ -4,11 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from annotate.items import DESCRIBES
-from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, StoredEntity, fetch, new_entity
 from db.pending import Pending
-from db.roles import WRITTEN_WITH
 from db.store import Store
 from db.work import WorkResult
 from flows.answers import (
@@ -25,7 +22,7 @@ from flows.answers import (
 )
 from flows.ccd.anchors import coarse_captions
 from flows.ccd.caption_checks import GroupChecks, refused_phrase, same_captions
-from flows.ccd.groups import REFINED_FOR, sync_active_groups
+from flows.ccd.groups import sync_active_groups
 from flows.ccd.resizing import smart_resized
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
@@ -36,6 +33,7 @@ from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast_records import ContrastGroup
 from schemas.profile import ContrastSettings
 from schemas.proposals import CaptionGroup, GroupMember
+from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection
 from schemas.requests import (
     CAPTIONS_FIELD,
@@ -242,12 +240,6 @@ def _caption_fault(captions: Sequence[str], brief: RefinementBrief) -> Fault | N
     return None
 
 
-WRITTEN_IN = "written_in"
-"""The role of the group of captions that a fine caption belongs to."""
-REFINES = "refines"
-"""The role of the coarse caption that a fine one was made of."""
-
-
 class _Group(NamedTuple):
     """A group with its images, the anchor first, and the anchor's coarse captions."""
 
@@ -386,9 +378,9 @@ class _Refining:
             record,
             anchor.dataset,
             parents=[
-                (REFINED_FOR, group.entity.id),
-                *((PROMPTED_BY, prompt) for prompt in sorted(prompts)),
-                (WRITTEN_WITH, self.settings_id),
+                (Role.REFINED_FOR, group.entity.id),
+                *((Role.PROMPTED_BY, prompt) for prompt in sorted(prompts)),
+                (Role.WRITTEN_WITH, self.settings_id),
             ],
             split=anchor.split,
             group=anchor.id,
@@ -427,11 +419,11 @@ class _Refining:
             record,
             written_in.dataset,
             parents=[
-                (DESCRIBES, image.id),
-                (WRITTEN_IN, written_in.id),
-                (REFINES, group.coarse[row].id),
-                (PROMPTED_BY, self._prompts[answer.prompt_digest]),
-                (WRITTEN_WITH, self.settings_id),
+                (Role.DESCRIBES, image.id),
+                (Role.WRITTEN_IN, written_in.id),
+                (Role.REFINES, group.coarse[row].id),
+                (Role.PROMPTED_BY, self._prompts[answer.prompt_digest]),
+                (Role.WRITTEN_WITH, self.settings_id),
             ],
             split=image.split,
             group=image.group,

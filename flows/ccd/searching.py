@@ -59,6 +59,7 @@ from schemas.image_search import (
     SearchRequest,
 )
 from schemas.proposals import Strategy
+from schemas.provenance import Role
 from schemas.records import Attribution, Rejection
 from sources.images import InspectedImage, inspect_image
 from sources.licensed_images import LICENSED_IMAGES
@@ -406,8 +407,6 @@ def _attribution(row: SourceRow) -> Attribution:
 
 # Searches for what is ordered: each order's query is asked once, and its hits are stored.
 
-FOUND_FOR = "found_for"
-"""The role of the order that a search was made for."""
 
 SEARCH, READ = "search_images", "read_results"
 VERSION = "3"
@@ -504,7 +503,7 @@ class OrderSearches:
             new_entity(
                 FoundHit(engine=str(self._search.ref), search=self._digest, query=query, hit=hit),
                 self._dataset,
-                parents=[(FOUND_FOR, order.id)],
+                parents=[(Role.FOUND_FOR, order.id)],
                 group=self._digest,  # by which no other search takes its hits
             )
             for hit in outcome.hits[: self._first]

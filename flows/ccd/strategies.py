@@ -4,10 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, StoredEntity, find, new_entity, parents_of
 from db.pending import Pending
-from db.roles import WRITTEN_WITH
 from db.work import WorkResult
 from flows.answers import (
     Fault,
@@ -33,6 +31,7 @@ from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast_records import StrategyDraft
 from schemas.profile import ContrastSettings
 from schemas.proposals import Strategy
+from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection
 from schemas.requests import (
     CAPTION_FIELD,
@@ -371,10 +370,6 @@ def _refused(answer: ChatAnswer, number: int, fault: Fault) -> Rejection:
     )
 
 
-DRAFTED_AS = "drafted_as"
-"""The role of the draft that a strategy was taken from."""
-ANCHOR = "anchor"
-"""The role of the image that a strategy would change."""
 TAKE, TAKE_VERSION = "take_strategies", "1"
 
 _NO_CAPTION = "no_caption"
@@ -395,9 +390,9 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
 
     def output(answer: Parsed[_Asked, StrategiesRead]) -> WorkResult:
         parents = [
-            (ANCHOR, answer.subject.anchor.id),
-            (PROMPTED_BY, prompts[answer.prompt_digest]),
-            (WRITTEN_WITH, settings_id),
+            (Role.ANCHOR, answer.subject.anchor.id),
+            (Role.PROMPTED_BY, prompts[answer.prompt_digest]),
+            (Role.WRITTEN_WITH, settings_id),
         ]
         return _drafts(answer, parents, strategist.author)
 
@@ -448,7 +443,7 @@ def _requests(
 
 
 def _drafts(
-    answer: Parsed[_Asked, StrategiesRead], parents: Sequence[tuple[str, str]], author: str
+    answer: Parsed[_Asked, StrategiesRead], parents: Sequence[tuple[Role, str]], author: str
 ) -> WorkResult:
     """A draft of each strategy of an answer, the refused ones included."""
     anchor = answer.subject.anchor
@@ -485,14 +480,16 @@ def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> Sta
 
     def work(drafts: Sequence[StoredEntity]) -> list[WorkResult]:
         ids = [draft.id for draft in drafts]
-        anchors, prompts = (parents_of(context.store, ids, r) for r in (ANCHOR, PROMPTED_BY))
+        anchors, prompts = (
+            parents_of(context.store, ids, r) for r in (Role.ANCHOR, Role.PROMPTED_BY)
+        )
         return [_taken(draft, anchors[draft.id][0], prompts[draft.id]) for draft in drafts]
 
     report = run_stage(context, stage, Pending(dataset, StrategyDraft.kind, ("proposed",)), work)
     strategies = [one.id for one in find(context.store, dataset, Strategy.kind)]
-    drafted = parents_of(context.store, strategies, DRAFTED_AS)
+    drafted = parents_of(context.store, strategies, Role.DRAFTED_AS)
     drafts = {found[0] for found in drafted.values()}
-    written = parents_of(context.store, drafts, WRITTEN_WITH)
+    written = parents_of(context.store, drafts, Role.WRITTEN_WITH)
     now = [_settings_of(strategist, settings).id]
 
     def stands(strategy: str) -> bool | None:
@@ -531,9 +528,9 @@ def _taken(draft: StoredEntity, anchor_id: str, prompts: Sequence[str]) -> WorkR
         record.strategy,
         draft.dataset,
         parents=[
-            (ANCHOR, anchor_id),
-            (DRAFTED_AS, draft.id),
-            *((PROMPTED_BY, prompt) for prompt in prompts),
+            (Role.ANCHOR, anchor_id),
+            (Role.DRAFTED_AS, draft.id),
+            *((Role.PROMPTED_BY, prompt) for prompt in prompts),
         ],
         group=draft.group,
         model_call=record.call,

@@ -10,8 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from db.roles import ROLES, SAMPLED_FROM
+from db.roles import ROLES
 from db.withdrawal_graph import EMPTY, SAME, TARGET
+from schemas.provenance import Role
 
 if TYPE_CHECKING:
     from db.withdrawals import DoneStep, StoredWithdrawal
@@ -26,7 +27,7 @@ _REASONS = {
     TARGET: "was requested",
     SAME: "has the bytes of a withdrawn file",
     EMPTY: "shows only what is withdrawn",
-    SAMPLED_FROM: "is the same thing in another dataset",
+    Role.SAMPLED_FROM: "is the same thing in another dataset",
 }
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from annotate.items import EDITED_FROM
 from db.decisions import set_active
 from db.entities import LIVE, StoredEntity, find, pages, parents_of
 from flows.engine.context import RunContext
+from schemas.provenance import Role
 
 _PAGE = 500
 
@@ -37,7 +37,7 @@ def sync_active_edits(
     `is_active` is asked of the id of what was proposed.
     """
     entities = [one.id for one in find(context.store, dataset, kind)]
-    edited = parents_of(context.store, entities, EDITED_FROM)
+    edited = parents_of(context.store, entities, Role.EDITED_FROM)
 
     def follows(entity: StoredEntity) -> bool | None:
         first = entity.id

@@ -8,7 +8,7 @@ from typing import Self
 from db.entities import LIVE, StoredEntity, children_of, count_entities, fetch, find, pages
 from db.releases import find_release
 from flows.engine.context import RunContext
-from flows.engine.fingerprints import LOOKS_LIKE, fingerprint_images, fingerprints_of
+from flows.engine.fingerprints import fingerprint_images, fingerprints_of
 from flows.engine.image_reading import stored_image
 from release.build import Inspection
 from release.checks import Against
@@ -27,6 +27,7 @@ from release.other_datasets import FolderOfImages, ReleasedImages, is_release
 from schemas.contamination import Contamination, ContaminationLimits, OtherKind
 from schemas.errors import IntegrityError, UsageError
 from schemas.near_duplicates import FINGERPRINT, ImageFingerprint
+from schemas.provenance import Role
 from schemas.records import Caption, Image
 from schemas.release import Manifest
 from schemas.video import Video
@@ -59,7 +60,7 @@ class StoredImages:
                 yield self._seen(image, prints.get(image.id), captions.get(image.id, ()))
 
     def _captions(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        said = children_of(self._context.store, ids, "describes")
+        said = children_of(self._context.store, ids, Role.DESCRIBES)
         found = fetch(self._context.store, {one for many in said.values() for one in many})
         texts = {
             id_: one.record(Caption).text
@@ -162,7 +163,7 @@ class NamedDatasets:
         """The fingerprints of images by their entity ids; those without one are left out."""
         assert self._context is not None  # noqa: S101 - the release was found in its store
         store = self._context.store
-        prints = children_of(store, ids, LOOKS_LIKE)
+        prints = children_of(store, ids, Role.LOOKS_LIKE)
         found = fetch(store, {one for many in prints.values() for one in many})
         records = {id_: one.record(ImageFingerprint) for id_, one in found.items()}
         return {

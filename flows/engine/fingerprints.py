@@ -28,12 +28,10 @@ from schemas.decoders import decode_limited
 from schemas.errors import UsageError
 from schemas.limited import LimitExceededError
 from schemas.near_duplicates import FINGERPRINT, AlikePair, ImageFingerprint, NearDuplicateSettings
+from schemas.provenance import Role
 from schemas.records import Image, Rejection
 
 # Fingerprints of the images of a dataset, each made once
-
-LOOKS_LIKE = "looks_like"
-"""The role in which an image stands to its fingerprint."""
 
 
 def fingerprint_images(context: RunContext, dataset: str) -> StageReport:
@@ -56,7 +54,7 @@ def fingerprints_of(
     context: RunContext, images: Sequence[StoredEntity]
 ) -> dict[str, ImageFingerprint]:
     """The fingerprints of images by their ids, in order; those without one are left out."""
-    found = children_of(context.store, [image.id for image in images], LOOKS_LIKE)
+    found = children_of(context.store, [image.id for image in images], Role.LOOKS_LIKE)
     stored = fetch(context.store, {one for made in found.values() for one in made})
     records = {id_: one.record(ImageFingerprint) for id_, one in stored.items()}
     return {
@@ -73,7 +71,8 @@ def _result(context: RunContext, image: StoredEntity) -> WorkResult:
     if isinstance(found, Rejection):
         return WorkResult(image.seq, rejection=found)
     return WorkResult(
-        image.seq, entities=(new_entity(found, image.dataset, parents=[(LOOKS_LIKE, image.id)]),)
+        image.seq,
+        entities=(new_entity(found, image.dataset, parents=[(Role.LOOKS_LIKE, image.id)]),),
     )
 
 

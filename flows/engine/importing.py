@@ -16,6 +16,7 @@ from profiles.settings import Settings
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release
+from schemas.provenance import Role
 from schemas.records import (
     Caption,
     Contrast,
@@ -120,10 +121,6 @@ def refusal_of_terms(
 
 VERSION = "1"
 STAGE = "import_source"
-KNOWN_FROM = "known_from"
-"""The role of what a source says of an image beside its captions."""
-CONTRAST_OF = "contrast_of"
-"""The role of the anchor of a contrastive image."""
 
 
 def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
@@ -227,7 +224,9 @@ class _Import:
             facts=row.facts,
             categories=row.categories,
         )
-        return [new_entity(record, self.source.name, parents=[("imported_from", self.source_id)])]
+        return [
+            new_entity(record, self.source.name, parents=[(Role.IMPORTED_FROM, self.source_id)])
+        ]
 
     def _image(
         self,
@@ -245,12 +244,12 @@ class _Import:
             contrast=_contrast(row.contrast, anchor) if row.contrast and anchor else None,
             **inspected.model_dump(exclude={"data"}),
         )
-        known = [(KNOWN_FROM, one.id) for one in facts]
-        differs = [(CONTRAST_OF, anchor.id)] if anchor else []
+        known = [(Role.KNOWN_FROM, one.id) for one in facts]
+        differs = [(Role.CONTRAST_OF, anchor.id)] if anchor else []
         image = new_entity(
             record,
             self.source.name,
-            parents=[("imported_from", self.source_id), *known, *differs],
+            parents=[(Role.IMPORTED_FROM, self.source_id), *known, *differs],
             split=row.split,
             group=f"{self.source.name}/{row.identity}",
         )
@@ -261,7 +260,7 @@ class _Import:
             yield new_entity(
                 record,
                 self.source.name,
-                parents=[("describes", image.id)],
+                parents=[(Role.DESCRIBES, image.id)],
                 split=row.split,
                 group=image.group if row.is_grouped else image.id,
             )

@@ -35,6 +35,7 @@ from flows.engine.context import RunContext
 from flows.engine.execution import open_executor
 from flows.engine.report import StageReport, StageResult
 from schemas.base import EntityRecord
+from schemas.provenance import Role
 
 
 @contextmanager
@@ -67,7 +68,7 @@ def get_or_create_entity(
     context: RunContext,
     record: EntityRecord,
     dataset: str,
-    parents: Sequence[tuple[str, str]] = (),
+    parents: Sequence[tuple[Role, str]] = (),
 ) -> NewEntity:
     """`record` as an entity of `dataset`, stored if it is not there yet; outside any chunk."""
     entity = new_entity(record, dataset, parents=parents)

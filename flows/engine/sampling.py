@@ -14,6 +14,7 @@ from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from schemas.base import Record, digest_of
 from schemas.build import SourceSpec
 from schemas.errors import ConfigurationError
+from schemas.provenance import Role
 from schemas.records import Caption, Granularity, Image, Sample, Source
 
 VERSION = "1"
@@ -111,7 +112,7 @@ def draw_sample(
 
 def captions_below(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
     """The captions of each image, in order of id."""
-    found = children_of(store, image_ids, "describes")
+    found = children_of(store, image_ids, Role.DESCRIBES)
     captions = fetch(store, (one for many in found.values() for one in many))
     return {id_: [captions[one] for one in found.get(id_, ())] for id_ in image_ids}
 
@@ -127,7 +128,7 @@ def _copied(
     copy = new_entity(
         image.record(Image),
         dataset,
-        parents=[("sampled_from", image.id), ("member_of", sample.id)],
+        parents=[(Role.SAMPLED_FROM, image.id), (Role.MEMBER_OF, sample.id)],
         split=image.split,
         group=image.group,
     )
@@ -141,7 +142,7 @@ def _copied(
         new_entity(
             record,
             dataset,
-            parents=[("describes", copy.id), ("sampled_from", id_)],
+            parents=[(Role.DESCRIBES, copy.id), (Role.SAMPLED_FROM, id_)],
             split=image.split,
             group=copy.id,
         )
@@ -174,7 +175,7 @@ def _pool(store: Store, dataset: str, source: NewEntity, spec: SourceSpec) -> _P
     """
     images: dict[str, list[str]] = defaultdict(list)
     withdrawn: dict[str, str] = {}
-    for entity in find_children(store, source.id, "imported_from"):
+    for entity in find_children(store, source.id, Role.IMPORTED_FROM):
         if entity.split == spec.split and entity.state == "proposed":
             images[str(entity.group)].append(entity.id)
         elif entity.split == spec.split and entity.state == "withdrawn":
@@ -187,7 +188,7 @@ def _pool(store: Store, dataset: str, source: NewEntity, spec: SourceSpec) -> _P
 
 def _copied_into(store: Store, dataset: str, ids: Sequence[str]) -> set[str]:
     """Those of `ids` that `dataset` has a copy of."""
-    copies = children_of(store, ids, "sampled_from")
+    copies = children_of(store, ids, Role.SAMPLED_FROM)
     known = fetch(store, (one for many in copies.values() for one in many))
     return {
         id_ for id_, many in copies.items() if any(known[one].dataset == dataset for one in many)
@@ -220,7 +221,7 @@ def _record(
                 f"(seed {record.seed}, {record.identities_drawn} identities, "
                 f"{record.images_drawn} images); build under another dataset name"
             )
-    return get_or_create_entity(context, sample, dataset, [("drawn_from", source.id)])
+    return get_or_create_entity(context, sample, dataset, [(Role.DRAWN_FROM, source.id)])
 
 
 def _numbered(store: Store, ids: Sequence[str]) -> Iterator[tuple[int, StoredEntity]]:

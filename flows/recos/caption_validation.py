@@ -9,12 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from annotate.candidates import EXAMINES
-from annotate.items import DESCRIBES
-from annotate.push import PROMPTED_BY
 from db.decisions import NewDecision
 from db.entities import NewEntity, StoredEntity, find, find_children, new_entity, parents_of
-from db.roles import WRITTEN_WITH
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.embedding import CachedEmbedder
@@ -49,6 +45,7 @@ from schemas.base import EntityRecord
 from schemas.chat import ChatFailure
 from schemas.discriminability import AcceptedInterval
 from schemas.errors import ConfigurationError, ModelError
+from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Caption, Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
@@ -77,12 +74,12 @@ class CaptionPool:
             image for image in images_of_tier(store, dataset, "v0") if image.id not in not_selected
         ]
         self.place = {image.id: place for place, image in enumerate(self.images)}
-        written = list(find_children(store, settings_id, WRITTEN_WITH))
+        written = list(find_children(store, settings_id, Role.WRITTEN_WITH))
         if not written:
             raise ConfigurationError(
                 f"no image of {dataset!r} has captions; look at: loupe quarantine {dataset}"
             )
-        described = parents_of(store, [one.id for one in written], DESCRIBES)
+        described = parents_of(store, [one.id for one in written], Role.DESCRIBES)
         self.image_of = {caption: found[0] for caption, found in described.items()}
         self.captions = {
             one.id: one for one in sorted(filter(self._counts, written), key=self._order)
@@ -205,11 +202,6 @@ class CaptionReviser:
 # well a caption distinguishes its image depends on all images, and what people have decided on or
 # what was released must not change with that.
 
-VALIDATED_WITH = "validated_with"
-"""The role of the settings of a validation, as a parent of its results."""
-MEASURES = "measures"
-"""The role of a caption, as a parent of the report on its discriminability."""
-
 
 def active_images(
     store: Store, dataset: str, image_of: Mapping[str, str], pool: Mapping[str, int]
@@ -224,7 +216,7 @@ def active_images(
         record = settings.record(StageSettings)
         if record.stage != STAGE:
             continue
-        came = list(find_children(store, settings.id, VALIDATED_WITH))
+        came = list(find_children(store, settings.id, Role.VALIDATED_WITH))
         is_whole = pool.keys() >= set(record.values["images"])
         if not is_whole or any(one.state == "withdrawn" for one in came):
             standing.update(_measured(store, came, image_of))
@@ -234,7 +226,7 @@ def active_images(
 def _measured(store: Store, came: list[StoredEntity], image_of: Mapping[str, str]) -> set[str]:
     """The images whose captions were measured."""
     reports = [one.id for one in came if one.kind == DiscriminabilityReport.kind]
-    measured = parents_of(store, reports, MEASURES)
+    measured = parents_of(store, reports, Role.MEASURES)
     return {
         image_of[caption]
         for captions in measured.values()
@@ -244,9 +236,6 @@ def _measured(store: Store, came: list[StoredEntity], image_of: Mapping[str, str
 
 
 # What the validation of an image's captions leaves in the store.
-
-REVISED_FROM = "revised_from"
-"""The role of the caption in whose place one was written."""
 
 
 class ValidatedWith(NamedTuple):
@@ -294,9 +283,10 @@ class CaptionOutcomes:
             chosen = history.attempts.index(history.best(self._interval))
             entities += revised
             entities += [
-                self._about(report, MEASURES, id_) for report, id_ in zip(reports, ids, strict=True)
+                self._about(report, Role.MEASURES, id_)
+                for report, id_ in zip(reports, ids, strict=True)
             ]
-            entities.append(self._about(self._checked(history, chosen), EXAMINES, ids[chosen]))
+            entities.append(self._about(self._checked(history, chosen), Role.EXAMINES, ids[chosen]))
             decisions += [
                 NewDecision(id_, "reject", self._captioner.context.software, _why_not(report))
                 for place, (id_, report) in enumerate(zip(ids, reports, strict=True))
@@ -312,9 +302,9 @@ class CaptionOutcomes:
         earlier = history.key
         for attempt in history.attempts[1:]:
             parents = [
-                (PROMPTED_BY, self._with.prompt.id),
-                (VALIDATED_WITH, self._with.entity.id),
-                (REVISED_FROM, earlier),
+                (Role.PROMPTED_BY, self._with.prompt.id),
+                (Role.VALIDATED_WITH, self._with.entity.id),
+                (Role.REVISED_FROM, earlier),
             ]
             call = self._reviser.call_of(history.key, attempt.text)
             texts.append(
@@ -337,8 +327,8 @@ class CaptionOutcomes:
             doubts.append(f"It is {words} after {_rounds(history.round)}.")
         return CaptionCheck(doubts=tuple(doubts))
 
-    def _about(self, record: EntityRecord, role: str, caption_id: str) -> NewEntity:
-        parents = [(role, caption_id), (VALIDATED_WITH, self._with.entity.id)]
+    def _about(self, record: EntityRecord, role: Role, caption_id: str) -> NewEntity:
+        parents = [(role, caption_id), (Role.VALIDATED_WITH, self._with.entity.id)]
         return new_entity(record, self._captioner.dataset, parents=parents)
 
 

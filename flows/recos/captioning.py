@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from annotate.items import DESCRIBES
-from annotate.push import PROMPTED_BY
 from db.entities import LIVE, NewEntity, StoredEntity, fetch, new_entity, parents_of
 from db.pending import Pending
-from db.roles import SAMPLED_FROM, WRITTEN_WITH
 from db.store import Store
 from db.work import WorkResult
 from flows.answers import (
@@ -21,12 +18,12 @@ from flows.answers import (
     words_of,
 )
 from flows.engine.context import RunContext
-from flows.engine.importing import KNOWN_FROM
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import CaptioningSettings
+from schemas.provenance import Role
 from schemas.records import Caption, Image, ImageFacts, Rejection
 from schemas.recos import CaptionVerdict, RenderedTruth
 from schemas.requests import (
@@ -180,10 +177,6 @@ def _captions(value: object, count: int) -> tuple[str, ...] | Fault:
     return tuple(captions)
 
 
-RENDERED_FROM = "rendered_from"
-"""The role of what a generator drew, of which an image is the picture."""
-
-
 class Captioner(DatasetModel):
     """The profile's captioner, and how it is asked, in one dataset."""
 
@@ -202,7 +195,10 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
     context, dataset = captioner.context, captioner.dataset
     prompt = load_prompt(captioner.settings.prompt)
     settings = captioner.settings_of(CAPTION_PURPOSE, VERSION, prompt)
-    parents = [(PROMPTED_BY, captioner.store_prompt(prompt).id), (WRITTEN_WITH, settings.id)]
+    parents = [
+        (Role.PROMPTED_BY, captioner.store_prompt(prompt).id),
+        (Role.WRITTEN_WITH, settings.id),
+    ]
 
     def request(images: Sequence[StoredEntity]) -> list[list[Ask[StoredEntity]]]:
         facts = facts_of(context.store, [image.id for image in images])
@@ -240,12 +236,12 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
 
 def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The facts of those images that were rendered, or whose source states them; by their ids."""
-    copied = parents_of(store, image_ids, SAMPLED_FROM)
+    copied = parents_of(store, image_ids, Role.SAMPLED_FROM)
     originals = {one for found in copied.values() for one in found}
     facts: dict[str, tuple[str, ...]] = {}
-    kinds: tuple[tuple[str, type[RenderedTruth | ImageFacts]], ...] = (
-        (RENDERED_FROM, RenderedTruth),
-        (KNOWN_FROM, ImageFacts),
+    kinds: tuple[tuple[Role, type[RenderedTruth | ImageFacts]], ...] = (
+        (Role.RENDERED_FROM, RenderedTruth),
+        (Role.KNOWN_FROM, ImageFacts),
     )
     for role, kind in kinds:
         known = parents_of(store, originals, role)
@@ -262,7 +258,7 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
 
 def truths_of(store: Store, originals: Sequence[str]) -> dict[str, RenderedTruth]:
     """What was drawn into images of sources, by the ids of those of which it is known."""
-    drawn = parents_of(store, originals, RENDERED_FROM)
+    drawn = parents_of(store, originals, Role.RENDERED_FROM)
     truths = fetch(store, {one for found in drawn.values() for one in found})
     return {original: truths[found[0]].record(RenderedTruth) for original, found in drawn.items()}
 
@@ -279,7 +275,7 @@ def caption_entity(
     image: StoredEntity,
     text: str,
     position: int,
-    parents: Sequence[tuple[str, str]],
+    parents: Sequence[tuple[Role, str]],
     model_call: str | None,
 ) -> NewEntity:
     """A caption by the model."""
@@ -289,7 +285,7 @@ def caption_entity(
     return new_entity(
         record,
         captioner.dataset,
-        parents=[(DESCRIBES, image.id), *parents],
+        parents=[(Role.DESCRIBES, image.id), *parents],
         split=image.split,
         group=image.id,
         model_call=model_call,

@@ -4,10 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from annotate.items import DESCRIBES
-from annotate.push import PROMPTED_BY
 from db.entities import LIVE, StoredEntity, find, parents_of
-from db.roles import WRITTEN_WITH
 from db.store import Store
 from db.work import WorkResult
 from flows.answers import (
@@ -26,11 +23,12 @@ from flows.engine.context import RunContext
 from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from flows.recos.captioning import MAX_CHARACTERS, Captioner, caption_entity, facts_of, task_of
-from flows.recos.confusion_checks import ASKS_ABOUT, ASKS_WITH, question
-from flows.recos.similar_images import SIMILAR_TO, BaseTier
+from flows.recos.confusion_checks import question
+from flows.recos.similar_images import BaseTier
 from flows.recos.task_images import images_of_tier
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption, Rejection
 from schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
@@ -86,8 +84,6 @@ def read_confusion(answer: ChatAnswer, caption: str, max_characters: int) -> str
 # change a caption of v0 when v1 is there already: then the pair is another one. What was written
 # and asked for the earlier pair is inactive until that caption returns.
 
-CONFUSES = "confuses"
-"""The role of the caption of v0 in whose words one of v1 is written."""
 
 PairKey = tuple[str, str]
 """The ids of an image of v1 and of a caption of v0."""
@@ -121,7 +117,7 @@ class WrittenCaption(NamedTuple):
 def load_pairs(store: Store, dataset: str, base: BaseTier) -> list[Pair]:
     """Every live image of v1 with every accepted caption of its image, in the order of both."""
     similar = [one for one in images_of_tier(store, dataset, "v1") if one.state in LIVE]
-    partner = parents_of(store, [one.id for one in similar], SIMILAR_TO)
+    partner = parents_of(store, [one.id for one in similar], Role.SIMILAR_TO)
     images = {image.id: image for image in base.images}
     return [
         Pair(one, images[image_id], caption)
@@ -135,8 +131,8 @@ def load_pairs(store: Store, dataset: str, base: BaseTier) -> list[Pair]:
 def load_written(store: Store, dataset: str) -> list[WrittenCaption]:
     """All confusing captions of a dataset, whatever was decided on them or their pairs."""
     captions = {one.id: one for one in find(store, dataset, Caption.kind)}
-    confused = parents_of(store, captions, CONFUSES)
-    described = parents_of(store, confused, DESCRIBES)
+    confused = parents_of(store, captions, Role.CONFUSES)
+    described = parents_of(store, confused, Role.DESCRIBES)
     return [
         WrittenCaption(captions[one], (described[one][0], found[0]))
         for one, found in confused.items()
@@ -184,8 +180,8 @@ def sync_confusions(context: RunContext, dataset: str, base: BaseTier) -> None:
     sync_active(context, dataset, Caption.kind, lambda one: before.has_caption(one.id), states=LIVE)
     standing = Standing(pairs, load_written(context.store, dataset))
     asked = [one.id for one in find(context.store, dataset, Confusion.kind)]
-    captions = parents_of(context.store, asked, ASKS_ABOUT)
-    images = parents_of(context.store, asked, ASKS_WITH)
+    captions = parents_of(context.store, asked, Role.ASKS_ABOUT)
+    images = parents_of(context.store, asked, Role.ASKS_WITH)
 
     def is_open(question: StoredEntity) -> bool:
         return standing.has_question(captions[question.id][0], images[question.id][0])
@@ -209,7 +205,10 @@ def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageRepor
     context, dataset = captioner.context, captioner.dataset
     prompt = load_prompt(captioner.settings.confusion_prompt)
     settings = captioner.settings_of(STAGE, VERSION, prompt)
-    parents = [(PROMPTED_BY, captioner.store_prompt(prompt).id), (WRITTEN_WITH, settings.id)]
+    parents = [
+        (Role.PROMPTED_BY, captioner.store_prompt(prompt).id),
+        (Role.WRITTEN_WITH, settings.id),
+    ]
     pairs = load_pairs(context.store, dataset, base)
     written = {one.pair for one in load_written(context.store, dataset)}
     items = [(pair.number, pair) for pair in pairs if pair.key not in written]
@@ -287,7 +286,7 @@ def _written(
     captioner: Captioner,
     answer: Parsed[Pair, _Answer],
     said: set[Words],
-    parents: Sequence[tuple[str, str]],
+    parents: Sequence[tuple[Role, str]],
 ) -> WorkResult:
     """The caption written for a pair, which joins `said`.
 
@@ -302,7 +301,7 @@ def _written(
         return WorkResult(pair.number, entities=asked, rejection=text)
     said.add(words_of(text))
     position = pair.caption.record(Caption).position
-    roles = [*parents, (CONFUSES, pair.caption.id)]
+    roles = [*parents, (Role.CONFUSES, pair.caption.id)]
     new = caption_entity(captioner, pair.similar, text, position, roles, answer.call)
     return WorkResult(pair.number, entities=(new,))
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from annotate.candidates import EXAMINES
 from db.entities import NewEntity, StoredEntity, new_entity
 from flows.answers import words_of
 from flows.recos.task_images import picture_of
@@ -18,6 +17,7 @@ from schemas.confusion import (
     ConfusionSettings,
     ConfusionVerdict,
 )
+from schemas.provenance import Role
 from schemas.quality import CaptionCheck, Confusion
 from schemas.records import Caption
 from schemas.recos import RenderedTruth
@@ -320,11 +320,6 @@ def _verdict(findings: Sequence[ConfusionFinding], advantage: float) -> Confusio
 
 # What people are asked of a caption and two images: does it fit its own, and not the other?
 
-ASKS_ABOUT = "asks_about"
-"""The role of the caption that people are asked about."""
-ASKS_WITH = "asks_with"
-"""The role of the image of v1 that the question concerns."""
-
 
 def question(
     caption: StoredEntity,
@@ -353,7 +348,7 @@ def question(
             author=record.author or record.source,
         ),
         similar.dataset,
-        parents=[(ASKS_ABOUT, caption.id), (ASKS_WITH, similar.id)],
+        parents=[(Role.ASKS_ABOUT, caption.id), (Role.ASKS_WITH, similar.id)],
     )
     check = CaptionCheck(doubts=tuple(doubts))
-    return asked, new_entity(check, similar.dataset, parents=[(EXAMINES, asked.id)])
+    return asked, new_entity(check, similar.dataset, parents=[(Role.EXAMINES, asked.id)])

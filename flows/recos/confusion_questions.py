@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annotate.items import DESCRIBES
 from annotate.queues import Queue
 from db.decisions import NewDecision, Verdict, append_decisions, last_agents
 from db.entities import (
@@ -34,8 +33,6 @@ from flows.grammar import check_grammar, words_of
 from flows.recos.captioning import facts_of, truths_of
 from flows.recos.confusing import load_pairs, load_standing, load_written
 from flows.recos.confusion_checks import (
-    ASKS_ABOUT,
-    ASKS_WITH,
     STAGE,
     VERSION,
     ConfusedPair,
@@ -47,10 +44,9 @@ from flows.recos.confusion_checks import (
 from flows.recos.similar_images import BaseTier, Judge
 from flows.recos.task_images import embed_stored, images_of_tier, originals_of
 from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
+from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption
-
-_MEASURED = "measured"
 
 _PAGE = 500
 _VERDICTS: dict[str, Verdict] = {"accepted": "accept", "rejected": "reject"}
@@ -112,7 +108,10 @@ def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
     standing = load_standing(store, queue.dataset, base)
     asked = list(find(store, queue.dataset, Confusion.kind))
     ids = [one.id for one in asked]
-    captions, images = parents_of(store, ids, ASKS_ABOUT), parents_of(store, ids, ASKS_WITH)
+    captions, images = (
+        parents_of(store, ids, Role.ASKS_ABOUT),
+        parents_of(store, ids, Role.ASKS_WITH),
+    )
     stored = fetch(store, {found[0] for found in (*captions.values(), *images.values())})
     agents = last_agents(store, ids)
     questions = [
@@ -137,7 +136,7 @@ def _reject_bare(context: RunContext, queue: Queue) -> int:
     """Rejects the images of v1 of which no caption was or may be accepted; how many they are."""
     images = images_of_tier(context.store, queue.dataset, "v1")
     live = [image.id for image in images if image.state in LIVE]
-    below = children_of(context.store, live, DESCRIBES)
+    below = children_of(context.store, live, Role.DESCRIBES)
     captions = fetch(context.store, {one for many in below.values() for one in many})
     bare = [
         image
@@ -252,7 +251,7 @@ def _questions(
         known_apart: findings that are not so.
     """
     dataset = pair.confusing.dataset
-    measured = new_entity(check, dataset, parents=[(_MEASURED, pair.confusing.id)])
+    measured = new_entity(check, dataset, parents=[(Role.MEASURED, pair.confusing.id)])
     of_old = {ConfusionFinding.CAPTION_FITS_SIMILAR}
     found = [one for one in check.findings if one not in known_apart]
     doubts_old = [_SENTENCES[one] for one in found if one in of_old]

@@ -24,6 +24,7 @@ from retrieval.near_duplicates import NearDuplicates, find_near_duplicates
 from retrieval.neighbours import nearest_rows
 from schemas.base import digest_of
 from schemas.near_duplicates import AlikePair, NearDuplicateSettings
+from schemas.provenance import Role
 from schemas.records import Image
 from schemas.similar_images import DuplicateQuestion, ExpansionReport, ExpansionSettings
 from schemas.video import StageSettings
@@ -130,8 +131,6 @@ def leaving_images(
 
 DUPLICATE_QUESTIONS_STAGE = "ask_of_duplicates"
 DUPLICATE_QUESTIONS_VERSION = "1"
-COMPARES = "compares"
-"""The role of an image that people are asked to compare with another."""
 
 _DECIMALS = 6
 _PAGE = 500
@@ -189,7 +188,7 @@ def follow_duplicates(context: RunContext, queue: Queue) -> int:
     asked = list(find(store, queue.dataset, DuplicateQuestion.kind, states=("rejected",)))
     ids = [one.id for one in asked]
     agents = last_agents(store, ids)
-    compared = parents_of(store, ids, COMPARES)
+    compared = parents_of(store, ids, Role.COMPARES)
     images = active_images(store, find(store, queue.dataset, Image.kind))
     same = {frozenset(compared[one]): one for one in ids if images.keys() >= set(compared[one])}
     order = sorted({one for pair in same for one in pair}, key=lambda one: _rank(images[one]))
@@ -246,7 +245,7 @@ def _question(pair: AlikePair, one: StoredEntity, other: StoredEntity, embedder:
         similarity=None if apart is None else round(1 - apart, _DECIMALS),
         embedder=embedder,
     )
-    parents = [(COMPARES, stays.id), (COMPARES, leaves.id)]
+    parents = [(Role.COMPARES, stays.id), (Role.COMPARES, leaves.id)]
     question = new_entity(record, leaves.dataset, parents=parents)
     return _Asked(stays.seq << 32 | leaves.seq, question)
 
@@ -254,8 +253,6 @@ def _question(pair: AlikePair, one: StoredEntity, other: StoredEntity, embedder:
 # Adds to the images of v1 those of their sources that resemble them, without captions: v2.
 
 _LABEL = "expand the gallery"
-EXPANDED_WITH = "expanded_with"
-"""The role of the settings that an image of v2 was chosen with."""
 
 
 def expand_gallery(
@@ -296,7 +293,7 @@ def expand_gallery(
     added = {one: pool.images[pool.place[one]] for one in found.images}
     tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
     copies = {
-        one: copied_image(image, dataset, tasks[one], "v2", [(EXPANDED_WITH, chosen_by)])
+        one: copied_image(image, dataset, tasks[one], "v2", [(Role.EXPANDED_WITH, chosen_by)])
         for one, image in added.items()
     }
     configuration = {"settings": chosen_by, "images": digest_of(*found.images), "counts": counts}

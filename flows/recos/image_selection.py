@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from annotate.items import DESCRIBES
 from annotate.queues import Queue
 from db.decisions import NewDecision, Verdict, append_decisions, last_agents, last_reasons
 from db.entities import (
@@ -20,9 +19,9 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from flows.recos.captioning import RENDERED_FROM, task_of, truths_of
-from flows.recos.rendered_images import WORDED_BY
-from flows.recos.task_images import MEMBER_OF, images_of_tier, originals_of, picture_of
+from flows.recos.captioning import task_of, truths_of
+from flows.recos.task_images import images_of_tier, originals_of, picture_of
+from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import TaskDraw
 from schemas.sign_pairs import WrittenSignPair
@@ -30,8 +29,6 @@ from schemas.similar_images import Selection
 
 STAGE = "propose_selections"
 VERSION = "1"
-SELECTS = "selects"
-"""The role of the image that people are asked about."""
 
 _NOT_SELECTED = "its image was found not to fit its task"
 _FOLLOWED = "as people or their policy answered whether it fits its task"
@@ -75,7 +72,7 @@ def _question(image: StoredEntity, proposed_by: str) -> NewEntity:
         picture=picture_of(image),
         proposed_by=proposed_by,
     )
-    return new_entity(record, image.dataset, parents=[(SELECTS, image.id)])
+    return new_entity(record, image.dataset, parents=[(Role.SELECTS, image.id)])
 
 
 def follow_selections(context: RunContext, queue: Queue) -> None:
@@ -85,7 +82,7 @@ def follow_selections(context: RunContext, queue: Queue) -> None:
     """
     store = context.store
     questions = {one.id: one for one in find(store, queue.dataset, Selection.kind)}
-    about = parents_of(store, questions, SELECTS)
+    about = parents_of(store, questions, Role.SELECTS)
     images = fetch(store, {found[0] for found in about.values()})
     agents, reasons = last_agents(store, list(questions)), last_reasons(store, list(images))
     decisions: list[NewDecision] = []
@@ -108,7 +105,7 @@ def _captions_following(
 ) -> Iterator[NewDecision]:
     """Rejects the captions of images that are rejected after all, and reopens them with these."""
     rejected = {one.entity_id: one.verdict == "reject" for one in decisions}
-    below = children_of(context.store, list(rejected), DESCRIBES)
+    below = children_of(context.store, list(rejected), Role.DESCRIBES)
     captions = fetch(context.store, {one for many in below.values() for one in many})
     reasons = last_reasons(context.store, list(captions))
     for image_id, many in below.items():
@@ -122,7 +119,7 @@ def _captions_following(
 def turned_down(store: Store, dataset: str) -> frozenset[str]:
     """The images that people, or their policy, found not to fit their task, by id."""
     rejected = [one.id for one in find(store, dataset, Selection.kind, states=("rejected",))]
-    return frozenset(found[0] for found in parents_of(store, rejected, SELECTS).values())
+    return frozenset(found[0] for found in parents_of(store, rejected, Role.SELECTS).values())
 
 
 def has_selections(store: Store, dataset: str) -> bool:
@@ -132,7 +129,7 @@ def has_selections(store: Store, dataset: str) -> bool:
 
 def _ways(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
     """How each image was found, in words."""
-    draws = parents_of(store, [image.id for image in images], MEMBER_OF)
+    draws = parents_of(store, [image.id for image in images], Role.MEMBER_OF)
     stored = fetch(store, {found[0] for found in draws.values()})
     words = {id_: _words(draw.record(TaskDraw)) for id_, draw in stored.items()}
     return {image_id: words[found[0]] for image_id, found in draws.items()}
@@ -140,8 +137,8 @@ def _ways(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
 
 def _translated_by_models(store: Store, originals: Sequence[str]) -> dict[str, str]:
     """Of drawn images which show texts that a model wrote, and these texts in words."""
-    truths = parents_of(store, originals, RENDERED_FROM)
-    worded = parents_of(store, [found[0] for found in truths.values()], WORDED_BY)
+    truths = parents_of(store, originals, Role.RENDERED_FROM)
+    worded = parents_of(store, [found[0] for found in truths.values()], Role.WORDED_BY)
     stored = fetch(store, {one for found in worded.values() for one in found})
     words: dict[str, str] = {}
     for original, (truth, *_) in truths.items():

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from db.entities import NewEntity, StoredEntity, find, parents_of
-from db.roles import WRITTEN_WITH
 from flows.engine.activation import sync_active
 from flows.engine.build_files import demonstration_recos_build, load_recos_build
 from flows.engine.context import RunContext
@@ -35,6 +34,7 @@ from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError
 from schemas.profile import CaptioningSettings
+from schemas.provenance import Role
 from schemas.records import Caption, Rejection
 from schemas.requests import CAPTION_PURPOSE
 from schemas.retrieval_task import Tier
@@ -343,7 +343,7 @@ def keep_settings(context: RunContext, build: RecosBuild, settings: CaptioningSe
 def sync_active_captions(context: RunContext, dataset: str, settings_id: str) -> None:
     """Rejects captions of v0 that were written with other settings, before any was validated."""
     captions = list(find(context.store, dataset, Caption.kind))
-    written = parents_of(context.store, [one.id for one in captions], WRITTEN_WITH)
+    written = parents_of(context.store, [one.id for one in captions], Role.WRITTEN_WITH)
     of_stage = {
         one.id
         for one in find(context.store, dataset, StageSettings.kind)

@@ -10,9 +10,9 @@ from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
-from flows.recos.captioning import RENDERED_FROM
 from flows.recos.sign_pairs import FurtherPairs
 from schemas.build import SourceSpec, TaskSpec
+from schemas.provenance import Role
 from schemas.records import Image, Rejection, Source
 from schemas.retrieval_task import RetrievalTask
 from sources.digests import digest_file
@@ -32,8 +32,6 @@ STAGE = "import_rendered"
 VERSION = "1"
 FORMAT = "rendered"
 """The format of sources that are a folder of images with a `truths.jsonl`."""
-WORDED_BY = "worded_by"
-"""The role of a pair of texts that a model wrote, of which a drawn truth is made."""
 
 _DRAWN = "drawn-"
 _LICENCE = "CC0-1.0"
@@ -167,8 +165,10 @@ def _result(
         return WorkResult(number, rejection=refused)
     context.blobs.put(inspected.data, inspected.media_type)
     shown = item.truth.truth.get("pairs", ()) if written else ()
-    worded = [(WORDED_BY, written[one["chinese"]]) for one in shown if one["chinese"] in written]
-    parents = [("imported_from", source.id), *worded]
+    worded = [
+        (Role.WORDED_BY, written[one["chinese"]]) for one in shown if one["chinese"] in written
+    ]
+    parents = [(Role.IMPORTED_FROM, source.id), *worded]
     truth = new_entity(item.truth, spec.name, parents=parents)
     record = Image(
         source=spec.name,
@@ -179,7 +179,7 @@ def _result(
     image = new_entity(
         record,
         spec.name,
-        parents=[("imported_from", source.id), (RENDERED_FROM, truth.id)],
+        parents=[(Role.IMPORTED_FROM, source.id), (Role.RENDERED_FROM, truth.id)],
         split=spec.split,
         group=f"{spec.name}/{file_path}",
     )

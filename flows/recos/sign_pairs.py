@@ -8,9 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from annotate.push import PROMPTED_BY
 from db.entities import NewEntity, new_entity
-from db.roles import WRITTEN_WITH
 from db.work import WorkResult
 from flows.answers import (
     Fault,
@@ -37,6 +35,7 @@ from schemas.build import TaskSpec
 from schemas.chat import ChatAnswer, ChatRequest
 from schemas.errors import ConfigurationError
 from schemas.profile import CaptioningSettings
+from schemas.provenance import Role
 from schemas.records import Rejection
 from schemas.sign_pairs import (
     CHINESE_FIELD,
@@ -268,7 +267,7 @@ class _Writing:
         self._prompt = sign_prompt()
         prompt = writer.store_prompt(self._prompt)
         self._settings = writer.settings_of(STAGE, VERSION, self._prompt, further_pairs=wanted)
-        self._parents = [(PROMPTED_BY, prompt.id), (WRITTEN_WITH, self._settings.id)]
+        self._parents = [(Role.PROMPTED_BY, prompt.id), (Role.WRITTEN_WITH, self._settings.id)]
 
     def ask_for(self, count: int) -> None:
         """Asks once for `count` pairs, or takes the earlier answer; stores the usable pairs."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from annotate.items import DESCRIBES
 from db.entities import LIVE, StoredEntity, children_of, fetch, new_entity, parents_of
 from db.store import Store
 from db.work import WorkResult
@@ -24,6 +23,7 @@ from models.embedding import Vectors
 from retrieval.neighbours import nearest_rows
 from schemas.base import digest_of
 from schemas.confusion import ConfusionCalibration, ConfusionSettings
+from schemas.provenance import Role
 from schemas.records import Caption, Rejection
 from schemas.recos import RenderedTruth
 from schemas.similar_images import ConfusionMatch
@@ -137,10 +137,6 @@ def _none_left(image: str, candidates: int) -> Rejection:
 # An image is skipped where the embedder is not sure that the captions of v0 do not fit it: it would
 # be a right answer that counts as wrong.
 
-SIMILAR_TO = "similar_to"
-"""The role of the image of v0 to which one of v1 is similar."""
-MATCHES = "matches"
-"""The role of an image of v1, as a parent of the record of how it was found."""
 MOST_MATCHES = 5
 """How many similar images may fall away before no other is looked for."""
 _CANDIDATES = 100
@@ -194,7 +190,7 @@ def load_v0(store: Store, dataset: str) -> BaseTier:
 
 def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
     """The accepted captions of each image, by position."""
-    found = children_of(store, image_ids, DESCRIBES)
+    found = children_of(store, image_ids, Role.DESCRIBES)
     stored = fetch(store, {caption for many in found.values() for caption in many})
     accepted = {
         image: [stored[one] for one in many if stored[one].state == "accepted"]
@@ -237,7 +233,7 @@ def match_images(
     which too many fell away, goes to quarantine with the reason.
     """
     earlier = images_of_tier(context.store, dataset, "v1")
-    partner = parents_of(context.store, [one.id for one in earlier], SIMILAR_TO)
+    partner = parents_of(context.store, [one.id for one in earlier], Role.SIMILAR_TO)
     standing = {one.id for one in earlier if one.state in LIVE}
     found_for = {partner[one][0] for one in standing}
     fallen = Counter(partner[one.id][0] for one in earlier if one.id not in standing)
@@ -375,7 +371,7 @@ def _result(number: int, one: _Found, pool: Pool, judge: Judge, dataset: str) ->
         return WorkResult(number, rejection=one.rejection)
     original = pool.images[pool.place[one.match.candidate.image]]
     similar = copied_image(
-        original, dataset, task_of(one.image), "v1", [(SIMILAR_TO, one.image.id)]
+        original, dataset, task_of(one.image), "v1", [(Role.SIMILAR_TO, one.image.id)]
     )
     record = ConfusionMatch(
         image=one.image.id,
@@ -384,5 +380,5 @@ def _result(number: int, one: _Found, pool: Pool, judge: Judge, dataset: str) ->
         rank=one.match.rank,
         embedder=judge.calibration.embedder,
     )
-    match = new_entity(record, dataset, parents=[(MATCHES, similar.id)])
+    match = new_entity(record, dataset, parents=[(Role.MATCHES, similar.id)])
     return WorkResult(number, entities=(similar, match))

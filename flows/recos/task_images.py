@@ -17,13 +17,11 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.roles import SAMPLED_FROM
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_image
-from flows.engine.importing import KNOWN_FROM
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from models.embedding import Vectors
@@ -31,19 +29,17 @@ from schemas.base import digest_of
 from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.proposals import Picture
+from schemas.provenance import Role
 from schemas.records import Image, ImageFacts, Rejection, Sample, Source
 from schemas.recos import TaskDraw
 from schemas.retrieval_task import RetrievalTask, Tier
 
 # The images of a benchmark of tasks: which there are, where they come from, how they look.
 
-MEMBER_OF = "member_of"
-"""The role of the draw that an image of v0 was taken in."""
-
 
 def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
     """The images that were imported from a source and not turned down, by id."""
-    children = find_children(store, source_id, "imported_from")
+    children = find_children(store, source_id, Role.IMPORTED_FROM)
     images = (one for one in children if one.kind == Image.kind and one.state == "proposed")
     return sorted(images, key=lambda one: one.id)
 
@@ -56,7 +52,7 @@ def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
 
 def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
     """For each image of a benchmark the image of its source, by their ids."""
-    parents = parents_of(store, [image.id for image in images], SAMPLED_FROM)
+    parents = parents_of(store, [image.id for image in images], Role.SAMPLED_FROM)
     return {id_: found[0] for id_, found in parents.items()}
 
 
@@ -84,7 +80,7 @@ def copied_image(
     dataset: str,
     task: RetrievalTask,
     tier: Tier,
-    parents: Sequence[tuple[str, str]],
+    parents: Sequence[tuple[Role, str]],
 ) -> NewEntity:
     """An image of a source as one of the benchmark; all that is released is for testing.
 
@@ -94,7 +90,7 @@ def copied_image(
     return new_entity(
         record.model_copy(update={"split": "test", "task": task, "tier": tier}),
         dataset,
-        parents=[(SAMPLED_FROM, image.id), *parents],
+        parents=[(Role.SAMPLED_FROM, image.id), *parents],
         split="test",
         group=tier,
     )
@@ -169,7 +165,7 @@ def _with_categories(
     store: Store, images: Sequence[StoredEntity], categories: Sequence[str]
 ) -> OrderedImages:
     """The images that have at least one of the categories; and the categories that none has."""
-    known = parents_of(store, [image.id for image in images], KNOWN_FROM)
+    known = parents_of(store, [image.id for image in images], Role.KNOWN_FROM)
     records = fetch(store, {one for found in known.values() for one in found})
     of_record = {
         id_: {name.casefold() for name in entity.record(ImageFacts).categories}
@@ -244,7 +240,7 @@ def take_instead(
     """
     taking = _Taking(context, dataset, task, source, seed, embedder)
     draw = taking.draw()
-    members = list(find_children(context.store, draw.id, MEMBER_OF))
+    members = list(find_children(context.store, draw.id, Role.MEMBER_OF))
     missing = task.images - sum(image.id not in turned_down for image in members)
     if missing <= 0 or turned_down.isdisjoint(image.id for image in members):
         return None
@@ -314,7 +310,9 @@ class _Taking:
                     f"from {draw.source} ({record.images_drawn} {record.way}); build under another "
                     f"dataset name"
                 )
-        return get_or_create_entity(self._context, draw, self._dataset, [("drawn_from", source.id)])
+        return get_or_create_entity(
+            self._context, draw, self._dataset, [(Role.DRAWN_FROM, source.id)]
+        )
 
     def draw(self) -> StoredEntity:
         """The draw that was stored."""
@@ -328,7 +326,9 @@ class _Taking:
             record = draw.record(TaskDraw)
             if (record.query, record.categories, record.seed, record.images_wanted) != wanted:
                 continue
-            if any(one.state == "withdrawn" for one in find_children(store, draw.id, MEMBER_OF)):
+            if any(
+                one.state == "withdrawn" for one in find_children(store, draw.id, Role.MEMBER_OF)
+            ):
                 return draw
         return None
 
@@ -369,7 +369,7 @@ class _Taking:
     def _taken(self, number: int, item: _Item, draw_id: str) -> WorkResult:
         if item.image is None:
             return WorkResult(number, rejection=self._rejection(item.name))
-        parents = [(MEMBER_OF, draw_id)]
+        parents = [(Role.MEMBER_OF, draw_id)]
         copy = copied_image(item.image, self._dataset, self._task.task, "v0", parents)
         return WorkResult(number, entities=(copy,))
 

@@ -27,6 +27,7 @@ from models.builtin.person.parser import parse_description
 from schemas.base import Record
 from schemas.faithfulness import FaithfulnessReport
 from schemas.profile import FaithfulnessSettings
+from schemas.provenance import Role
 from schemas.records import Caption, Rejection, Rewrite
 
 # Rewrites that are unusable whatever they say: empty, refused, gibberish, a copy.
@@ -275,7 +276,7 @@ def check_rewrites(
 def _pairs(
     store: Store, dataset: str, rewrites: Sequence[StoredEntity], rank: Mapping[str, int]
 ) -> list[RewritePair]:
-    caption_ids = parents_of(store, [rewrite.id for rewrite in rewrites], "rewrite_of")
+    caption_ids = parents_of(store, [rewrite.id for rewrite in rewrites], Role.REWRITE_OF)
     captions = fetch(store, {ids[0] for ids in caption_ids.values()})
     siblings = _siblings(store, dataset, rewrites, rank)
     pairs = []
@@ -317,6 +318,6 @@ def _result(
         decision = NewDecision(rewrite.id, "reject", context.software, reason=report.reason)
         return WorkResult(rewrite.seq, decisions=(decision,), rejection=report)
     entity = new_entity(
-        report, rewrite.dataset, parents=[("checks", rewrite.id)], group=rewrite.group
+        report, rewrite.dataset, parents=[(Role.CHECKS, rewrite.id)], group=rewrite.group
     )
     return WorkResult(rewrite.seq, entities=(entity,))

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from annotate.push import PROMPTED_BY
 from db.entities import StoredEntity, new_entity
 from db.pending import Pending
 from db.work import WorkResult
@@ -13,6 +12,7 @@ from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatRequest
 from schemas.profile import ChatModelSpec, RewriteSettings
+from schemas.provenance import Role
 from schemas.records import Caption, Rejection, Rewrite
 
 VERSION = "1"
@@ -79,7 +79,7 @@ def rewrite_captions(
         rewrite = new_entity(
             Rewrite(source=caption.record(Caption).source, text=answer.value, author=model.author),
             caption.dataset,
-            parents=[("rewrite_of", caption.id), (PROMPTED_BY, prompt_id)],
+            parents=[(Role.REWRITE_OF, caption.id), (Role.PROMPTED_BY, prompt_id)],
             split=caption.split,
             group=caption.group,
             model_call=answer.call,

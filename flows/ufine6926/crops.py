@@ -18,11 +18,6 @@ from schemas.video import CropMeasures, Observation, Track
 
 # Roles of parents in the store.
 
-REPORT_OF = "report_of"
-"""A filter report to its track."""
-PART_OF = "part_of"
-"""A tracklet to the filter report that it is a part of."""
-
 
 MARGIN = 0.03
 """Room left around a person, as a share of the box's width and height: tracked boxes cut into

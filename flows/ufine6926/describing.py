@@ -5,8 +5,6 @@ from functools import partial
 from typing import NamedTuple
 
 from annotate.candidates import apply_policy
-from annotate.items import DESCRIBES
-from annotate.push import PROMPTED_BY
 from annotate.queues import Queue
 from db.decisions import NewDecision, append_decisions
 from db.entities import (
@@ -36,7 +34,7 @@ from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import ChatModelSpec, DescribeSettings
-from schemas.provenance import State
+from schemas.provenance import Role, State
 from schemas.records import Caption, Image, Rejection
 
 STAGE = "describe_person"
@@ -63,9 +61,6 @@ def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection
     detail = f"The model refused: {refusal!r}."
     return Rejection(stage=STAGE, reason="refusal", detail=detail, context={"answer": answer.text})
 
-
-DRAFTED_WITH = "drafted_with"
-"""The role of the settings of a draft: model, parameters, prompt."""
 
 _PAGE = 500
 
@@ -147,7 +142,9 @@ def _keep_drafts(
     store, dataset = context.store, queue.dataset
     settings_ids = {drafter.settings_id for drafter in drafters}
     drafted = _drafted_with(context, dataset)
-    images = {draft: found[0] for draft, found in parents_of(store, drafted, DESCRIBES).items()}
+    images = {
+        draft: found[0] for draft, found in parents_of(store, drafted, Role.DESCRIBES).items()
+    }
     waiting = {one.id for one in find(store, dataset, Image.kind, states=("proposed",))}
     described = _described(store, set(images.values()))
 
@@ -166,16 +163,16 @@ def _keep_drafts(
 def _drafted_with(context: RunContext, dataset: str) -> dict[str, str]:
     """For each draft of a model the settings that it was made with; "" where none are known."""
     captions = [one.id for one in find(context.store, dataset, Caption.kind)]
-    prompted = parents_of(context.store, captions, PROMPTED_BY)
-    settings = parents_of(context.store, prompted, DRAFTED_WITH)
+    prompted = parents_of(context.store, captions, Role.PROMPTED_BY)
+    settings = parents_of(context.store, prompted, Role.DRAFTED_WITH)
     return {draft: next(iter(settings.get(draft, ())), "") for draft in prompted}
 
 
 def _described(store: Store, image_ids: Collection[str]) -> set[str]:
     """Those of the images of which a person wrote: drafts hang on a prompt, people's do not."""
-    captions = children_of(store, image_ids, DESCRIBES)
+    captions = children_of(store, image_ids, Role.DESCRIBES)
     everything = [caption for found in captions.values() for caption in found]
-    drafted = set(parents_of(store, everything, PROMPTED_BY))
+    drafted = set(parents_of(store, everything, Role.PROMPTED_BY))
     return {image for image, found in captions.items() if set(found) - drafted}
 
 
@@ -194,7 +191,10 @@ def _draft(
     """Has one model draft a description of each image in `state` that nobody described."""
     prompt = load_prompt(settings.prompt)
     model = DatasetModel(context, queue.dataset, drafter.spec)
-    parents = [(PROMPTED_BY, model.store_prompt(prompt).id), (DRAFTED_WITH, drafter.settings_id)]
+    parents = [
+        (Role.PROMPTED_BY, model.store_prompt(prompt).id),
+        (Role.DRAFTED_WITH, drafter.settings_id),
+    ]
 
     def request(images: Sequence[StoredEntity]) -> Iterator[list[Ask[StoredEntity]] | WorkResult]:
         described = _described(context.store, [image.id for image in images])
@@ -214,7 +214,7 @@ def _draft(
                 author=model.author,
             ),
             image.dataset,
-            parents=[(DESCRIBES, image.id), *parents],
+            parents=[(Role.DESCRIBES, image.id), *parents],
             split=image.split,
             group=image.id,
             model_call=answer.call,

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from annotate.items import EDITED_FROM
 from db.annotations import decided_by_answers, successors_of
 from db.entities import (
     LIVE,
@@ -22,19 +21,18 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.roles import CROP_OF, SELECTED_IN
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from flows.ufine6926.crops import PART_OF, REPORT_OF
 from models.tracking.association import unpacked
 from schemas.base import canonical_json, digest_of
 from schemas.leaks import LeakLimits, SplitSettings
 from schemas.nearness import ComparedImage, near_duplicates, perceptual_hash
 from schemas.proposals import Tracklet, TrackletFrame
+from schemas.provenance import Role
 from schemas.records import Image, Rejection, Split
 from schemas.video import Track, Video
 
@@ -490,7 +488,7 @@ def _taken(store: Store, dataset: str) -> dict[str, Split]:
     """
     taken: dict[str, Split] = {}
     images = sorted(find(store, dataset, Image.kind), key=lambda image: image.state in LIVE)
-    videos = parents_of(store, [image.id for image in images], CROP_OF)
+    videos = parents_of(store, [image.id for image in images], Role.CROP_OF)
     stored = fetch(store, {video for found in videos.values() for video in found})
     digests = {video: entity.record(Video).sha256 for video, entity in stored.items()}
     for image in images:
@@ -640,10 +638,10 @@ def crop_embeddings(
 ) -> dict[str, tuple[str, NDArray[np.float32]]]:
     """For the digest of each crop of these tracklets' tracks, who embedded it and the embedding."""
     ids = set(tracklet_ids)
-    while edited := parents_of(store, ids, EDITED_FROM):
+    while edited := parents_of(store, ids, Role.EDITED_FROM):
         ids = ids - edited.keys() | _all(edited)
-    reports = _all(parents_of(store, ids, PART_OF))
-    tracks = fetch(store, _all(parents_of(store, reports, REPORT_OF)))
+    reports = _all(parents_of(store, ids, Role.PART_OF))
+    tracks = fetch(store, _all(parents_of(store, reports, Role.REPORT_OF)))
     return {
         one.crop.sha256: (track.author, unpacked(one.embedding))
         for track in (entity.record(Track) for entity in tracks.values())
@@ -674,7 +672,7 @@ def _entity(
     return new_entity(
         record,
         dataset,
-        parents=[(CROP_OF, video), (SELECTED_IN, image.tracklet_id)],
+        parents=[(Role.CROP_OF, video), (Role.SELECTED_IN, image.tracklet_id)],
         split=record.split,
         group=f"{record.source}/{record.identity}",
     )

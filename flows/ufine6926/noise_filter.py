@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from annotate.items import EDITED_FROM
 from db.entities import (
     NewEntity,
     StoredEntity,
@@ -24,13 +23,12 @@ from db.entities import (
 )
 from db.lineage import EntityNode, find_entity_id, trace
 from db.pending import Pending
-from db.roles import CROP_OF
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
-from flows.ufine6926.crops import PART_OF, REPORT_OF, with_keypoints
+from flows.ufine6926.crops import with_keypoints
 from flows.ufine6926.noise_rules import (
     SWITCH,
     TOO_FEW,
@@ -46,12 +44,13 @@ from flows.ufine6926.noise_rules import (
     outcome_of,
     rounded,
 )
-from flows.ufine6926.tracking import TRACKED_WITH, KeypointCounter, PoseModelMaker, TrackingPlan
+from flows.ufine6926.tracking import KeypointCounter, PoseModelMaker, TrackingPlan
 from models.pose import build_pose_model
 from schemas.base import digest_of
 from schemas.build import VideoSourceSpec
 from schemas.errors import UsageError
 from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
+from schemas.provenance import Role
 from schemas.records import Rejection
 from schemas.tracking import FilterSettings
 from schemas.video import FilterReport, Observation, StageSettings, Track, TrackedVideo, Video
@@ -374,11 +373,6 @@ def _frame(observation: Observation, suspicions: tuple[str, ...]) -> TrackletFra
 # it stays the same entity, with all that people decided on it. Links name the thresholds that gave
 # it.
 
-FILTERED_WITH = "filtered_with"
-"""A filter report to each of the thresholds that give it."""
-PROPOSED_WITH = "proposed_with"
-"""A tracklet to each of the thresholds that give it."""
-
 
 @dataclass(frozen=True)
 class FilterPlan:
@@ -477,33 +471,33 @@ def _groups_of_tracklets(
 
     `groups` are those of the videos, by id.
     """
-    proposed = set(children_of(store, [plan.entity.id], PROPOSED_WITH).get(plan.entity.id, ()))
+    proposed = set(children_of(store, [plan.entity.id], Role.PROPOSED_WITH).get(plan.entity.id, ()))
     proposed &= set(
-        children_of(store, [tracking.entity.id], TRACKED_WITH).get(tracking.entity.id, ())
+        children_of(store, [tracking.entity.id], Role.TRACKED_WITH).get(tracking.entity.id, ())
     )
     moved = {
         tracklet: groups[video]
-        for tracklet, (video, *_) in parents_of(store, proposed, CROP_OF).items()
+        for tracklet, (video, *_) in parents_of(store, proposed, Role.CROP_OF).items()
         if video in groups
     }
-    edits = children_of(store, moved, EDITED_FROM)
+    edits = children_of(store, moved, Role.EDITED_FROM)
     while edits:
         new = {edit: moved[one] for one, many in edits.items() for edit in many}
         moved |= new
-        edits = children_of(store, new, EDITED_FROM)
+        edits = children_of(store, new, Role.EDITED_FROM)
     return moved
 
 
 def _filtered(track: StoredEntity, plan: FilterPlan, keypoints: KeypointCounter) -> WorkResult:
     counted = keypoints.counted(track.record(Track))
     report, rejection = filter_track(counted, plan.settings)
-    parents = [(REPORT_OF, track.id)]
+    parents = [(Role.REPORT_OF, track.id)]
     entity = new_entity(report, track.dataset, parents=parents, group=track.group)
-    entity = _linked(entity, (FILTERED_WITH, plan.entity.id))
+    entity = _linked(entity, (Role.FILTERED_WITH, plan.entity.id))
     return WorkResult(track.seq, entities=(entity,), rejection=rejection)
 
 
-def _linked(entity: NewEntity, *links: tuple[str, str]) -> NewEntity:
+def _linked(entity: NewEntity, *links: tuple[Role, str]) -> NewEntity:
     """The entity with more parents, which are no part of its id."""
     return entity._replace(parents=(*entity.parents, *links))
 
@@ -523,8 +517,10 @@ def _reports(
     store: Store, tracks: Sequence[StoredEntity], plan: FilterPlan
 ) -> dict[str, StoredEntity]:
     """The report that the plan gave each track, by the track's id."""
-    reports = children_of(store, [one.id for one in tracks], REPORT_OF)
-    plans = parents_of(store, (one for many in reports.values() for one in many), FILTERED_WITH)
+    reports = children_of(store, [one.id for one in tracks], Role.REPORT_OF)
+    plans = parents_of(
+        store, (one for many in reports.values() for one in many), Role.FILTERED_WITH
+    )
     current = {
         track: report
         for track, many in reports.items()
@@ -543,7 +539,7 @@ def _tracklets(
     plan: FilterPlan,
 ) -> tuple[NewEntity, ...]:
     group = plan.group(tracking.group(video.id))
-    links = ((PROPOSED_WITH, plan.entity.id), (TRACKED_WITH, tracking.entity.id))
+    links = ((Role.PROPOSED_WITH, plan.entity.id), (Role.TRACKED_WITH, tracking.entity.id))
     filtered = [(one.record(Track), reports[one.id].record(FilterReport)) for one in tracks]
     report_ids = {
         track.number: reports[one.id].id for one, (track, _) in zip(tracks, filtered, strict=True)
@@ -551,7 +547,7 @@ def _tracklets(
     made: list[NewEntity] = []
 
     def id_of(tracklet: Tracklet) -> str:
-        parents = [(PART_OF, report_ids[tracklet.track]), (CROP_OF, video.id)]
+        parents = [(Role.PART_OF, report_ids[tracklet.track]), (Role.CROP_OF, video.id)]
         entity = new_entity(tracklet, video.dataset, parents=parents, group=group)
         made.append(_linked(entity, *links))
         return entity.id
@@ -627,7 +623,7 @@ def _track_of(store: Store, entity_id: str) -> FilteredTrack:
 
 def newest_reports(store: Store, track_ids: Sequence[str]) -> dict[str, StoredEntity]:
     """The report of each track that was stored last, by the id of the track."""
-    reports = children_of(store, track_ids, REPORT_OF)
+    reports = children_of(store, track_ids, Role.REPORT_OF)
     stored = fetch(store, (one for many in reports.values() for one in many))
     return {
         track: max((stored[one] for one in many), key=lambda report: report.seq)

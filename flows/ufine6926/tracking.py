@@ -38,6 +38,7 @@ from schemas import tracking
 from schemas.base import Record, digest_of
 from schemas.build import VideoSourceSpec
 from schemas.errors import IntegrityError
+from schemas.provenance import Role
 from schemas.tracking import DetectorSpec, TrackingSettings
 from schemas.video import Observation, StageSettings, Track, TrackedVideo, Video
 from sources.video.finding import FoundVideo
@@ -190,8 +191,6 @@ def _memory(data: bytes) -> _Memory:
 # is committed every few hundred frames, so that a killed run costs the frames since.
 
 DetectorMaker = Callable[[DetectorSpec], PersonDetector]
-TRACKED_IN = "tracked_in"
-TRACKED_WITH = "tracked_with"
 _FAULTS_OF_THE_WORLD = frozenset(
     ["missing_video", "changed_video", "unreadable_video", "unreachable_video", "empty_file"]
 )
@@ -423,7 +422,7 @@ class _Tracking:
         return new_entity(
             record,
             self._dataset,
-            parents=[(TRACKED_IN, video.id), (TRACKED_WITH, self._plan.entity.id)],
+            parents=[(Role.TRACKED_IN, video.id), (Role.TRACKED_WITH, self._plan.entity.id)],
             group=self._plan.group(video.id),
         )
 

@@ -11,6 +11,7 @@ from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from schemas.base import digest_of, sha256_of
 from schemas.build import VideoSourceSpec
+from schemas.provenance import Role
 from schemas.records import Rejection, Source
 from schemas.video import Video
 from sources.video.finding import FoundVideo, find_videos
@@ -76,7 +77,7 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
         configuration={"dataset": dataset, "source": source.id},
         label=f"take {source.dataset}",
     )
-    children = find_children(context.store, source.id, "imported_from")
+    children = find_children(context.store, source.id, Role.IMPORTED_FROM)
     videos = [video for video in children if video.state == "proposed"]
     taken = _taken(context.store, dataset, videos)
 
@@ -122,7 +123,7 @@ def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProb
 
 def _copy(video: StoredEntity, dataset: str) -> NewEntity:
     return new_entity(
-        video.record(Video), dataset, parents=[("sampled_from", video.id)], group=video.dataset
+        video.record(Video), dataset, parents=[(Role.SAMPLED_FROM, video.id)], group=video.dataset
     )
 
 
@@ -171,7 +172,10 @@ def _result(
         return WorkResult(number, rejection=refused)
     record = Video(source=dataset, **inspected.model_dump(exclude={"url"}))
     video = new_entity(
-        record, dataset, parents=[("imported_from", source_id)], group=f"{dataset}/{record.sha256}"
+        record,
+        dataset,
+        parents=[(Role.IMPORTED_FROM, source_id)],
+        group=f"{dataset}/{record.sha256}",
     )
     return WorkResult(number, entities=(video,))
 

@@ -18,6 +18,7 @@ from flows.withdrawal.releases import manifest_in
 from release.export.formats import read_export
 from release.notices_files import NOTICES
 from release.report.page import REPORT, ReportRecord
+from schemas.provenance import Role
 
 PAGES = ("reports", "leaderboards")
 """The folders below the home that hold pages and nothing else.
@@ -27,7 +28,7 @@ digest; `DRAWN` holds images to import, `trainings` holds models.
 """
 DRAWN = ("demonstration", "rendered")
 """The folders below the home that hold images that were drawn here, to be imported."""
-_MADE_HERE = ("downloaded_from", "found_as", "edited_as", "accepted_from", "crop_of")
+_MADE_HERE = (Role.DOWNLOADED_FROM, Role.FOUND_AS, Role.EDITED_AS, Role.ACCEPTED_FROM, Role.CROP_OF)
 """The roles of pictures made here, of which no source has a file."""
 
 

@@ -62,18 +62,18 @@ from release.payload_fingerprints import (
     numbers_of,
 )
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
-from schemas.provenance import ANSWERED, ROLES, STATE_AFTER, WITHHELD_WHOLE, AgentKind, CallRow
+from schemas.provenance import ANSWERED, STATE_AFTER, WITHHELD_WHOLE, AgentKind, CallRow, Role
 from schemas.records import PromptText, Source
 from schemas.release import Manifest, ModelUse, ReleasedVideo
 from schemas.video import LINKED_LATER, Video
 
 _MOST_WORDS = 1000
 _MOST_KINDS_OF_CALLS = 100_000
-_UP = ("imported_from", "sampled_from", "crop_of")
+_UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
 """The roles by which images and videos lead to their source, as `db.release_rows` follows them."""
 _LIVE = ("proposed", "accepted")
 _TEXTS = ("caption", "rewrite")
-_DESCRIBING = ("describes", "rewrite_of", "edited_from")
+_DESCRIBING = ("describes", Role.REWRITE_OF, Role.EDITED_FROM)
 """The roles by which texts lead to the image that they describe, as for `_UP`."""
 _SAID = {
     "image_entity_id": ("sha256", "the SHA-256"),
@@ -110,7 +110,7 @@ _FEW = 10
 _VOCABULARY: dict[tuple[str, str], Collection[str]] = {
     ("entities", "kind"): WHOLE | WITHHELD.keys(),
     ("entities", "state"): {"proposed", *STATE_AFTER.values()},
-    ("derivations", "role"): ROLES,
+    ("derivations", "role"): frozenset(Role),
     ("decisions", "verdict"): STATE_AFTER,
     ("calls", "use"): list(CallUse),
     ("agents", "kind"): get_args(AgentKind),
@@ -522,10 +522,10 @@ class _LineageChecks:
             upward &= np.isin(entities.kinds[below], followed[0])
             upward &= np.isin(entities.kinds[above], followed[0] + followed[1])
             self._upward.append((below[upward], above[upward]))
-            edits = is_known & np.isin(roles, self._roles.among(("edited_from",)))
+            edits = is_known & np.isin(roles, self._roles.among((Role.EDITED_FROM,)))
             self._is_edited[below[edits]] = True
             self._edits.update(zip(above[edits].tolist(), below[edits].tolist(), strict=True))
-            prompted = is_known & np.isin(roles, self._roles.among(("prompted_by",)))
+            prompted = is_known & np.isin(roles, self._roles.among((Role.PROMPTED_BY,)))
             self._is_prompted[below[prompted]] = True
             count += len(child)
         return count

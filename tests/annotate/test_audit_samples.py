@@ -13,6 +13,7 @@ from db.entities import new_entity
 from db.review_audits import accepted_items, audited_draws
 from db.store import Store
 from schemas.errors import UsageError
+from schemas.provenance import Role
 from schemas.quality import AuditedDraw, Stratum, summarise
 from schemas.records import Rewrite
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
@@ -46,7 +47,7 @@ def edit(desk: Desk, number: int) -> tuple[str, str]:
     """An item that `b` edited, and the edit."""
     (shown,) = store_rewrites(desk.store, 1, first=number)
     record = Rewrite(source="street", text=f"put right {number}", author="b")
-    made = new_entity(record, "people", parents=[("edited_from", shown)], split="test")
+    made = new_entity(record, "people", parents=[(Role.EDITED_FROM, shown)], split="test")
     store_entities(desk.store, [made])
     key = desk.answer(shown, "b", "edit")
     desk.decide(shown, "edit", key, made.id)

@@ -4,21 +4,13 @@ import numpy as np
 import pytest
 
 from annotate.agreement import EmbeddingSimilarity, WordSimilarity
-from annotate.audits import (
-    ASKS_ABOUT,
-    DISTRACTOR,
-    PUBLISHED,
-    Caption,
-    Sample,
-    Similarities,
-    choice_results,
-    draw_choices,
-)
+from annotate.audits import PUBLISHED, Caption, Sample, Similarities, choice_results, draw_choices
 from annotate.queues import shipped
 from db.entities import NewEntity
 from db.store import Store
 from schemas.errors import UsageError
 from schemas.proposals import Picture
+from schemas.provenance import Role
 from schemas.quality import ChoiceTest
 from tests.db.review_samples import Desk
 from tests.db.samples import store_entities
@@ -71,7 +63,7 @@ def test_each_sample_is_asked_about_in_both_directions() -> None:
     assert len({test.group for test in drawn.tests}) == 5
     for test in drawn.tests:
         roles = [role for role, _ in test.parents]
-        assert (roles.count(ASKS_ABOUT), roles.count(DISTRACTOR)) == (2, 5)
+        assert (roles.count(Role.ASKS_ABOUT), roles.count(Role.DISTRACTOR)) == (2, 5)
         assert test.split == "test"
 
 

@@ -29,6 +29,7 @@ from schemas.errors import ConfigurationError, UsageError
 from schemas.faithfulness import FaithfulnessReport
 from schemas.proposals import Candidate as ContrastCandidate
 from schemas.proposals import CaptionGroup
+from schemas.provenance import Role
 from tests.annotate.interfaces.proposed import Proposal, a_candidate, a_group
 from tests.annotate.world import DATASET, World
 
@@ -231,6 +232,6 @@ def test_the_newest_check_counts(tmp_path: Path) -> None:
     world = World(tmp_path)
     rewrite = world.add(suspect=True)
     again = FaithfulnessReport(verdict="faithful", findings=())
-    world.keep(new_entity(again, DATASET, parents=[("checks", rewrite)]))
+    world.keep(new_entity(again, DATASET, parents=[(Role.CHECKS, rewrite)]))
     (found,) = candidates(world.store, rewrite_queue(DATASET))
     assert not found.suspect

@@ -16,6 +16,7 @@ from db.entities import AgentRef, StoredEntity, fetch, find, parents_of
 from db.reviews import Cursor, review_tasks
 from db.store import Store
 from schemas.errors import ServiceError
+from schemas.provenance import Role
 from schemas.records import Rewrite
 from tests.annotate.answering import Regions, accepting, editing, rejecting
 from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
@@ -214,10 +215,10 @@ def test_an_edit_takes_the_place_of_what_was_shown(
     assert (edited.state, edited.split) == ("accepted", "test")
     assert record.text == "A woman in a red coat has a black bag."
     assert record.author.startswith("reviewer-")
-    assert parents_of(world.store, [edited.id], "edited_from") == {edited.id: [shown]}
-    captions = parents_of(world.store, [shown, edited.id], "rewrite_of")
+    assert parents_of(world.store, [edited.id], Role.EDITED_FROM) == {edited.id: [shown]}
+    captions = parents_of(world.store, [shown, edited.id], Role.REWRITE_OF)
     assert captions[shown] == captions[edited.id]
-    (annotation_id,) = parents_of(world.store, [edited.id], "annotated_by")[edited.id]
+    (annotation_id,) = parents_of(world.store, [edited.id], Role.ANNOTATED_BY)[edited.id]
     annotation = fetch(world.store, [annotation_id])[annotation_id].record(AnnotationRecord)
     assert (annotation.author, annotation.answer.verdict) == (record.author, "edit")
 

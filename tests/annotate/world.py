@@ -7,14 +7,13 @@ from pathlib import Path
 
 from PIL import Image as PillowImage
 
-from annotate.candidates import CHECKS
-from annotate.items import DESCRIBES, REWRITE_OF
 from db.blobs import BlobStore
 from db.entities import NewEntity, new_entity
 from db.store import Store
 from db.work import ActivityRecord, register_plan, store_activity
 from schemas.base import EntityRecord
 from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
+from schemas.provenance import Role
 from schemas.records import Caption, Image, Rewrite
 
 DATASET = "people"
@@ -45,13 +44,13 @@ class World:
         caption = new_entity(
             Caption(source="street", text=source, position=0),
             DATASET,
-            parents=[(DESCRIBES, image.id)],
+            parents=[(Role.DESCRIBES, image.id)],
             group=image.id,
         )
         rewrite = new_entity(
             Rewrite(source="street", text=text, author="loupe-rule-rewriter@1"),
             DATASET,
-            parents=[(REWRITE_OF, caption.id)],
+            parents=[(Role.REWRITE_OF, caption.id)],
             split="test",
             group=image.id,
         )
@@ -59,7 +58,7 @@ class World:
             verdict="suspect" if suspect else "faithful",
             findings=tuple(findings if findings is not None else find(source, text, suspect)),
         )
-        check = new_entity(report, DATASET, parents=[(CHECKS, rewrite.id)], group=image.id)
+        check = new_entity(report, DATASET, parents=[(Role.CHECKS, rewrite.id)], group=image.id)
         self.keep(image, caption, rewrite, *([check] if checked else []))
         return rewrite.id
 

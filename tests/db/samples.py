@@ -10,13 +10,14 @@ from db.store import Store
 from db.tables import Base
 from db.tables.work import Claim, Process
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from schemas.provenance import Role
 from schemas.records import Caption
 
 DATASET = "people"
 SOFTWARE = AgentRef("software", "loupe", "0.1.0")
 
 
-def caption(number: int = 0, parents: Sequence[tuple[str, str]] = ()) -> NewEntity:
+def caption(number: int = 0, parents: Sequence[tuple[Role, str]] = ()) -> NewEntity:
     """A caption unlike the others."""
     record = Caption(source="test", text=f"a person in coat {number}", position=0)
     return new_entity(record, DATASET, parents=parents, split="test", group=f"image {number}")

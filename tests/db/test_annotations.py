@@ -14,8 +14,8 @@ from db.annotations import (
 from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, new_entity
 from db.reviews import StoredTask, review_tasks, set_task_states
-from db.roles import ANNOTATED_BY, ANNOTATES
 from db.store import Store
+from schemas.provenance import Role
 from schemas.records import Rewrite
 from tests.db.review_samples import QUEUE, START, Desk, store_rewrites
 from tests.db.samples import store_entities
@@ -125,8 +125,8 @@ def test_a_task_whose_unclear_answer_is_discarded_is_open_and_nowhere(
 
 
 def test_what_people_made_of_an_entity_stands_while_it_is_accepted(store: Store, item: str) -> None:
-    answer = new_entity(record(1), "people", parents=[(ANNOTATES, item)])
-    made = new_entity(record(2), "people", parents=[(ANNOTATED_BY, answer.id)])
+    answer = new_entity(record(1), "people", parents=[(Role.ANNOTATES, item)])
+    made = new_entity(record(2), "people", parents=[(Role.ANNOTATED_BY, answer.id)])
     store_entities(store, [answer, made])
     for verdict, standing in (("accept", [made.id]), ("reject", [])):
         with store.write() as connection:

@@ -20,6 +20,7 @@ from db.work import (
     save_checkpoint,
 )
 from schemas.errors import IntegrityError
+from schemas.provenance import Role
 from tests.db.samples import DATASET, activity_of, caption, row_count, store_entities
 
 VIDEO = 7
@@ -69,7 +70,7 @@ def test_who_was_overtaken_does_not_set_it_back(store: Store, plan_id: int) -> N
 
 
 def test_without_what_was_finished_there_is_no_checkpoint(store: Store, plan_id: int) -> None:
-    orphan = caption(1, parents=[("tracked_in", "0" * 32)])
+    orphan = caption(1, parents=[(Role.TRACKED_IN, "0" * 32)])
     with pytest.raises(IntegrityError):
         save(store, plan_id, HALF, [orphan])
     assert load_checkpoint(store, plan_id, VIDEO) is None

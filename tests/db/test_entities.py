@@ -23,19 +23,24 @@ from db.tables.work import Work
 from db.work import WorkResult, commit_chunk, register_plan
 from schemas.base import digest_of
 from schemas.errors import IntegrityError
+from schemas.provenance import Role
 from schemas.records import Caption
 from tests.db.samples import DATASET, activity_of, caption, row_count, store_entities
 
 RECORD = Caption(source="test", text="a person", position=0)
-PARENTS = [("rewrite_of", digest_of("a")), ("prompted_by", digest_of("b")), ("x", digest_of("c"))]
+PARENTS = [
+    (Role.REWRITE_OF, digest_of("a")),
+    (Role.PROMPTED_BY, digest_of("b")),
+    (Role.ANNOTATED_BY, digest_of("c")),
+]
 
 
 @given(st.permutations(PARENTS))
-def test_an_id_does_not_depend_on_the_order_of_parents(parents: list[tuple[str, str]]) -> None:
+def test_an_id_does_not_depend_on_the_order_of_parents(parents: list[tuple[Role, str]]) -> None:
     assert new_entity(RECORD, DATASET, parents=parents).id == caption_id(PARENTS)
 
 
-def caption_id(parents: list[tuple[str, str]], dataset: str = DATASET) -> str:
+def caption_id(parents: list[tuple[Role, str]], dataset: str = DATASET) -> str:
     return new_entity(RECORD, dataset, parents=parents).id
 
 
@@ -45,7 +50,7 @@ def test_an_id_depends_on_dataset_content_and_every_parent() -> None:
         caption_id(PARENTS),
         caption_id(PARENTS, "other"),
         caption_id(PARENTS[1:]),
-        caption_id([("edited_from", PARENTS[0][1]), *PARENTS[1:]]),
+        caption_id([(Role.EDITED_FROM, PARENTS[0][1]), *PARENTS[1:]]),
         new_entity(other_text, DATASET, parents=PARENTS).id,
     ]
     assert len(set(ids)) == len(ids)
@@ -68,7 +73,7 @@ def test_what_is_stored_is_found_as_it_was(store: Store) -> None:
 
 
 def test_storing_an_entity_again_changes_nothing(store: Store) -> None:
-    parent, child = caption(1), caption(2, [("edited_from", caption(1).id)])
+    parent, child = caption(1), caption(2, [(Role.EDITED_FROM, caption(1).id)])
     store_entities(store, [parent, child])
     before = fetch(store, [parent.id, child.id])
     store_entities(store, [child, parent, child])
@@ -79,19 +84,19 @@ def test_storing_an_entity_again_changes_nothing(store: Store) -> None:
 
 def test_links_are_followed_both_ways(store: Store) -> None:
     parent = caption(0)
-    children = [caption(number, [("edited_from", parent.id)]) for number in (1, 2)]
-    stranger = caption(3, [("checks", parent.id)])
+    children = [caption(number, [(Role.EDITED_FROM, parent.id)]) for number in (1, 2)]
+    stranger = caption(3, [(Role.CHECKS, parent.id)])
     store_entities(store, [parent, *children, stranger])
     ids = sorted(child.id for child in children)
-    assert children_of(store, [parent.id], "edited_from") == {parent.id: ids}
-    assert parents_of(store, [*ids, stranger.id], "edited_from") == {i: [parent.id] for i in ids}
-    assert [one.id for one in find_children(store, parent.id, "edited_from")] == [
+    assert children_of(store, [parent.id], Role.EDITED_FROM) == {parent.id: ids}
+    assert parents_of(store, [*ids, stranger.id], Role.EDITED_FROM) == {i: [parent.id] for i in ids}
+    assert [one.id for one in find_children(store, parent.id, Role.EDITED_FROM)] == [
         child.id for child in children
     ]
 
 
 def test_a_parent_that_is_not_stored_is_an_error_and_nothing_is_stored(store: Store) -> None:
-    orphan = caption(1, [("edited_from", digest_of("nobody"))])
+    orphan = caption(1, [(Role.EDITED_FROM, digest_of("nobody"))])
     plan_id = register_plan(store, "edit", "1", {})
     with pytest.raises(IntegrityError, match=rf"{orphan.id} names {digest_of('nobody')}"):
         commit_chunk(store, activity_of(plan_id), [WorkResult(0, entities=(caption(2), orphan))])

@@ -22,6 +22,7 @@ from db.withdrawals import (
     withdrawn_entities,
 )
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from schemas.provenance import Role
 from schemas.records import Caption, Rewrite
 from tests.db.samples import store_entities
 
@@ -29,12 +30,12 @@ OPERATOR = AgentRef("person", "operator")
 DATASET = "late"
 
 
-def caption(text: str, *parents: tuple[str, str]) -> NewEntity:
+def caption(text: str, *parents: tuple[Role, str]) -> NewEntity:
     record = Caption(source="s", text=text, position=1, author="a")
     return new_entity(record, DATASET, parents=list(parents))
 
 
-def rewrite(text: str, *parents: tuple[str, str]) -> NewEntity:
+def rewrite(text: str, *parents: tuple[Role, str]) -> NewEntity:
     record = Rewrite(source="s", text=text, author="m@1")
     return new_entity(record, DATASET, parents=list(parents))
 
@@ -64,9 +65,9 @@ def parent(store: Store) -> NewEntity:
 
 def test_children_and_theirs_go_in_whatever_order(store: Store, parent: NewEntity) -> None:
     withdrawal = withdraw(store, parent.id)
-    child = rewrite("child", ("rewrite_of", parent.id))
-    theirs = rewrite("theirs", ("edited_from", child.id))
-    other = caption("another", ("prompted_by", parent.id))
+    child = rewrite("child", (Role.REWRITE_OF, parent.id))
+    theirs = rewrite("theirs", (Role.EDITED_FROM, child.id))
+    other = caption("another", (Role.PROMPTED_BY, parent.id))
     plan = register_plan(store, "run", "1", {})
     activity = ActivityRecord(plan, DATASET, "code", "run", datetime.now(UTC))
     accepted = NewDecision(child.id, "accept", OPERATOR)
@@ -83,7 +84,7 @@ def test_a_child_goes_by_each_withdrawal_of_its_parents(store: Store, parent: Ne
     second = caption("second")
     store_entities(store, [second])
     keys = [withdraw(store, one.id).id for one in (parent, second)]
-    child = rewrite("child", ("rewrite_of", parent.id), ("revised_from", second.id))
+    child = rewrite("child", (Role.REWRITE_OF, parent.id), (Role.REVISED_FROM, second.id))
     store_entities(store, [child])
     assert all(child.id in withdrawn_entities(store, key) for key in keys)
 
@@ -91,7 +92,7 @@ def test_a_child_goes_by_each_withdrawal_of_its_parents(store: Store, parent: Ne
 def test_others_leave_a_finished_withdrawal_alone(store: Store, parent: NewEntity) -> None:
     withdrawal = withdraw(store, parent.id)
     other = caption("another")
-    store_entities(store, [other, rewrite("child", ("rewrite_of", other.id))])
+    store_entities(store, [other, rewrite("child", (Role.REWRITE_OF, other.id))])
     assert find_withdrawal(store, withdrawal.key) == withdrawal
     assert withdrawn_entities(store, withdrawal.id) == [parent.id]
 
@@ -109,7 +110,7 @@ def test_it_does_not_become_finished_while_more_is_being_stored(
         assert finishing.wait(300)
 
     monkeypatch.setattr("db.withdrawals.withdraw_entities", add)
-    child = rewrite("child", ("rewrite_of", parent.id))
+    child = rewrite("child", (Role.REWRITE_OF, parent.id))
     thread = Thread(target=store_entities, args=(store, [child]))
     thread.start()
     assert added.wait(300)

@@ -23,6 +23,7 @@ from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from schemas.base import digest_of
 from schemas.chat import ChatAnswer, ChatRequest, ModelRef
 from schemas.errors import UsageError
+from schemas.provenance import Role
 from schemas.records import Rewrite
 from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, store_entities
 
@@ -35,7 +36,7 @@ CALL = digest_of("a call")
 def rewrite(store: Store) -> NewEntity:
     """A rewrite of an edited caption, answered by a model and accepted by a person."""
     root, bystander = caption(1), caption(9)
-    edited = caption(2, [("edited_from", root.id), ("checks", root.id)])
+    edited = caption(2, [(Role.EDITED_FROM, root.id), (Role.CHECKS, root.id)])
     store_entities(store, [root, edited, bystander])
     request = ChatRequest(purpose="rewrite", prompt="p", prompt_digest="d", subject="s")
     answer = ChatAnswer(text="rewritten", tokens_in=3, tokens_out=4, seconds=1)
@@ -43,7 +44,7 @@ def rewrite(store: Store) -> NewEntity:
     rewrite = new_entity(
         Rewrite(source="test", text="rewritten", author=str(MODEL)),
         DATASET,
-        parents=[("rewrite_of", edited.id)],
+        parents=[(Role.REWRITE_OF, edited.id)],
         model_call=CALL,
     )
     plan_id = register_plan(store, "rewrite_descriptions", "3", {"model": "m"})
@@ -60,7 +61,7 @@ def test_all_ancestors_are_found_and_nothing_else(store: Store, rewrite: NewEnti
     assert set(traced.entities) == {
         rewrite.id,
         caption(1).id,
-        caption(2, [("edited_from", caption(1).id), ("checks", caption(1).id)]).id,
+        caption(2, [(Role.EDITED_FROM, caption(1).id), (Role.CHECKS, caption(1).id)]).id,
     }
     node = traced.entities[rewrite.id]
     assert [role for role, _ in node.parents] == ["rewrite_of"]

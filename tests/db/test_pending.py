@@ -18,6 +18,7 @@ from db.work import (
     register_plan,
     store_activity,
 )
+from schemas.provenance import Role
 from schemas.records import Rejection
 from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, row_count, store_entities
 
@@ -106,9 +107,9 @@ def test_an_input_that_is_active_again_is_found(store: Store) -> None:
 
 def test_an_input_whose_parent_is_open_again_is_found(store: Store) -> None:
     order = caption(MANY)
-    hits = [caption(number, parents=[("found_for", order.id)]) for number in range(MANY)]
+    hits = [caption(number, parents=[(Role.FOUND_FOR, order.id)]) for number in range(MANY)]
     store_entities(store, [order, *hits])
-    wanted = CAPTIONS._replace(beneath=ParentFilter("found_for", ("proposed",)))
+    wanted = CAPTIONS._replace(beneath=ParentFilter(Role.FOUND_FOR, ("proposed",)))
     plan_id = register_plan(store, "look at", "1", {})
     stored = {one.id: one for one in captions(store)}
     work_on(store, plan_id, [stored[one.id] for one in hits[1:]])

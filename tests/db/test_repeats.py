@@ -15,6 +15,7 @@ from db.work import (
     rejections_of,
     worked_inputs,
 )
+from schemas.provenance import Role
 from schemas.records import Rejection
 from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, store_entities
 
@@ -52,15 +53,15 @@ def test_inputs_may_be_asked_for_by_the_state_of_a_parent(
     store: Store, verdict: str | None, left: int
 ) -> None:
     orders = [caption(number) for number in range(2)]
-    hits = [caption(10 + at, parents=[("found_for", one.id)]) for at, one in enumerate(orders)]
-    hits.append(caption(20, parents=[("another_role", orders[0].id)]))
+    hits = [caption(10 + at, parents=[(Role.FOUND_FOR, one.id)]) for at, one in enumerate(orders)]
+    hits.append(caption(20, parents=[(Role.CONSIDERED_FOR, orders[0].id)]))
     store_entities(store, [*orders, *hits])
     if verdict is not None:
         with store.write() as connection:
             decision = NewDecision(orders[0].id, verdict, SOFTWARE, "said")  # type: ignore[arg-type]
             append_decisions(connection, [decision])
     wanted = Pending(
-        DATASET, "caption", ("proposed",), beneath=ParentFilter("found_for", ("proposed",))
+        DATASET, "caption", ("proposed",), beneath=ParentFilter(Role.FOUND_FOR, ("proposed",))
     )
     plan = plan_of(store, 0)
     assert count_pending(store, plan, wanted) == left

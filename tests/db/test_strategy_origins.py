@@ -5,6 +5,7 @@ from pathlib import Path
 from db.entities import new_entity
 from db.origins import StrategyOrigin, strategy_origins
 from db.release_rows import snapshot
+from schemas.provenance import Role
 from tests.release.ccd_world import (
     CCD,
     Benchmark,
@@ -48,7 +49,7 @@ def test_what_people_changed_leads_to_what_they_were_shown(tmp_path: Path) -> No
     strategy = proposed_strategy(world, anchor, world.prompt, "a call", "a blue bus")
     for word in ("bright", "dark"):
         edited = strategy_of(f"a {word} blue bus", "a person")
-        strategy = world.add(new_entity(edited, CCD, parents=[("edited_from", strategy)]))
+        strategy = world.add(new_entity(edited, CCD, parents=[(Role.EDITED_FROM, strategy)]))
     image = contrast(world, anchor, 70, 0, way="edit", editor="an/editor@1", strategy=strategy)
     found = origins(made, tmp_path, image)[image]
     assert found == StrategyOrigin(

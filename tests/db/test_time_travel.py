@@ -20,6 +20,7 @@ from db.store import Store
 from db.tables.provenance import Activity, Decision, Derivation, Entity, Plan
 from db.tables.withdrawals import Withdrawal, WithdrawnEntity
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from schemas.provenance import Role
 from schemas.records import Caption
 
 DATASET = "walks"
@@ -278,7 +279,9 @@ def test_links_to_what_came_later_are_not_seen(store: Store) -> None:
     first = add(store, 1)
     mark = mark_of(store)
     child = new_entity(
-        Caption(source="x", text="Edited.", position=0), DATASET, parents=[("edited_from", first)]
+        Caption(source="x", text="Edited.", position=0),
+        DATASET,
+        parents=[(Role.EDITED_FROM, first)],
     )
     activity = ActivityRecord(
         register_plan(store, "test", "1", {}), DATASET, "revision", "run", datetime.now(UTC)

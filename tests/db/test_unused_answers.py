@@ -8,6 +8,7 @@ from db.reviews import GATE_PREFIX, gate_counts
 from db.store import Store
 from db.work import WorkResult, commit_chunk, register_plan
 from schemas.chat import ChatAnswer, ChatRequest, ModelRef
+from schemas.provenance import Role
 from schemas.records import Rejection, Rewrite
 from tests.db.samples import DATASET, activity_of, caption, store_entities
 
@@ -34,7 +35,7 @@ def ask_and_check(store: Store) -> int:
         new_entity(
             Rewrite(source="test", text=key, author=str(MODEL)),
             DATASET,
-            parents=[("rewrite_of", one.id)],
+            parents=[(Role.REWRITE_OF, one.id)],
             model_call=key,
         )
         for key, one in zip(KEYS, captions, strict=False)

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from db.entities import NewEntity, new_entity
-from db.roles import ROLES, SAMPLED_FROM, CascadePolicy, cascade_policy, empties
+from db.roles import CascadePolicy, cascade_policy, empties
 from db.store import Store
 from db.tables import Base
 from db.withdrawal_graph import EMPTY, SAME, TARGET, closure, own_digests
 from schemas.base import sha256_of
 from schemas.proposals import Picture as ReviewBatch
 from schemas.proposals import Tracklet, TrackletFrame
+from schemas.provenance import Role
 from schemas.records import Caption, Contrast, Image
 from schemas.taxonomy import DifferenceType
 from tests.db.samples import store_entities
@@ -45,13 +46,13 @@ def image(
     return new_entity(record, dataset, parents=links.get("parents", ()))
 
 
-def text(number: int, parents: Sequence[tuple[str, str]] = ()) -> NewEntity:
+def text(number: int, parents: Sequence[tuple[Role, str]] = ()) -> NewEntity:
     return new_entity(
         Caption(source="s", text=f"said {number}", position=0), "people", parents=parents
     )
 
 
-def tracklet(number: int, parents: Sequence[tuple[str, str]] = ()) -> NewEntity:
+def tracklet(number: int, parents: Sequence[tuple[Role, str]] = ()) -> NewEntity:
     crop = ReviewBatch(
         sha256=sha256_of(b"crop %d" % number), media_type="image/png", width_px=1, height_px=1
     )
@@ -77,9 +78,7 @@ class Graph(NamedTuple):
 def graphs(draw: st.DrawFn) -> Graph:
     made: list[NewEntity] = []
     for number in range(draw(st.integers(1, 12))):
-        chosen = draw(
-            st.lists(st.tuples(st.sampled_from(sorted(ROLES)), st.integers(0, 11)), max_size=3)
-        )
+        chosen = draw(st.lists(st.tuples(st.sampled_from(Role), st.integers(0, 11)), max_size=3))
         parents = sorted({(role, made[at].id) for role, at in chosen if at < len(made)})
         kind = draw(st.sampled_from(("image", "found", "edited", "text", "tracklet")))
         if kind == "text":
@@ -107,7 +106,7 @@ def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bo
                     goes[child.id] = goes.get(child.id, False) or (
                         goes[parent] and bond is CascadePolicy.ERASE
                     )
-                if reaches and goes.get(child.id) and role == SAMPLED_FROM:
+                if reaches and goes.get(child.id) and role == Role.SAMPLED_FROM:
                     goes[parent] = True
         if reaches:
             for one in entities.values():
@@ -170,8 +169,8 @@ def test_it_is_what_a_literal_recursion_finds(
 
 def test_the_texts_of_an_image_go_with_it_and_others_stay(store: Store) -> None:
     one, other = image(1, 1), image(2, 2)
-    said, answer = text(1, [("describes", one.id)]), text(2, [("describes", other.id)])
-    rewritten = text(3, [("rewrite_of", said.id), ("prompted_by", answer.id)])
+    said, answer = text(1, [(Role.DESCRIBES, one.id)]), text(2, [(Role.DESCRIBES, other.id)])
+    rewritten = text(3, [(Role.REWRITE_OF, said.id), (Role.PROMPTED_BY, answer.id)])
     store_entities(store, [one, other, said, answer, rewritten])
     assert reached(store, [one]) == {one.id, said.id, rewritten.id}
     assert reached(store, [answer]) == {answer.id}
@@ -179,7 +178,7 @@ def test_the_texts_of_an_image_go_with_it_and_others_stay(store: Store) -> None:
 
 def test_the_same_bytes_go_in_other_datasets_and_what_hangs_on_them(store: Store) -> None:
     here, there = image(1, 1), image(7, 1, dataset="others")
-    said = text(1, [("describes", there.id)])
+    said = text(1, [(Role.DESCRIBES, there.id)])
     store_entities(store, [here, there, said])
     assert reached(store, [here]) == {here.id, there.id, said.id}
     assert reached(store, [here], reaches=False) == {here.id}
@@ -187,8 +186,8 @@ def test_the_same_bytes_go_in_other_datasets_and_what_hangs_on_them(store: Store
 
 def test_the_original_of_a_copy_goes_and_so_do_its_other_copies(store: Store) -> None:
     original = text(1)
-    copy = text(2, [(SAMPLED_FROM, original.id)])
-    other = text(3, [(SAMPLED_FROM, original.id)])
+    copy = text(2, [(Role.SAMPLED_FROM, original.id)])
+    other = text(3, [(Role.SAMPLED_FROM, original.id)])
     store_entities(store, [original, copy, other])
     assert reached(store, [copy]) == {original.id, copy.id, other.id}
     assert reached(store, [copy], reaches=False) == {copy.id}
@@ -196,9 +195,9 @@ def test_the_original_of_a_copy_goes_and_so_do_its_other_copies(store: Store) ->
 
 def test_what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes(store: Store) -> None:
     anchor = image(1, 1)
-    found = image(2, 2, way="search", parents=[("contrast_of", anchor.id)])
+    found = image(2, 2, way="search", parents=[(Role.CONTRAST_OF, anchor.id)])
     elsewhere = image(3, 2, dataset="others")
-    edited = image(4, 3, way="edit", parents=[("contrast_of", anchor.id)])
+    edited = image(4, 3, way="edit", parents=[(Role.CONTRAST_OF, anchor.id)])
     copied = image(5, 3, dataset="others")
     store_entities(store, [anchor, found, elsewhere, edited, copied])
     assert reached(store, [anchor]) == {anchor.id, found.id, edited.id, copied.id}
@@ -206,9 +205,9 @@ def test_what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes(store:
 
 def test_a_tracklet_goes_when_no_image_of_it_is_left(store: Store) -> None:
     shown = tracklet(1)
-    edited = tracklet(2, [("edited_from", shown.id)])
-    one = image(1, 1, parents=[("selected_in", edited.id)])
-    two = image(2, 2, parents=[("selected_in", edited.id)])
+    edited = tracklet(2, [(Role.EDITED_FROM, shown.id)])
+    one = image(1, 1, parents=[(Role.SELECTED_IN, edited.id)])
+    two = image(2, 2, parents=[(Role.SELECTED_IN, edited.id)])
     store_entities(store, [shown, edited, one, two])
     assert reached(store, [one]) == {one.id}
     assert reached(store, [one, two]) == {one.id, two.id, edited.id, shown.id}
@@ -218,9 +217,9 @@ def test_a_tracklet_goes_when_no_image_of_it_is_left(store: Store) -> None:
 def test_what_only_needed_it_and_then_holds_it_takes_its_own_along(store: Store) -> None:
     """A report goes first because it needs an image, then as it retells another's text."""
     one = image(1, 1)
-    said = text(1, [("describes", one.id)])
-    late = text(2, [("annotates", one.id), ("revised_from", said.id)])
-    copy = text(3, [(SAMPLED_FROM, late.id)])
+    said = text(1, [(Role.DESCRIBES, one.id)])
+    late = text(2, [(Role.ANNOTATES, one.id), (Role.REVISED_FROM, said.id)])
+    copy = text(3, [(Role.SAMPLED_FROM, late.id)])
     store_entities(store, [one, said, late, copy])
     with store.read() as connection:
         found = closure(connection, [one.id], reaches=True)
@@ -230,15 +229,15 @@ def test_what_only_needed_it_and_then_holds_it_takes_its_own_along(store: Store)
 
 def test_each_thing_says_why_it_goes(store: Store) -> None:
     one, same = image(1, 1), image(2, 1)
-    said = text(1, [("describes", one.id)])
+    said = text(1, [(Role.DESCRIBES, one.id)])
     held = tracklet(9)
-    crop = image(3, 1, parents=[("selected_in", held.id)])
+    crop = image(3, 1, parents=[(Role.SELECTED_IN, held.id)])
     store_entities(store, [one, same, said, held, crop])
     with store.read() as connection:
         found = closure(connection, [one.id], reaches=True)
     output = {id_: (reached_.because, reached_.of) for id_, reached_ in found.items()}
     assert output[one.id] == (TARGET, "")
-    assert output[said.id] == ("describes", one.id)
+    assert output[said.id] == (Role.DESCRIBES, one.id)
     assert output[same.id] == (SAME, one.id)
     assert output[held.id] == (EMPTY, crop.id)
 
@@ -247,13 +246,16 @@ def test_a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_
     store: Store,
 ) -> None:
     anchor = image(1, 1)
-    contrast = image(2, 2, way="edit", parents=[("contrast_of", anchor.id)])
-    other = image(3, 3, way="edit", parents=[("contrast_of", anchor.id)])
-    group = text(1, [("member", one.id) for one in (anchor, contrast, other)])
-    coarse = text(2, [("describes", anchor.id)])
-    written = text(3, [("refined_for", group.id)])
+    contrast = image(2, 2, way="edit", parents=[(Role.CONTRAST_OF, anchor.id)])
+    other = image(3, 3, way="edit", parents=[(Role.CONTRAST_OF, anchor.id)])
+    group = text(1, [(Role.MEMBER, one.id) for one in (anchor, contrast, other)])
+    coarse = text(2, [(Role.DESCRIBES, anchor.id)])
+    written = text(3, [(Role.REFINED_FOR, group.id)])
     fine = [
-        text(4 + place, [("describes", one.id), ("written_in", written.id), ("refines", coarse.id)])
+        text(
+            4 + place,
+            [(Role.DESCRIBES, one.id), (Role.WRITTEN_IN, written.id), (Role.REFINES, coarse.id)],
+        )
         for place, one in enumerate((anchor, contrast, other))
     ]
     store_entities(store, [anchor, contrast, other, group, coarse, written, *fine])
@@ -263,10 +265,10 @@ def test_a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_
 
 
 def test_a_confusing_caption_goes_with_the_caption_in_whose_words_it_is(store: Store) -> None:
-    one, like = image(1, 1), image(2, 2, parents=[("similar_to", image(1, 1).id)])
-    said = text(1, [("describes", one.id)])
-    confusing = text(2, [("describes", like.id), ("confuses", said.id)])
-    asked = text(3, [("asks_about", said.id), ("asks_with", like.id)])
+    one, like = image(1, 1), image(2, 2, parents=[(Role.SIMILAR_TO, image(1, 1).id)])
+    said = text(1, [(Role.DESCRIBES, one.id)])
+    confusing = text(2, [(Role.DESCRIBES, like.id), (Role.CONFUSES, said.id)])
+    asked = text(3, [(Role.ASKS_ABOUT, said.id), (Role.ASKS_WITH, like.id)])
     store_entities(store, [one, like, said, confusing, asked])
     assert reached(store, [one]) == {one.id, said.id, confusing.id, asked.id}
     assert reached(store, [like]) == {like.id, confusing.id, asked.id}

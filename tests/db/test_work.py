@@ -24,6 +24,7 @@ from db.work import (
     register_plan,
     worked_inputs,
 )
+from schemas.provenance import Role
 from schemas.records import Rejection
 from tests.db.samples import (
     DATASET,
@@ -150,7 +151,7 @@ def test_a_chunk_given_back_can_be_claimed_again(store: Store, plan_id: int) -> 
 
 def test_a_chunk_is_stored_with_all_that_belongs_to_it(store: Store, plan_id: int) -> None:
     one, two = claim(store, plan_id, size=2).inputs
-    child = caption(100, [("edited_from", one.id)])
+    child = caption(100, [(Role.EDITED_FROM, one.id)])
     rejection = Rejection(stage="rewrite", reason="refusal", detail="It would not.")
     before = {table: row_count(store, table) for table in (Activity, Association)}
     commit_chunk(
@@ -194,7 +195,7 @@ def test_an_input_that_was_worked_on_meanwhile_keeps_its_result(store: Store, pl
     """Its claim had ended, another run took it over, and both models gave different answers."""
     chunk = claim(store, plan_id, size=2)
     one, two = chunk.inputs
-    theirs, ours, fresh = (caption(number, [("edited_from", one.id)]) for number in (1, 2, 3))
+    theirs, ours, fresh = (caption(number, [(Role.EDITED_FROM, one.id)]) for number in (1, 2, 3))
     decision = NewDecision(one.id, "reject", SOFTWARE)
     commit_chunk(store, activity_of(plan_id), [WorkResult(one.seq, (theirs,))])
     late = [WorkResult(one.seq, (ours,), (decision,)), WorkResult(two.seq, (fresh,))]

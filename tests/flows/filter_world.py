@@ -12,7 +12,7 @@ from db.blobs import BlobStore
 from db.entities import NewEntity, new_entity
 from db.store import Store
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
-from flows.ufine6926.crops import PART_OF, REPORT_OF, Crop, encode
+from flows.ufine6926.crops import Crop, encode
 from flows.ufine6926.noise_filter import (
     FILTER_TRACK_STAGE,
     FILTER_TRACK_VERSION,
@@ -20,6 +20,7 @@ from flows.ufine6926.noise_filter import (
     propose_tracklets,
 )
 from schemas.proposals import Tracklet
+from schemas.provenance import Role
 from schemas.tracking import FilterSettings
 from schemas.video import Observation, Track
 
@@ -68,7 +69,9 @@ def store_tracks(
         return world
     filtered = [(track, filter_track(track, settings)[0]) for track in tracks]
     reports = {
-        track.number: new_entity(report, DATASET, parents=[(REPORT_OF, entities[track.number].id)])
+        track.number: new_entity(
+            report, DATASET, parents=[(Role.REPORT_OF, entities[track.number].id)]
+        )
         for track, report in filtered
     }
     configuration = {"settings": settings.model_dump(mode="json")}
@@ -76,7 +79,7 @@ def store_tracks(
     made: list[NewEntity] = []
 
     def id_of(tracklet: Tracklet) -> str:
-        parent = (PART_OF, reports[tracklet.track].id)
+        parent = (Role.PART_OF, reports[tracklet.track].id)
         made.append(new_entity(tracklet, DATASET, parents=[parent]))
         world.tracklets.setdefault(tracklet.track, []).append(made[-1].id)
         return made[-1].id

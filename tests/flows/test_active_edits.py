@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from db.entities import LIVE, StoredEntity, children_of, parents_of
-from flows.ccd.editing import EDITED_AS, EDITED_FOR, known_pin, pin
-from flows.ccd.groups import ACCEPTED_FROM
-from flows.ccd.image_requests import MADE_FOR
+from flows.ccd.editing import known_pin, pin
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
@@ -21,6 +19,7 @@ from schemas.contrast_records import ImageRequest, StoredEdit
 from schemas.errors import ModelError
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditOutcome, QwenImageEdit
 from schemas.proposals import Candidate
+from schemas.provenance import Role
 from schemas.records import Image
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
@@ -85,7 +84,7 @@ def unattended(run: RunContext, build: CcdBuild, version: str = "0.1.0", **contr
 def standing(run: RunContext) -> dict[str, StoredEntity]:
     """The candidate of each strategy."""
     live = entities(run, Candidate.kind, *LIVE)
-    made_for = parents_of(run.store, [one.id for one in live], MADE_FOR)
+    made_for = parents_of(run.store, [one.id for one in live], Role.MADE_FOR)
     assert set(Counter(found[0] for found in made_for.values()).values()) == {1}
     return {made_for[one.id][0]: one for one in live}
 
@@ -93,7 +92,7 @@ def standing(run: RunContext) -> dict[str, StoredEntity]:
 def shown(run: RunContext) -> set[str]:
     """The candidates that live contrastive images are."""
     images = [one.id for one in entities(run, Image.kind, *LIVE) if one.record(Image).contrast]
-    return {found[0] for found in parents_of(run.store, images, ACCEPTED_FROM).values()}
+    return {found[0] for found in parents_of(run.store, images, Role.ACCEPTED_FROM).values()}
 
 
 def test_another_check_judges_pictures_again_and_edits_none(
@@ -150,8 +149,8 @@ def test_what_people_said_of_a_picture_counts_however_it_is_measured(
 def test_a_picture_is_known_by_its_strategy(released: RunContext) -> None:
     run = released
     candidates = standing(run)
-    made = parents_of(run.store, [one.id for one in candidates.values()], EDITED_AS)
-    below = children_of(run.store, candidates, EDITED_FOR)
+    made = parents_of(run.store, [one.id for one in candidates.values()], Role.EDITED_AS)
+    below = children_of(run.store, candidates, Role.EDITED_FOR)
     assert all(made[one.id][0] in below[strategy] for strategy, one in candidates.items())
     pictures = {one.id: one.record(StoredEdit) for one in entities(run, StoredEdit.kind)}
     for one in candidates.values():

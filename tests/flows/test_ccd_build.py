@@ -18,8 +18,6 @@ from db.blobs import BlobStore
 from db.entities import LIVE, parents_of
 from db.quarantine import quarantined
 from flows.blob_repair import repair_blobs
-from flows.ccd.groups import ACCEPTED_FROM, CONTRAST_OF
-from flows.ccd.image_requests import MADE_FOR
 from flows.ccd.pipeline import ccd_pipeline
 from flows.cli.main import app
 from flows.engine.context import RunContext
@@ -32,6 +30,7 @@ from schemas.build import CcdBuild
 from schemas.contrast_records import ContrastGroup, StoredEdit
 from schemas.errors import ConfigurationError
 from schemas.proposals import Candidate, CaptionGroup, Strategy
+from schemas.provenance import Role
 from schemas.records import Caption, Granularity, Image
 from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, searched_folder
@@ -127,15 +126,15 @@ def test_lineage_leads_from_a_contrastive_image_to_its_strategy(built: RunContex
     images = [one for one in entities(built, Image.kind) if one.record(Image).contrast]
     ids = [image.id for image in images]
     anchors, candidates = (
-        parents_of(built.store, ids, CONTRAST_OF),
-        parents_of(built.store, ids, ACCEPTED_FROM),
+        parents_of(built.store, ids, Role.CONTRAST_OF),
+        parents_of(built.store, ids, Role.ACCEPTED_FROM),
     )
     for image in images:
         contrast = image.record(Image).contrast
         assert contrast is not None
         assert anchors[image.id] == [contrast.anchor_id] == [image.group]
     strategies = {one.id: one.record(Strategy) for one in entities(built, Strategy.kind)}
-    made_for = parents_of(built.store, [one[0] for one in candidates.values()], MADE_FOR)
+    made_for = parents_of(built.store, [one[0] for one in candidates.values()], Role.MADE_FOR)
     for image in images:
         strategy = strategies[made_for[candidates[image.id][0]][0]]
         contrast = image.record(Image).contrast

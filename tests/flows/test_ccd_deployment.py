@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from annotate.items import EDITED_FROM
 from db.annotators import set_annotator_state
 from db.entities import LIVE, StoredEntity, fetch, find, parents_of
 from db.reviews import tasks_by_key
 from db.store import Store
-from flows.ccd.image_requests import MADE_FOR
 from release.reading import read_release
 from schemas.proposals import Candidate, CaptionGroup, Strategy
+from schemas.provenance import Role
 from schemas.records import Image
 from sources.demonstration.stills import write_stills_world
 from tests.annotate.answering import Regions, about
@@ -102,7 +101,7 @@ def test_contrasts_are_built_with_two_people_and_one_who_settles(
     assert staff.answer(staff.adjudicator, "strategies", settled) == 2
 
     candidates = staff.waiting(Candidate.kind, staff.build(config))
-    made_for = parents_of(staff.store, [one.id for one in candidates], MADE_FOR)
+    made_for = parents_of(staff.store, [one.id for one in candidates], Role.MADE_FOR)
     served = {found[0] for found in made_for.values()}
     assert not {refused.id, disputed.id} & served
     out = candidates[-1]
@@ -141,7 +140,7 @@ def assert_it_holds_what_was_said(
     authors = {
         one.record(CaptionGroup).author
         for one in edited
-        if parents_of(staff.store, [one.id], EDITED_FROM)
+        if parents_of(staff.store, [one.id], Role.EDITED_FROM)
     }
     assert len(authors) == 1
     assert authors <= {one.pseudonym for one in staff.annotators}

@@ -14,14 +14,11 @@ from rich.console import Console
 from rich.tree import Tree
 from sqlalchemy import func, select
 
-from annotate.items import DESCRIBES, EDITED_FROM
 from db.decisions import last_agents
 from db.entities import LIVE, StoredEntity, fetch, parents_of
 from db.lineage import trace
 from db.store import Store
 from db.tables.work import ModelCall
-from flows.ccd.groups import ACCEPTED_FROM
-from flows.ccd.image_requests import MADE_FOR, ORDERED_BY
 from flows.cli.lineage import lineage_tree
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
@@ -31,6 +28,7 @@ from schemas.build import CcdBuild
 from schemas.contrast_records import ContrastGroup, ImageRequest
 from schemas.profile import BuiltinContraster
 from schemas.proposals import Candidate, CaptionGroup, GroupMember, Strategy
+from schemas.provenance import Role
 from schemas.records import Caption, Image
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills import StillsWorld
@@ -143,13 +141,13 @@ def later(build: CcdBuild, number: int = 1) -> CcdBuild:
 
 
 def strategy_of(work: Work, candidate: StoredEntity) -> str:
-    return parents_of(work.run.store, [candidate.id], MADE_FOR)[candidate.id][0]
+    return parents_of(work.run.store, [candidate.id], Role.MADE_FOR)[candidate.id][0]
 
 
 def image_of(work: Work, candidate: StoredEntity) -> StoredEntity:
     """The image that an accepted candidate became."""
     images = {one.id: one for one in entities(work.run, Image.kind)}
-    made_of = parents_of(work.run.store, list(images), ACCEPTED_FROM)
+    made_of = parents_of(work.run.store, list(images), Role.ACCEPTED_FROM)
     (found,) = (images[one] for one, origin in made_of.items() if origin == [candidate.id])
     return found
 
@@ -189,10 +187,10 @@ def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: Cc
     assert (states[conflict], states[refused]) == ("rejected", "rejected")
     assert (states[mended], states[other_type]) == ("superseded", "superseded")
     edits = [one for one in entities(work.run, Strategy.kind, "accepted") if by_people(one)]
-    edited_from = parents_of(work.run.store, [one.id for one in edits], EDITED_FROM)
+    edited_from = parents_of(work.run.store, [one.id for one in edits], Role.EDITED_FROM)
     assert {found[0] for found in edited_from.values()} == {mended.id, other_type.id}
     ordered = parents_of(
-        work.run.store, [one.id for one in entities(work.run, ImageRequest.kind)], ORDERED_BY
+        work.run.store, [one.id for one in entities(work.run, ImageRequest.kind)], Role.ORDERED_BY
     )
     accepted = {one.id for one in entities(work.run, Strategy.kind, "accepted")}
     assert sorted(one for found in ordered.values() for one in found) == sorted(accepted)
@@ -232,7 +230,7 @@ def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBui
     assert second.waiting == len(edits) > 0
     assert {one.record(Candidate).origin.way for one in edits} == {"edit"}
     orders = [one for one in entities(work.run, ImageRequest.kind) if one.group == "edit"]
-    ordered = parents_of(work.run.store, [one.id for one in orders], ORDERED_BY)
+    ordered = parents_of(work.run.store, [one.id for one in orders], Role.ORDERED_BY)
     wanted = without | {strategy_of(work, one) for one in refused}
     assert {strategy for many in ordered.values() for strategy in many} == wanted
     unlucky, *lucky = edits
@@ -241,7 +239,7 @@ def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBui
     assert work.until_released(searching).release is not None
     accepted = {one.id for one in (*found, *lucky)} - {one.id for one in refused}
     images = [one for one in entities(work.run, Image.kind) if one.record(Image).contrast]
-    made_of = parents_of(work.run.store, [one.id for one in images], ACCEPTED_FROM)
+    made_of = parents_of(work.run.store, [one.id for one in images], Role.ACCEPTED_FROM)
     assert {candidate for many in made_of.values() for candidate in many} == accepted
     people = last_agents(work.run.store, [one.id for one in images])
     assert {agent.kind for agent in people.values()} == {"person"}
@@ -342,7 +340,7 @@ def members_of(group: StoredEntity) -> tuple[GroupMember, ...]:
 def editor_of(work: Work, group: StoredEntity) -> str:
     """Who edited a group."""
     edits = entities(work.run, CaptionGroup.kind, "accepted")
-    edited = parents_of(work.run.store, [one.id for one in edits], EDITED_FROM)
+    edited = parents_of(work.run.store, [one.id for one in edits], Role.EDITED_FROM)
     (author,) = (
         one.record(CaptionGroup).author for one in edits if edited.get(one.id) == [group.id]
     )
@@ -420,7 +418,7 @@ def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: 
     assert image.id not in shown
     assert done.calls == calls + 5, "the captions of this group alone are asked for"
     old = {one for one, kind in before.items() if kind == Caption.kind} - live(done).keys()
-    described = parents_of(done.run.store, list(old), DESCRIBES)
+    described = parents_of(done.run.store, list(old), Role.DESCRIBES)
     assert {found[0] for found in described.values()} == {*shown, image.id}
     assert len(old) == 5 * (len(shown) + 1), "all fine captions of that group are withdrawn"
     done.go(later(build))

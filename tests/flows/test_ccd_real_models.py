@@ -18,7 +18,6 @@ from db.tables.work import ModelCall
 from flows.ccd.anchors import is_anchor
 from flows.ccd.edit_measures import concerns_all
 from flows.ccd.pipeline import ccd_pipeline
-from flows.ccd.strategies import ANCHOR
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from release.verify import verify_release
@@ -28,6 +27,7 @@ from schemas.errors import UsageError
 from schemas.image_edit import QwenImageEdit
 from schemas.profile import OpenAIChat, Profile, Sampling
 from schemas.proposals import Candidate, CaptionGroup, Strategy
+from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
@@ -109,7 +109,7 @@ def test_random_words_get_no_further_than_the_first_step(
         assert asked.total() == 2 * ANCHORS, "each is asked for once more, and never again"
     anchors = {one.id for one in entities(run, Image.kind) if is_anchor(one)}
     drafts = [one.id for one in entities(run, StrategyDraft.kind)]
-    understood = {found[0] for found in parents_of(run.store, drafts, ANCHOR).values()}
+    understood = {found[0] for found in parents_of(run.store, drafts, Role.ANCHOR).values()}
     lost = nonsense(run, "propose_strategies")
     assert len(lost) + len(understood) == len(anchors) == ANCHORS
     assert len(entities(run, ImageRequest.kind)) == len(entities(run, Strategy.kind, "accepted"))

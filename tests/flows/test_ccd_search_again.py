@@ -9,8 +9,6 @@ import pytest
 from db.decisions import NewDecision, Verdict, append_decisions
 from db.entities import fetch, parents_of
 from db.quarantine import quarantined
-from flows.ccd.downloading import DOWNLOADED_FROM
-from flows.ccd.image_choice import FOUND_AS
 from flows.ccd.image_requests import order_images
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
@@ -19,6 +17,7 @@ from schemas.contrast_records import FoundHit, ImageRequest
 from schemas.errors import BudgetReachedError, UsageError
 from schemas.profile import Profile
 from schemas.proposals import Candidate, Strategy
+from schemas.provenance import Role
 from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import contrast_profile, counted_model, entities, searched_folder
 from tests.flows.drawn_stills import DrawnStills
@@ -86,8 +85,8 @@ def test_a_folder_gives_way_to_a_service(
     assert stage(report, "download images") == len(of_web) == 3
     found = entities(run, Candidate.kind, "accepted")
     assert len(found) == 3
-    pictures = {one.id: parents_of(run.store, [one.id], FOUND_AS)[one.id][0] for one in found}
-    hits = parents_of(run.store, pictures.values(), DOWNLOADED_FROM)
+    pictures = {one.id: parents_of(run.store, [one.id], Role.FOUND_AS)[one.id][0] for one in found}
+    hits = parents_of(run.store, pictures.values(), Role.DOWNLOADED_FROM)
     assert {hit for many in hits.values() for hit in many} <= {one.id for one in of_web}
 
 

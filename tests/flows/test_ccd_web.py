@@ -17,9 +17,6 @@ from PIL import Image as Pictures
 from annotate.projects import Desks
 from db.entities import fetch, parents_of
 from db.quarantine import quarantined
-from flows.ccd.downloading import DOWNLOADED_FROM, IMPORTED_FROM
-from flows.ccd.groups import ACCEPTED_FROM
-from flows.ccd.image_choice import FOUND_AS
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
@@ -33,6 +30,7 @@ from schemas.download import DownloadSettings
 from schemas.image_search import OpenverseSearch
 from schemas.profile import Profile
 from schemas.proposals import Candidate
+from schemas.provenance import Role
 from schemas.records import Image, Source
 from sources.demonstration.stills import StillsWorld
 from sources.web.downloading import ImageDownloader
@@ -320,10 +318,10 @@ def test_the_origin_of_an_image_leads_to_its_hit_and_its_service(
     for image in images:
         record = image.record(Image)
         assert record.attribution is not None
-        (candidate,) = parents_of(store, [image.id], ACCEPTED_FROM)[image.id]
-        (picture,) = parents_of(store, [candidate], FOUND_AS)[candidate]
-        (hit,) = parents_of(store, [picture], DOWNLOADED_FROM)[picture]
-        (service,) = parents_of(store, [image.id], IMPORTED_FROM)[image.id]
+        (candidate,) = parents_of(store, [image.id], Role.ACCEPTED_FROM)[image.id]
+        (picture,) = parents_of(store, [candidate], Role.FOUND_AS)[candidate]
+        (hit,) = parents_of(store, [picture], Role.DOWNLOADED_FROM)[picture]
+        (service,) = parents_of(store, [image.id], Role.IMPORTED_FROM)[image.id]
         stored = fetch(store, [hit, service])
         assert stored[hit].record(FoundHit).hit.page_url == record.attribution.source_url
         assert stored[service].record(Source).name == record.source == "openverse"

@@ -15,6 +15,7 @@ from profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import UFine6926Build, VideoSourceSpec
 from schemas.profile import Profile
+from schemas.provenance import Role
 from schemas.records import Caption, Image
 from schemas.tracking import FilterSettings, TrackingSettings
 from sources.demonstration.street import StreetWorld
@@ -138,7 +139,7 @@ def test_one_of_two_begins_with_a_draft_and_the_card_counts_it(
     assert f"| written by a person | {len(images)} (50 %) |" in card
     assert f"| edited by a person from another text | {len(images) - unchanged} " in card
     assert {one.state for one in fetch(run.store, drafts).values()} == {"superseded"}
-    begun = parents_of(run.store, [one.id for one in captions(run, "accepted")], "edited_from")
+    begun = parents_of(run.store, [one.id for one in captions(run, "accepted")], Role.EDITED_FROM)
     assert sorted(draft for found in begun.values() for draft in found) == sorted(drafts)
     assert go().release_id == built.release_id
 

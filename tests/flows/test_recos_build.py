@@ -9,19 +9,15 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
-from annotate.items import DESCRIBES
 from annotate.projects import Desks
 from db.entities import AgentRef, StoredEntity, children_of, find, parents_of
-from db.roles import SAMPLED_FROM
 from db.withdrawal_graph import WithdrawalTarget
 from flows.cli.main import app
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
-from flows.recos.captioning import RENDERED_FROM
-from flows.recos.confusing import CONFUSES
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.similar_images import SIMILAR_TO, captions_of
+from flows.recos.similar_images import captions_of
 from flows.recos.task_images import images_of_tier
 from flows.recos.validation_loop import STAGE
 from flows.withdrawal.execution import carry_out
@@ -34,6 +30,7 @@ from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.confusion import ConfusionCheck
 from schemas.errors import ConfigurationError, DegenerateCriterionError
 from schemas.profile import BuiltinCaptioner, Profile
+from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
@@ -192,7 +189,7 @@ def test_every_released_caption_passed_and_what_was_tried_is_kept(
         parents[0]: report
         for report, parents in zip(
             reports,
-            (parents_of(built.store, [one.id], "measures")[one.id]
+            (parents_of(built.store, [one.id], Role.MEASURES)[one.id]
              for one in entities(built, "discriminability_report")),
             strict=True,
         )
@@ -217,8 +214,8 @@ def test_what_is_drawn_is_described_by_what_is_known_of_it(
         one for one in entities(built, Image.kind)
         if one.record(Image).task is RetrievalTask.CALCULATION and one.record(Image).tier == "v0"
     ]  # fmt: skip
-    originals = parents_of(built.store, [one.id for one in drawn], SAMPLED_FROM)
-    truths = parents_of(built.store, [found[0] for found in originals.values()], RENDERED_FROM)
+    originals = parents_of(built.store, [one.id for one in drawn], Role.SAMPLED_FROM)
+    truths = parents_of(built.store, [found[0] for found in originals.values()], Role.RENDERED_FROM)
     assert len(truths) == len(drawn) == 2
 
 
@@ -227,7 +224,7 @@ def test_similar_images_are_different_ones_of_the_same_source(
 ) -> None:
     live = entities(built, Image.kind, "proposed", "accepted")
     similar = [one for one in live if one.record(Image).tier == "v1"]
-    partners = parents_of(built.store, [one.id for one in similar], SIMILAR_TO)
+    partners = parents_of(built.store, [one.id for one in similar], Role.SIMILAR_TO)
     images = {one.id: one.record(Image) for one in live}
     assert len(similar) > 5
     assert len({found[0] for found in partners.values()}) == len(similar)
@@ -237,8 +234,8 @@ def test_similar_images_are_different_ones_of_the_same_source(
         other = images[partners[one.id][0]]
         assert (other.source, other.task) == (images[one.id].source, images[one.id].task)
     confusing = list(entities(built, Caption.kind, "accepted"))
-    of_similar = parents_of(built.store, [one.id for one in confusing], CONFUSES)
-    described = parents_of(built.store, list(of_similar), DESCRIBES)
+    of_similar = parents_of(built.store, [one.id for one in confusing], Role.CONFUSES)
+    described = parents_of(built.store, list(of_similar), Role.DESCRIBES)
     assert of_similar
     assert all(images[found[0]].tier == "v1" for found in described.values())
     checks = [one.record(ConfusionCheck) for one in entities(built, ConfusionCheck.kind)]
@@ -306,7 +303,7 @@ def test_captions_of_a_run_that_stopped_do_not_stand_beside_later_ones(
     captioning = chosen.captioning.model_copy(update={"model": model})
     go(run, only, chosen.model_copy(update={"captioning": captioning}))
     images = parents_of(
-        run.store, [one.id for one in entities(run, Caption.kind, "accepted")], DESCRIBES
+        run.store, [one.id for one in entities(run, Caption.kind, "accepted")], Role.DESCRIBES
     )
     assert max(Counter(found[0] for found in images.values()).values()) <= 5
 
@@ -333,7 +330,7 @@ def test_the_queue_of_captions_does_not_count_those_that_are_decided_on_elsewher
     shown = CliRunner().invoke(app, ["queue", "list", "--json"], catch_exceptions=False)
     (row,) = (one for one in json.loads(shown.stdout) if one["queue"] == f"{DATASET}-captions")
     captions = entities(built, Caption.kind)
-    of_v1 = parents_of(built.store, [one.id for one in captions], CONFUSES)
+    of_v1 = parents_of(built.store, [one.id for one in captions], Role.CONFUSES)
     states = Counter(one.state for one in captions if one.id not in of_v1)
     assert of_v1
     assert row["accepted"] == states["accepted"] > 0
@@ -364,5 +361,5 @@ def described(run: RunContext) -> dict[str, dict[str, str]]:
     """For each image of v0 that stands, its captions and where these stand."""
     captions = {one.id: one.state for one in entities(run, Caption.kind)}
     images = [one.id for one in images_of_tier(run.store, DATASET, "v0")]
-    found = children_of(run.store, images, DESCRIBES)
+    found = children_of(run.store, images, Role.DESCRIBES)
     return {image: {one: captions[one] for one in found[image]} for image in images}

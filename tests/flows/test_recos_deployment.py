@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from annotate.items import DESCRIBES
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.evaluations import evaluations_of
 from db.store import Store
-from flows.recos.confusing import CONFUSES
 from flows.recos.task_images import images_of_tier
 from release.reading import read_release
+from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from sources.demonstration.stills import write_stills_world
@@ -128,8 +127,8 @@ def assert_they_hold_what_was_said(
         if one.record(Caption).text == EDITED
     )
     accepted = [one.id for one in find(store, DATASET, Caption.kind, states=("accepted",))]
-    assert [new] in parents_of(store, accepted, CONFUSES).values()
-    described = parents_of(store, accepted, DESCRIBES)
+    assert [new] in parents_of(store, accepted, Role.CONFUSES).values()
+    described = parents_of(store, accepted, Role.DESCRIBES)
     assert unlucky.id not in {found[0] for found in described.values()}
     assert fetch(store, [unlucky.id])[unlucky.id].state == "rejected"
 

@@ -9,12 +9,12 @@ from annotate.queues import shipped
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
-from flows.recos.expanding import COMPARES
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild
 from schemas.near_duplicates import NearDuplicateSettings
 from schemas.profile import Profile
+from schemas.provenance import Role
 from schemas.records import Image
 from schemas.similar_images import DuplicateQuestion, ExpansionReport
 from sources.demonstration.stills import StillsWorld
@@ -105,7 +105,7 @@ def test_what_people_find_the_same_leaves_before_the_release(
 
 
 def assert_each_pair_has_a_new_image(run: RunContext, asked: list[StoredEntity]) -> None:
-    compared = parents_of(run.store, [one.id for one in asked], COMPARES)
+    compared = parents_of(run.store, [one.id for one in asked], Role.COMPARES)
     images = fetch(run.store, {one for found in compared.values() for one in found})
     for one in asked:
         record = one.record(DuplicateQuestion)
@@ -127,7 +127,7 @@ def test_where_all_are_the_same_one_of_each_stays(
     go(run, build, office, profile)
     assert described == {one.id for tier in ("v0", "v1") for one in of_tier(run, tier)}
     live = described | {one.id for one in of_tier(run, "v2")}
-    pairs = parents_of(run.store, [one.id for one in questions(run)], COMPARES).values()
+    pairs = parents_of(run.store, [one.id for one in questions(run)], Role.COMPARES).values()
     assert all(not live.issuperset(pair) for pair in pairs)
     left = {one for pair in pairs for one in pair} - live
     assert all(any(one in pair and live & set(pair) for pair in pairs) for one in left)

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from annotate.items import DESCRIBES
 from annotate.pull import pull
 from annotate.queues import shipped
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
-from flows.recos.confusing import CONFUSES
-from flows.recos.confusion_checks import ASKS_ABOUT
 from release.reading import read_release
 from schemas.build import RecosBuild
+from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption
 from sources.demonstration.stills import StillsWorld
@@ -101,7 +99,7 @@ def test_its_confusing_caption_is_written_and_asked_again(
     assert same_place(run, new, old)
     assert state_now(run, old) == "inactive"
     waiting = proposed(run, Confusion.kind)
-    about_ = parents_of(run.store, [one.id for one in waiting], ASKS_ABOUT)
+    about_ = parents_of(run.store, [one.id for one in waiting], Role.ASKS_ABOUT)
     assert {found[0] for found in about_.values()} == {new.id, edited.id}
     assert report.waiting == len(waiting) == 2, "of all other captions nobody is asked again"
     untouched = {one: state for one, state in before.items() if one not in {done.id, old.id}}
@@ -161,7 +159,7 @@ def test_a_caption_that_is_refused_takes_its_confusing_one_along(
 def test_an_image_of_which_nothing_stands_loses_its_similar_one(
     run: RunContext, build: RecosBuild, office: MemoryOffice, done: StoredEntity
 ) -> None:
-    (image,) = parents_of(run.store, [done.id], DESCRIBES)[done.id]
+    (image,) = parents_of(run.store, [done.id], Role.DESCRIBES)[done.id]
     for caption in captions_of_image(run, image):
         say_of(run, office, caption, rejecting(caption.record(Caption).text))
     before = len(of_tier(run, "v1"))
@@ -186,14 +184,14 @@ def assert_nothing_is_done(run: RunContext, build: RecosBuild, office: MemoryOff
 def confused_captions(run: RunContext, *states: str) -> list[StoredEntity]:
     """The captions of v1."""
     captions = list(find(run.store, DATASET, Caption.kind, states=states or None))
-    new = parents_of(run.store, [one.id for one in captions], CONFUSES)
+    new = parents_of(run.store, [one.id for one in captions], Role.CONFUSES)
     return [one for one in captions if one.id in new]
 
 
 def confused_by(run: RunContext, *states: str) -> dict[str, str]:
     """For captions of v1 those of v0 in whose words they are."""
     ids = [one.id for one in confused_captions(run, *states)]
-    return {one: found[0] for one, found in parents_of(run.store, ids, CONFUSES).items()}
+    return {one: found[0] for one, found in parents_of(run.store, ids, Role.CONFUSES).items()}
 
 
 def confusing(run: RunContext, caption_id: str) -> list[StoredEntity]:
@@ -204,7 +202,7 @@ def confusing(run: RunContext, caption_id: str) -> list[StoredEntity]:
 
 def captions_of_image(run: RunContext, image_id: str) -> Iterable[StoredEntity]:
     captions = list(find(run.store, DATASET, Caption.kind, states=("accepted",)))
-    described = parents_of(run.store, [one.id for one in captions], DESCRIBES)
+    described = parents_of(run.store, [one.id for one in captions], Role.DESCRIBES)
     return [one for one in captions if described[one.id] == [image_id]]
 
 
@@ -218,7 +216,7 @@ def the_caption(run: RunContext, text: str) -> StoredEntity:
 
 
 def same_place(run: RunContext, one: StoredEntity, other: StoredEntity) -> bool:
-    described = parents_of(run.store, [one.id, other.id], DESCRIBES)
+    described = parents_of(run.store, [one.id, other.id], Role.DESCRIBES)
     positions = {caption.record(Caption).position for caption in (one, other)}
     return described[one.id] == described[other.id] and len(positions) == 1
 

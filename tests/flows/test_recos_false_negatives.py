@@ -19,13 +19,13 @@ from flows.recos.confusion_checks import (
     check_confusions,
 )
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.similar_images import SIMILAR_TO
 from flows.recos.task_images import images_of_tier
 from models.builtin.stills.drawing import draw_still
 from models.builtin.stills.embedder import StillsLexiconEmbedder
 from schemas.build import RecosBuild, TaskSpec
 from schemas.confusion import ConfusionSettings, ConfusionVerdict
 from schemas.embedding import BuiltinStillsEmbedder
+from schemas.provenance import Role
 from schemas.records import Image
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.stills import (
@@ -64,7 +64,7 @@ def test_what_a_caption_is_true_of_is_not_taken_as_similar(
     run_pipeline(run, recos_pipeline(), build, small_profile(), _nobody)
 
     found = images_of_tier(run.store, DATASET, "v1")
-    of = parents_of(run.store, [one.id for one in found], SIMILAR_TO)
+    of = parents_of(run.store, [one.id for one in found], Role.SIMILAR_TO)
     images = fetch(run.store, {one[0] for one in of.values()})
     chosen = {
         images[of[one.id][0]].record(Image).file_path: one.record(Image).file_path for one in found

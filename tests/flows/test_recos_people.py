@@ -5,19 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from annotate.items import DESCRIBES, EDITED_FROM
 from annotate.queues import HOUSE
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.reviews import tasks_by_key
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
-from flows.recos.confusing import CONFUSES
-from flows.recos.confusion_checks import ASKS_WITH
-from flows.recos.similar_images import MOST_MATCHES, SIMILAR_TO, captions_of
+from flows.recos.similar_images import MOST_MATCHES, captions_of
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild
+from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from sources.demonstration.stills import StillsWorld
@@ -118,7 +116,7 @@ def assert_each_is_asked_about(
     new = {one.id for one in confusing}
     assert {one for one in about if one in new} == new
     images = [one.id for one in of_tier(run, "v1")]
-    partners = parents_of(run.store, images, SIMILAR_TO)
+    partners = parents_of(run.store, images, Role.SIMILAR_TO)
     begun = captions_of(run.store, [found[0] for found in partners.values()])
     earlier = sum(len(begun[found[0]]) for found in partners.values())
     assert len(about) == len(new) + earlier
@@ -135,15 +133,15 @@ def assert_the_edit_takes_the_place(
         for one in find(run.store, DATASET, Caption.kind, states=("accepted",))
         if one.record(Caption).text == EDITED
     )
-    assert parents_of(run.store, [new.id], EDITED_FROM) == {new.id: [edited.id]}
-    described = parents_of(run.store, [new.id, edited.id], DESCRIBES)
+    assert parents_of(run.store, [new.id], Role.EDITED_FROM) == {new.id: [edited.id]}
+    described = parents_of(run.store, [new.id, edited.id], Role.DESCRIBES)
     assert described[new.id] == described[edited.id]
     assert (new.group, new.record(Caption).position) == (
         edited.group,
         edited.record(Caption).position,
     )
     written = proposed(run, Caption.kind)
-    confused = parents_of(run.store, [one.id for one in written], CONFUSES)
+    confused = parents_of(run.store, [one.id for one in written], Role.CONFUSES)
     in_whose_words = {found[0] for found in confused.values()}
     assert new.id in in_whose_words
     assert not {edited.id, refused.id} & in_whose_words
@@ -151,17 +149,17 @@ def assert_the_edit_takes_the_place(
 
 def assert_another_was_found(run: RunContext, unlucky: StoredEntity, report: BuildReport) -> None:
     """The image fell away with all that hangs on it, and questions on the next one wait."""
-    partner = parents_of(run.store, [unlucky.id], SIMILAR_TO)[unlucky.id]
+    partner = parents_of(run.store, [unlucky.id], Role.SIMILAR_TO)[unlucky.id]
     again = [
         one
         for one in of_tier(run, "v1")
-        if parents_of(run.store, [one.id], SIMILAR_TO)[one.id] == partner
+        if parents_of(run.store, [one.id], Role.SIMILAR_TO)[one.id] == partner
     ]
     assert fetch(run.store, [unlucky.id])[unlucky.id].state == "rejected"
     assert len(again) == 1
     assert again[0].record(Image).sha256 != unlucky.record(Image).sha256
     asked = proposed(run, Confusion.kind)
-    with_images = parents_of(run.store, [one.id for one in asked], ASKS_WITH)
+    with_images = parents_of(run.store, [one.id for one in asked], Role.ASKS_WITH)
     assert {found[0] for found in with_images.values()} == {again[0].id}
     assert report.waiting == len(asked) > 0
 
@@ -169,11 +167,11 @@ def assert_another_was_found(run: RunContext, unlucky: StoredEntity, report: Bui
 def assert_what_people_saw_is_said_to_be_reviewed(run: RunContext) -> None:
     """The record of a caption says that people decided on it in a question."""
     accepted = [one.id for one in find(run.store, DATASET, Caption.kind, states=("accepted",))]
-    new = parents_of(run.store, accepted, CONFUSES)
+    new = parents_of(run.store, accepted, Role.CONFUSES)
     assert new
     assert {agent.kind for agent in last_agents(run.store, accepted).values()} == {"person"}
     live = {one.id for one in of_tier(run, "v1")}
-    described = parents_of(run.store, list(new), DESCRIBES)
+    described = parents_of(run.store, list(new), Role.DESCRIBES)
     assert {found[0] for found in described.values()} <= live, "none of an image that fell away"
 
 
@@ -185,7 +183,7 @@ def test_questions_on_what_fell_away_are_taken_off_the_desk(
     go(run, build, office)
     unlucky = of_tier(run, "v1")[0]
     asked = proposed(run, Confusion.kind)
-    with_images = parents_of(run.store, [one.id for one in asked], ASKS_WITH)
+    with_images = parents_of(run.store, [one.id for one in asked], Role.ASKS_WITH)
     about_it = {one.id for one in asked if with_images[one.id] == [unlucky.id]}
     one_answer(run, office, next(one for one in asked if is_about(one, unlucky)))
 
@@ -219,7 +217,9 @@ def test_an_image_for_which_nothing_stands_is_given_up(
         assert rounds <= MOST_MATCHES
         answer(run, office, fits_both)
     assert of_tier(run, "v1") == []
-    tried = parents_of(run.store, [one.id for one in of_tier(run, "v1", "rejected")], SIMILAR_TO)
+    tried = parents_of(
+        run.store, [one.id for one in of_tier(run, "v1", "rejected")], Role.SIMILAR_TO
+    )
     counts = [list(tried.values()).count(found) for found in tried.values()]
     assert max(counts) <= MOST_MATCHES
     assert go(run, alone, office).release_id == report.release_id
@@ -243,4 +243,4 @@ def test_a_gate_that_nobody_stands_at_leaves_the_other_to_people(
 
 def confusing_of(run: RunContext) -> Sequence[StoredEntity]:
     captions = {one.id: one for one in find(run.store, DATASET, Caption.kind, states=("accepted",))}
-    return [captions[one] for one in parents_of(run.store, list(captions), CONFUSES)]
+    return [captions[one] for one in parents_of(run.store, list(captions), Role.CONFUSES)]

@@ -8,8 +8,8 @@ import pytest
 from db.decisions import last_agents, last_reasons
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
-from flows.recos.confusing import CONFUSES
 from schemas.build import RecosBuild
+from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption
 from sources.demonstration.stills import StillsWorld
@@ -84,7 +84,9 @@ def test_people_at_the_captions_see_what_nobody_saw(
     assert go(done, later, office).waiting == len(asked)
     assert sizes(done) == again
 
-    confused = parents_of(done.store, [one.id for one in confusing(done, "accepted")], CONFUSES)
+    confused = parents_of(
+        done.store, [one.id for one in confusing(done, "accepted")], Role.CONFUSES
+    )
     first = next(iter(confused.values()))[0]
     rescued = [one.id for one in decided if one.state == "rejected"]
 
@@ -99,7 +101,7 @@ def test_people_at_the_captions_see_what_nobody_saw(
     assert {now[one].state for one in rescued} == {"accepted"}
     assert now[first].state == "rejected"
     assert {now[one].state for one, found in confused.items() if found[0] == first} == {"inactive"}
-    written = parents_of(done.store, [one.id for one in confusing(done)], CONFUSES).values()
+    written = parents_of(done.store, [one.id for one in confusing(done)], Role.CONFUSES).values()
     assert set(rescued) & {found[0] for found in written}, "to those, too, captions are written"
     agents = last_agents(done.store, [one.id for one in decided])
     assert {agent.kind for agent in agents.values()} == {"person"}
@@ -107,7 +109,7 @@ def test_people_at_the_captions_see_what_nobody_saw(
 
 def confusing(run: RunContext, *states: str) -> list[StoredEntity]:
     captions = list(find(run.store, DATASET, Caption.kind, states=states or None))
-    confused = parents_of(run.store, [one.id for one in captions], CONFUSES)
+    confused = parents_of(run.store, [one.id for one in captions], Role.CONFUSES)
     return [one for one in captions if one.id in confused]
 
 

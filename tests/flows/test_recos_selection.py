@@ -4,15 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from annotate.items import DESCRIBES
 from db.decisions import last_agents
 from db.entities import StoredEntity, children_of, find, parents_of
 from flows.engine.context import RunContext
-from flows.recos.image_selection import SELECTS
 from flows.recos.task_images import images_of_tier
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild, TaskSpec
+from schemas.provenance import Role
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
@@ -56,7 +55,7 @@ def does_not_fit(_shown: StoredEntity) -> Regions:
 
 
 def image_of(run: RunContext, question: StoredEntity) -> str:
-    return parents_of(run.store, [question.id], SELECTS)[question.id][0]
+    return parents_of(run.store, [question.id], Role.SELECTS)[question.id][0]
 
 
 def test_captions_are_written_for_what_people_accept(
@@ -89,7 +88,7 @@ def test_captions_are_written_for_what_people_accept(
     assert {one.id for one in rejected} == {
         image_of(run, one) for one in asked if one.id in refused
     }
-    described = children_of(run.store, [one.id for one in (*accepted, *rejected)], DESCRIBES)
+    described = children_of(run.store, [one.id for one in (*accepted, *rejected)], Role.DESCRIBES)
     assert described.keys() == {one.id for one in accepted}
     decided = last_agents(run.store, [one.id for one in (*accepted, *rejected)])
     assert {agent.kind for agent in decided.values()} == {"person"}

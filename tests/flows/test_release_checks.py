@@ -18,6 +18,7 @@ from models.embedding import Vectors
 from release.checks import WrittenSample
 from release.verify import verify_release
 from schemas.chat import ModelRef
+from schemas.provenance import Role
 from schemas.quality import OPTIONS, ChoiceTest
 from schemas.records import Image
 from tests.db.review_samples import Desk
@@ -88,7 +89,10 @@ def test_originals_are_held_against_each_other_alone() -> None:
 def test_distractors_are_the_most_similar_of_other_images(stored: Store, tmp_path: Path) -> None:
     tests = draw(stored, 27, tmp_path)
     assert len(tests) == 54
-    asked, others = parents_of(stored, tests, "asks_about"), parents_of(stored, tests, "distractor")
+    asked, others = (
+        parents_of(stored, tests, Role.ASKS_ABOUT),
+        parents_of(stored, tests, Role.DISTRACTOR),
+    )
     images = fetch(stored, {one for ids in (*asked.values(), *others.values()) for one in ids})
     for id_, test in fetch(stored, tests).items():
         record = test.record(ChoiceTest)

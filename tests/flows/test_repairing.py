@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from annotate.items import DESCRIBES
-from annotate.push import PROMPTED_BY
 from db.entities import fetch, parents_of
 from flows.ccd import refining
 from flows.ccd import strategies as strategy_proposals
@@ -16,6 +14,7 @@ from profiles.loader import load_profile
 from schemas.chat import ChatAnswer
 from schemas.contrast_records import StrategyDraft
 from schemas.proposals import CaptionGroup, Strategy
+from schemas.provenance import Role
 from schemas.records import Caption, PromptText, Rejection
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
@@ -44,7 +43,7 @@ def refuse_first(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> Non
 
 def prompts_of(run: RunContext, kind: str) -> dict[str, list[str]]:
     """The names of the prompts of all entities of a kind that a model wrote."""
-    links = parents_of(run.store, [one.id for one in entities(run, kind)], PROMPTED_BY)
+    links = parents_of(run.store, [one.id for one in entities(run, kind)], Role.PROMPTED_BY)
     stored = fetch(run.store, {id_ for found in links.values() for id_ in found})
     names = {id_: one.record(PromptText).prompt_id for id_, one in stored.items()}
     return {id_: sorted(names[one] for one in found) for id_, found in links.items()}
@@ -74,7 +73,7 @@ def test_what_was_repaired_derives_from_the_repair(
     captions = {one.id: one.record(Caption) for one in entities(run, Caption.kind)}
     named = prompts_of(run, Caption.kind)
     again = [one for one, names in named.items() if names == ["repair_captions"]]
-    described = parents_of(run.store, again, DESCRIBES)
+    described = parents_of(run.store, again, Role.DESCRIBES)
     assert len({captions[one].position for one in again}) == 1
     assert len({found[0] for found in described.values()}) == len(again) >= 2
     assert all(names == ["refine_captions"] for one, names in named.items() if one not in again)

@@ -9,6 +9,7 @@ from flows.withdrawal.residual import residual_copies
 from release.export import export_release
 from release.export.formats import format_called
 from release.report.writing import write_report
+from schemas.provenance import Role
 from schemas.records import Image
 from tests.db.samples import store_entities
 from tests.flows.withdrawals import home_of
@@ -55,7 +56,7 @@ def test_what_was_edited_here_is_no_file_of_a_source(tmp_path: Path) -> None:
     ids = sorted(id_ for id_, one in plan.reached.items() if one.kind == "image")
     image = fetch(home.store, ids)[ids[0]].record(Image)
     made = image.model_copy(update={"file_path": "0-3abc641b"})
-    store_entities(home.store, [new_entity(made, DATASET, parents=[("edited_as", ids[0])])])
+    store_entities(home.store, [new_entity(made, DATASET, parents=[(Role.EDITED_AS, ids[0])])])
     home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     left = residual_copies(home.store, home.folder, list_withdrawals(home.store)[0])
     assert left.originals == {FINE.name: ("dir/0.jpg", "dir/1.jpg")}

@@ -22,6 +22,7 @@ from flows.engine import runner
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stage, run_stream
+from schemas.provenance import Role
 from schemas.records import Caption, Rejection, Rewrite
 from tests.db.samples import DATASET, caption, hand_over_claims, row_count, store_entities
 from tests.flows.runs import context_of
@@ -51,7 +52,7 @@ def _louder(one: StoredEntity) -> WorkResult:
     if int(text.rsplit(" ", 1)[1]) % 3 == 2:
         return WorkResult(one.seq, rejection=Rejection(stage="x", reason="third", detail=text))
     record = Rewrite(source="test", text=text.upper(), author="m@1")
-    return WorkResult(one.seq, (new_entity(record, DATASET, parents=[("rewrite_of", one.id)]),))
+    return WorkResult(one.seq, (new_entity(record, DATASET, parents=[(Role.REWRITE_OF, one.id)]),))
 
 
 def rewrites(store: Store) -> list[str]:

@@ -14,6 +14,7 @@ from flows.engine.runner import get_or_create_entity
 from flows.engine.sampling import SampleSettings, draw_sample
 from schemas.build import SourceSpec
 from schemas.errors import ConfigurationError
+from schemas.provenance import Role
 from schemas.records import Caption, Granularity, Image, Sample
 from tests.flows.worlds import write_people
 
@@ -55,8 +56,8 @@ def test_drawn_images_come_with_their_captions_and_their_origin(
     record = sample.record(Sample)
     assert (record.identities_drawn, record.images_drawn, record.seed) == (3, 3, 0)
     ids = [copy.id for copy in copies]
-    assert parents_of(home_run.store, ids, "member_of") == {i: [sample.id] for i in ids}
-    assert len(parents_of(home_run.store, ids, "sampled_from")) == 3
+    assert parents_of(home_run.store, ids, Role.MEMBER_OF) == {i: [sample.id] for i in ids}
+    assert len(parents_of(home_run.store, ids, Role.SAMPLED_FROM)) == 3
 
 
 def test_drawing_again_changes_nothing(home_run: RunContext, spec: SourceSpec) -> None:
@@ -83,7 +84,7 @@ def test_a_draw_stands_when_something_was_withdrawn_since(
     source, _ = import_source(home_run, spec)
     draw(home_run, spec, source)
     copies = list(find(home_run.store, "built", Image.kind))
-    originals = parents_of(home_run.store, [one.id for one in copies], "sampled_from")
+    originals = parents_of(home_run.store, [one.id for one in copies], Role.SAMPLED_FROM)
     taken = {one for many in originals.values() for one in many}
     pool = {one.id for one in find(home_run.store, "people", Image.kind)}
     gone = next(iter(sorted(taken if drawn else pool - taken)))
@@ -101,7 +102,7 @@ def test_what_was_withdrawn_before_is_not_drawn(home_run: RunContext, spec: Sour
     withdraw(home_run, gone)
     draw(home_run, spec, source, identities=4)
     copies = [one.id for one in find(home_run.store, "built", Image.kind)]
-    originals = parents_of(home_run.store, copies, "sampled_from")
+    originals = parents_of(home_run.store, copies, Role.SAMPLED_FROM)
     assert len(copies) == 5
     assert not {one for many in originals.values() for one in many} & set(gone)
 

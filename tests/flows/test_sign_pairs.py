@@ -9,20 +9,17 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from annotate.push import PROMPTED_BY
 from db.calls import cost_rows
 from db.entities import StoredEntity, children_of, find, parents_of
 from db.quarantine import quarantined
-from db.roles import WRITTEN_WITH
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from flows.recos.captioning import RENDERED_FROM
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.rendered_images import WORDED_BY
 from flows.recos.task_images import images_of_tier, originals_of
 from schemas.build import RecosBuild, TaskSpec
 from schemas.errors import ConfigurationError, ModelError
 from schemas.profile import OpenAIChat, Profile
+from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import DiscriminabilitySettings, RenderedTruth
 from schemas.retrieval_task import RetrievalTask
@@ -116,7 +113,9 @@ def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
     pairs = stored_pairs(run)
     assert len(pairs) == WANTED
     assert {one.record(WrittenSignPair).author for one in pairs.values()} == {"scripted@1"}
-    assert all(parents_of(run.store, list(pairs), role) for role in (PROMPTED_BY, WRITTEN_WITH))
+    assert all(
+        parents_of(run.store, list(pairs), role) for role in (Role.PROMPTED_BY, Role.WRITTEN_WITH)
+    )
     calls = {one.record(WrittenSignPair).pair.model_call for one in pairs.values()}
     assert len(calls) == 2
     assert {one.reason for one in quarantined(run.store, DATASET)} == {"duplicate_text", "refusal"}
@@ -124,15 +123,15 @@ def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
 
     images = images_of_tier(run.store, DATASET, "v0")
     originals = originals_of(run.store, images)
-    truths = parents_of(run.store, list(originals.values()), RENDERED_FROM)
+    truths = parents_of(run.store, list(originals.values()), Role.RENDERED_FROM)
     (source,) = {one.record(Image).source for one in images}
     assert source.startswith("drawn-text-translation-0-12-")
-    worded = parents_of(run.store, [found[0] for found in truths.values()], WORDED_BY)
+    worded = parents_of(run.store, [found[0] for found in truths.values()], Role.WORDED_BY)
     assert worded
     for truth in find(run.store, source, RenderedTruth.kind):
         shown = truth.record(RenderedTruth).truth["pairs"]
         keys = sorted(one["model_call"] for one in shown if "model_call" in one)
-        parents = parents_of(run.store, [truth.id], WORDED_BY).get(truth.id, [])
+        parents = parents_of(run.store, [truth.id], Role.WORDED_BY).get(truth.id, [])
         linked = [pairs[one].record(WrittenSignPair).pair.model_call for one in parents]
         assert keys == sorted(call for call in linked if call)
 
@@ -155,7 +154,7 @@ def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
     assert last.release is not None
     entities = pq.read_table(last.release / "lineage" / "entities.parquet").to_pylist()
     stored = {one["id"]: one["payload"] for one in entities if one["kind"] == "sign_pair"}
-    used = children_of(run.store, list(pairs), WORDED_BY)
+    used = children_of(run.store, list(pairs), Role.WORDED_BY)
     assert stored
     assert stored.keys() <= used.keys()
     assert all('"author":"scripted@1"' in payload for payload in stored.values())

@@ -10,13 +10,11 @@ import pytest
 from PIL import Image as Picture
 from pydantic import ValidationError
 
-from annotate.candidates import EXAMINES
 from db.entities import find, parents_of
 from db.quarantine import quarantined
-from db.roles import SAMPLED_FROM
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
-from flows.engine.importing import KNOWN_FROM, import_source
+from flows.engine.importing import import_source
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import StageReport
 from flows.recos.captioning import facts_of
@@ -27,6 +25,7 @@ from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat, Profile
+from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Attribution, Caption, Image
 from schemas.recos import DiscriminabilitySettings, TaskDraw
@@ -140,8 +139,8 @@ def test_the_licence_of_an_image_goes_where_it_goes(run: RunContext, tmp_path: P
     assert facts(run) == {"a.jpg": ("The person is Ada Lovelace.",)}
     (lost,) = quarantined(run.store, "people")
     assert lost.reason == "missing_licence"
-    (original,) = parents_of(run.store, [image.id], SAMPLED_FROM)[image.id]
-    assert len(parents_of(run.store, [original], KNOWN_FROM)[original]) == 1
+    (original,) = parents_of(run.store, [image.id], Role.SAMPLED_FROM)[image.id]
+    assert len(parents_of(run.store, [original], Role.KNOWN_FROM)[original]) == 1
 
 
 def test_people_of_public_life_need_a_licence_each(tmp_path: Path) -> None:
@@ -240,7 +239,7 @@ def test_captions_in_other_languages_are_left_out(
     assert len(captions) == 60
     foreign = {id_ for id_, one in captions.items() if one.record(Caption).text in FOREIGN}
     checks = list(find(run.store, DATASET, CaptionCheck.kind))
-    doubted = parents_of(run.store, [one.id for one in checks], EXAMINES)
+    doubted = parents_of(run.store, [one.id for one in checks], Role.EXAMINES)
     doubts = {doubted[one.id][0]: " ".join(one.record(CaptionCheck).doubts) for one in checks}
     assert all("must be in English" in doubts[one] for one in foreign)
     assert {captions[one].state for one in foreign} == {"rejected"}

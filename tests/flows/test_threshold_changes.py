@@ -4,26 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from annotate.items import EDITED_FROM
 from db.decisions import NewDecision, append_decisions
 from db.entities import StoredEntity, fetch, find, new_entity, parents_of
 from db.store import Store
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from flows.engine.context import RunContext
 from flows.ufine6926.identities import form_identities
-from flows.ufine6926.noise_filter import (
-    FILTERED_WITH,
-    PROPOSED_WITH,
-    FilterPlan,
-    filter_tracks,
-    plan_filter,
-    propose,
-)
+from flows.ufine6926.noise_filter import FilterPlan, filter_tracks, plan_filter, propose
 from flows.ufine6926.tracking import TrackingPlan, plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
 from schemas.build import VideoSourceSpec
 from schemas.leaks import SplitSettings
 from schemas.proposals import Tracklet
+from schemas.provenance import Role
 from schemas.records import Image
 from schemas.tracking import FilterSettings, TrackingSettings
 from schemas.video import FilterReport, Video
@@ -110,7 +103,10 @@ def test_a_threshold_that_changes_no_result_keeps_reports_tracklets_and_images(w
 def test_it_is_said_which_thresholds_gave_a_result(walk: Walk) -> None:
     plans = [walk.filter(merge_similarity=0.85), walk.filter(merge_similarity=0.86)]
     settings = sorted(plan.entity.id for plan in plans)
-    for kind, role in ((FilterReport.kind, FILTERED_WITH), (Tracklet.kind, PROPOSED_WITH)):
+    for kind, role in (
+        (FilterReport.kind, Role.FILTERED_WITH),
+        (Tracklet.kind, Role.PROPOSED_WITH),
+    ):
         found = ids(walk.run, kind)
         assert parents_of(walk.run.store, found, role) == dict.fromkeys(found, settings)
 
@@ -141,7 +137,9 @@ def edit(run: RunContext, tracklet: StoredEntity) -> str:
     """Does what people do who take a frame out; gives the id of what came of it."""
     record = tracklet.record(Tracklet)
     fewer = record.model_copy(update={"frames": record.frames[1:]})
-    entity = new_entity(fewer, DATASET, parents=[(EDITED_FROM, tracklet.id)], group=tracklet.group)
+    entity = new_entity(
+        fewer, DATASET, parents=[(Role.EDITED_FROM, tracklet.id)], group=tracklet.group
+    )
     plan = register_plan(run.store, "edit", "1", {"of": tracklet.id})
     activity: ActivityRecord = activity_of(plan)
     commit_chunk(run.store, activity, [WorkResult(0, (entity,))])

@@ -16,11 +16,12 @@ from flows.blob_repair import repair_blobs
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose
-from flows.ufine6926.tracking import TRACKED_IN, plan_tracking, track_videos
+from flows.ufine6926.tracking import plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
 from models.tracking.detector import Detections, Frame, PersonDetector
 from schemas.build import VideoSourceSpec
 from schemas.errors import ModelError
+from schemas.provenance import Role
 from schemas.tracking import (
     DetectorSpec,
     FairMOTDetector,
@@ -133,7 +134,7 @@ def test_tracks_hang_on_their_video_and_that_on_its_file(
 ) -> None:
     track(run, spec_of(videos), known_street)
     found = tracks(run)
-    parents = parents_of(run.store, [one.id for one in found], TRACKED_IN)
+    parents = parents_of(run.store, [one.id for one in found], Role.TRACKED_IN)
     by_id = {one.id: one.record(Video) for one in find(run.store, DATASET, Video.kind)}
     for one in found:
         (video,) = parents[one.id]

@@ -24,6 +24,7 @@ from schemas.errors import ConfigurationError, IntegrityError
 from schemas.leaks import LeakLimits, SplitSettings
 from schemas.profile import Profile
 from schemas.proposals import Tracklet
+from schemas.provenance import Role
 from schemas.records import Caption, Image
 from schemas.tracking import FilterSettings, TrackingSettings
 from schemas.video import FilterReport, Track, Video
@@ -147,7 +148,7 @@ def test_other_thresholds_cost_no_new_decoding_and_make_other_images_inactive(
 def test_nobody_is_in_both_splits(done: RunContext) -> None:
     splits: dict[str, set[str | None]] = {}
     images = entities(done, Image.kind)
-    videos = parents_of(done.store, [image.id for image in images], "crop_of")
+    videos = parents_of(done.store, [image.id for image in images], Role.CROP_OF)
     for image in images:
         record = image.record(Image)
         for key in (record.identity, *videos[image.id]):
@@ -160,7 +161,7 @@ def test_suspected_tracklets_and_frames_are_left_out_where_nobody_looks(done: Ru
         assert not one.record(Tracklet).switches
     tracklets = {one.id: one.record(Tracklet) for one in entities(done, Tracklet.kind)}
     images = entities(done, Image.kind)
-    selected = parents_of(done.store, [image.id for image in images], "selected_in")
+    selected = parents_of(done.store, [image.id for image in images], Role.SELECTED_IN)
     for image in images:
         (tracklet,) = selected[image.id]
         sha256 = image.record(Image).sha256

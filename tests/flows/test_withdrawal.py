@@ -27,6 +27,7 @@ from release.verify import verify_release
 from schemas.base import digest_of, sha256_of
 from schemas.chat import ModelRef
 from schemas.errors import UsageError
+from schemas.provenance import Role
 from schemas.records import Image, Rewrite
 from tests.annotate.memory_desk import MemoryOffice
 from tests.db.samples import store_entities
@@ -256,7 +257,7 @@ def test_on_postgresql_it_ends_as_on_sqlite(
 
 def test_a_text_goes_alone_and_its_row_says_so(home: Home) -> None:
     image = next(iter(images(home, "9")))
-    caption = children_of(home.store, [image], "describes")[image][0]
+    caption = children_of(home.store, [image], Role.DESCRIBES)[image][0]
     home.withdraw("entity", caption, "quality")
     mark = read_mark(home.release("1.0.0"))
     assert mark is not None
@@ -324,7 +325,7 @@ def test_what_is_made_of_it_while_it_goes_goes_too(home: Home) -> None:
     caption = new_entity(
         Rewrite(source="s", text="late", author="m@1"),
         DATASET,
-        parents=[("rewrite_of", next(iter(images(home, "9"))))],
+        parents=[(Role.REWRITE_OF, next(iter(images(home, "9"))))],
     )
     store_entities(home.store, [caption])
     carry_out(home.run, withdrawal)
@@ -334,7 +335,7 @@ def test_what_is_made_of_it_while_it_goes_goes_too(home: Home) -> None:
 def test_what_changed_since_it_was_shown_is_not_withdrawn_unseen(home: Home) -> None:
     plan = person(home)
     late = Rewrite(source="s", text="late", author="m@1")
-    parent = ("rewrite_of", next(iter(images(home, "9"))))
+    parent = (Role.REWRITE_OF, next(iter(images(home, "9"))))
     store_entities(home.store, [new_entity(late, DATASET, parents=[parent])])
     with pytest.raises(UsageError, match="has changed since"):
         home.confirmed(plan)
@@ -462,7 +463,7 @@ def test_the_bytes_are_those_that_the_pictures_have(home: Home) -> None:
 
 def test_what_evaluations_and_pages_show_of_it_is_erased(home: Home) -> None:
     own = images(home, "9")
-    texts = [text for id_ in own for text in children_of(home.store, [id_], "describes")[id_]]
+    texts = [text for id_ in own for text in children_of(home.store, [id_], Role.DESCRIBES)[id_]]
     read = read_release(home.release("1.0.0"))
     store_evaluation(home.store, made_up(read, "model", 0.3))
     board = collect(home.store, str(home.release("1.0.0")))

@@ -10,6 +10,7 @@ from db.releases import find_release
 from db.withdrawals import list_withdrawals
 from release.notices_files import read_mark
 from release.verify import verify_release
+from schemas.provenance import Role
 from schemas.records import Image
 from tests.flows.withdrawals import RELEASED, Home, home_of
 from tests.release import ccd_world, recos_world, street_world
@@ -79,7 +80,7 @@ def test_an_anchor_without_captions_leaves_no_group(made: DerivedRecord) -> None
     home = made(benchmark.world)
     rows = []
     for group in benchmark.groups:
-        for caption in children_of(home.store, [group.anchor], "describes")[group.anchor]:
+        for caption in children_of(home.store, [group.anchor], Role.DESCRIBES)[group.anchor]:
             plan = home.withdraw("entity", caption, "quality")
             newest = plan.affected.releases[-1]
             left = sum(one.rows for one in plan.affected.patches)

@@ -19,6 +19,7 @@ from release.build import build_release
 from release.notices_files import followed, read_mark, read_notices
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError, UsageError
+from schemas.provenance import Role
 from schemas.records import Image
 from schemas.release import Manifest
 from tests.db.samples import store_entities
@@ -162,7 +163,7 @@ def late_picture(home: Home) -> tuple[NewEntity, Image]:
     content = b"what a run under way made of it"
     made = of.record(Image).model_copy(update={"sha256": sha256_of(content)})
     home.world.blobs.put(content, made.media_type)
-    return new_entity(made, "later", parents=[("sampled_from", of.id)]), made
+    return new_entity(made, "later", parents=[(Role.SAMPLED_FROM, of.id)]), made
 
 
 def pipeline_of(step: Callable[[PipelineRun[Any]], None]) -> PipelineSpec[Any, PipelineRun[Any]]:

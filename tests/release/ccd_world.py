@@ -7,6 +7,7 @@ from db.decisions import NewDecision
 from db.entities import new_entity
 from schemas.base import sha256_of
 from schemas.proposals import Candidate, EditedImage, Picture, Strategy
+from schemas.provenance import Role
 from schemas.records import Attribution, Caption, Contrast, Granularity, Image, Source
 from schemas.taxonomy import DifferenceType
 from tests.release.worlds import GATE, LLAMA, QWEN, Composer, model_call, picture, source
@@ -93,11 +94,11 @@ def contrast(
         ),
     }
     record = Image(**(values | changes))
-    parents = [("contrast_of", anchor), ("imported_from", origin)]
+    parents = [(Role.CONTRAST_OF, anchor), (Role.IMPORTED_FROM, origin)]
     if editor is not None:
-        made_for = [("made_for", strategy)] if strategy else []
+        made_for = [(Role.MADE_FOR, strategy)] if strategy else []
         candidate = new_entity(_edited(data, editor), CCD, parents=made_for)
-        parents.append(("accepted_from", world.add(candidate)))
+        parents.append((Role.ACCEPTED_FROM, world.add(candidate)))
     return world.add(new_entity(record, world.dataset, parents=parents, group=anchor))
 
 
@@ -119,7 +120,7 @@ def _edited(data: bytes, editor: str) -> Candidate:
 def proposed_strategy(world: Composer, anchor: str, prompt: str, call: str, plan: str) -> str:
     """A strategy for an anchor, as a model proposed it in a call."""
     world.calls[call] = model_call(call, LLAMA)
-    parents = [("anchor", anchor), ("prompted_by", prompt)]
+    parents = [(Role.ANCHOR, anchor), (Role.PROMPTED_BY, prompt)]
     strategy = strategy_of(plan, str(LLAMA))
     return world.add(new_entity(strategy, CCD, parents=parents, model_call=call))
 
@@ -143,7 +144,9 @@ def strategy_of(plan: str, author: str) -> Strategy:
 def coarse_caption(world: Composer, image: str, text: str, position: int) -> str:
     """A caption that the source of an anchor gave."""
     record = Caption(source=COCO.name, text=text, position=position, granularity=Granularity.COARSE)
-    return world.add(new_entity(record, world.dataset, parents=[("describes", image)], group=image))
+    return world.add(
+        new_entity(record, world.dataset, parents=[(Role.DESCRIBES, image)], group=image)
+    )
 
 
 def refine(
@@ -165,7 +168,7 @@ def drafted(
     )
     key = sha256_of(f"{image}{text}".encode())[:32]
     world.calls[key] = model_call(key, QWEN)
-    parents = [("describes", image), ("prompted_by", world.prompt)]
+    parents = [(Role.DESCRIBES, image), (Role.PROMPTED_BY, world.prompt)]
     caption = world.add(
         new_entity(record, world.dataset, parents=parents, group=image, model_call=key)
     )

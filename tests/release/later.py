@@ -17,6 +17,7 @@ from db.tables.work import ModelCall
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from release.manifest import read_manifest
 from release.notices import withdrawn_rows
+from schemas.provenance import Role
 from schemas.records import Caption, Rewrite
 from schemas.withdrawal import Ground
 from schemas.withdrawal import WithdrawalNotice as Notice
@@ -78,7 +79,7 @@ class Later:
         known = self.ids("rewrite") or self.ids("caption")
         shown, number = self._chance.choice(known), next(self._numbers)
         record = Rewrite(source="x", text=f"Put otherwise, {number}.", author=REVIEWER.name)
-        edited = new_entity(record, self.dataset, parents=[("edited_from", shown)])
+        edited = new_entity(record, self.dataset, parents=[(Role.EDITED_FROM, shown)])
         decisions = [
             NewDecision(shown, "edit", REVIEWER, successor_id=edited.id),
             NewDecision(edited.id, "accept", REVIEWER),
@@ -92,7 +93,7 @@ class Later:
         self._call(key)
         record = Caption(source="x", text=f"Seen later, {number}.", position=7, author=str(LLAMA))
         caption = new_entity(
-            record, self.dataset, parents=[("describes", image)], group=image, model_call=key
+            record, self.dataset, parents=[(Role.DESCRIBES, image)], group=image, model_call=key
         )
         self.commit([caption], [NewDecision(caption.id, "accept", REVIEWER)])
 

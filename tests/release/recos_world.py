@@ -6,6 +6,7 @@ from typing import NamedTuple
 from db.decisions import NewDecision
 from db.entities import new_entity
 from schemas.base import sha256_of
+from schemas.provenance import Role
 from schemas.records import Caption, Source
 from schemas.retrieval_task import RetrievalTask, Tier
 from tests.release.worlds import GATE, QWEN, Composer, model_call, source
@@ -56,7 +57,7 @@ def revise(world: Composer, earlier: str, image: str, of: Source, text: str, pos
     """A caption that a model wrote in the place of `earlier`, which is turned down."""
     world.decisions = [one for one in world.decisions if one.entity_id != earlier]
     world.decisions.append(NewDecision(earlier, "reject", GATE, reason="under_detailed"))
-    return _drafted(world, image, of, text, position, [("revised_from", earlier)], "accept")
+    return _drafted(world, image, of, text, position, [(Role.REVISED_FROM, earlier)], "accept")
 
 
 def _drafted(
@@ -65,11 +66,11 @@ def _drafted(
     of: Source,
     text: str,
     position: int,
-    parents: list[tuple[str, str]],
+    parents: list[tuple[Role, str]],
     verdict: str,
 ) -> str:
     record = Caption(source=of.name, text=text, position=position, author=str(QWEN))
-    parents = [("describes", image), ("prompted_by", world.prompt), *parents]
+    parents = [(Role.DESCRIBES, image), (Role.PROMPTED_BY, world.prompt), *parents]
     key = sha256_of(f"{image}{text}".encode())[:32]
     world.calls[key] = model_call(key, QWEN)
     caption = world.add(
@@ -81,7 +82,7 @@ def _drafted(
 
 def captions_of(world: Composer, image: str) -> list[str]:
     """The captions of an image, in the order in which they were made."""
-    described = ("describes", image)
+    described = (Role.DESCRIBES, image)
     return [one.id for one in world.entities.values() if described in one.parents]
 
 

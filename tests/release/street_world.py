@@ -15,6 +15,7 @@ from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.proposals import Picture as Crop
 from schemas.proposals import Tracklet, TrackletFrame
+from schemas.provenance import Role
 from schemas.records import Caption, Granularity, Image, Split
 from schemas.video import CropMeasures, FilterReport, Observation, Track, Video, VideoFacts
 from tests.release.worlds import GATE, QWEN, Composer, source
@@ -108,7 +109,9 @@ class StreetComposer(Composer):
     def described_by(self, image: str, text: str, by: AgentRef) -> str:
         """What a person wrote."""
         caption = Caption(source=STREET.name, text=text, position=0, author=by.name)
-        entity = self.add(new_entity(caption, DATASET, parents=[("describes", image)], group=image))
+        entity = self.add(
+            new_entity(caption, DATASET, parents=[(Role.DESCRIBES, image)], group=image)
+        )
         self.decisions.append(NewDecision(entity, "accept", by))
         return entity
 
@@ -117,7 +120,7 @@ class StreetComposer(Composer):
     ) -> str:
         """What a model drafted; accepted unless `by` nobody."""
         caption = Caption(source=STREET.name, text=text, position=0, author=str(model))
-        parents = [("describes", image), ("prompted_by", self.prompt)]
+        parents = [(Role.DESCRIBES, image), (Role.PROMPTED_BY, self.prompt)]
         entity = self.add(new_entity(caption, DATASET, parents=parents, group=image))
         if by is not None:
             self.decisions.append(NewDecision(entity, "accept", by))
@@ -126,7 +129,7 @@ class StreetComposer(Composer):
     def edited(self, draft: str, image: str, text: str, by: AgentRef) -> str:
         """What a person made of a draft."""
         caption = Caption(source=STREET.name, text=text, position=0, author=by.name)
-        parents = [("describes", image), ("edited_from", draft)]
+        parents = [(Role.DESCRIBES, image), (Role.EDITED_FROM, draft)]
         entity = self.add(new_entity(caption, DATASET, parents=parents, group=image))
         self.decisions.append(NewDecision(draft, "edit", by, successor_id=entity))
         self.decisions.append(NewDecision(entity, "accept", by))
@@ -143,7 +146,7 @@ class StreetComposer(Composer):
             size_bytes=1000,
             facts=facts,
         )
-        entity = new_entity(record, DATASET, parents=[("imported_from", self.source)])
+        entity = new_entity(record, DATASET, parents=[(Role.IMPORTED_FROM, self.source)])
         return self.add(entity), record
 
     def _tracklet(
@@ -167,7 +170,7 @@ class StreetComposer(Composer):
         )
         track_id = self.add(new_entity(track, DATASET))
         report = FilterReport(source=STREET.name, track=number)
-        report_id = self.add(new_entity(report, DATASET, parents=[("report_of", track_id)]))
+        report_id = self.add(new_entity(report, DATASET, parents=[(Role.REPORT_OF, track_id)]))
         proposed = Tracklet(
             source=STREET.name,
             video=video.file_path,
@@ -176,9 +179,9 @@ class StreetComposer(Composer):
             frames=frames,
             author=TRACKER,
         )
-        proposed_id = self.add(new_entity(proposed, DATASET, parents=[("part_of", report_id)]))
+        proposed_id = self.add(new_entity(proposed, DATASET, parents=[(Role.PART_OF, report_id)]))
         edited = proposed.model_copy(update={"author": "reviewer-cc"})
-        kept = self.add(new_entity(edited, DATASET, parents=[("edited_from", proposed_id)]))
+        kept = self.add(new_entity(edited, DATASET, parents=[(Role.EDITED_FROM, proposed_id)]))
         self.decisions.append(NewDecision(kept, "accept", AgentRef("person", "reviewer-cc")))
         return kept
 
@@ -256,5 +259,5 @@ def _image(
         width_px=frame.crop.width_px,
         height_px=frame.crop.height_px,
     )
-    parents = [("crop_of", video), ("selected_in", tracklet)]
+    parents = [(Role.CROP_OF, video), (Role.SELECTED_IN, tracklet)]
     return new_entity(record, DATASET, parents=parents, split=walk.split, group=walk.identity)

@@ -17,6 +17,7 @@ from release.terms import ATTRIBUTION
 from release.verify import verify_release
 from schemas.base import digest_of, sha256_of
 from schemas.errors import IntegrityError
+from schemas.provenance import Role
 from schemas.records import Attribution, PromptText
 from schemas.release import LeftOutGroups, RepeatStatistics
 from schemas.taxonomy import DifferenceType
@@ -333,7 +334,7 @@ def test_who_proposed_the_strategies_is_shown(tmp_path: Path) -> None:
     proposed = proposed_strategy(world, anchor, prompt, digest_of("one call"), "a blue bus")
     unused = proposed_strategy(world, anchor, prompt, digest_of("another call"), "a green bus")
     edited = strategy_of("a bright blue bus", "a person")
-    changed = world.add(new_entity(edited, CCD, parents=[("edited_from", proposed)]))
+    changed = world.add(new_entity(edited, CCD, parents=[(Role.EDITED_FROM, proposed)]))
     image = contrast(
         world, anchor, 70, 0, way="edit", editor="publisher/editor@1", strategy=changed
     )

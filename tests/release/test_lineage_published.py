@@ -32,6 +32,7 @@ from release.lineage.reading import open_lineage
 from schemas.base import EntityRecord, canonical_json
 from schemas.contrast_records import FoundHit
 from schemas.image_search import SearchHit
+from schemas.provenance import Role
 from schemas.records import Caption, Rewrite
 from schemas.video import StageSettings
 from tests.release.lineage_worlds import KINDS
@@ -197,15 +198,19 @@ def planted(tmp_path: Path) -> World:
     draft = new_entity(
         Caption(source="x", text=f"Withdrawn: {SECRET}.", position=1, author=str(QWEN)),
         composer.dataset,
-        parents=[("describes", image)],
+        parents=[(Role.DESCRIBES, image)],
     )
     key = "e" * 32
     rewrite = new_entity(
         Rewrite(source="x", text="Said again.", author=str(QWEN)),
         composer.dataset,
         parents=[
-            *(("rewrite_of", caption), ("drafted_with", with_settings.id)),
-            *(("annotated_by", answer.id), ("found_by", found.id), ("revised_from", draft.id)),
+            *((Role.REWRITE_OF, caption), (Role.DRAFTED_WITH, with_settings.id)),
+            *(
+                (Role.ANNOTATED_BY, answer.id),
+                (Role.FOUND_AS, found.id),
+                (Role.REVISED_FROM, draft.id),
+            ),
         ],
         model_call=key,
     )

@@ -28,7 +28,7 @@ from release.publishable import (
 from release.verify import verify_release
 from schemas.chat import ModelRef
 from schemas.nearness import ComparedImage
-from schemas.provenance import CallRow
+from schemas.provenance import CallRow, Role
 from schemas.records import Caption, Rewrite
 from schemas.release import NearestStatistics
 from tests.release import ccd_world
@@ -239,13 +239,13 @@ def planted_world(folder: Path, composer: Composer, image: str) -> World:
     draft = new_entity(
         Caption(source="x", text="A drafted man.", position=3, author=str(LOCAL)),
         composer.dataset,
-        parents=[("describes", image), ("prompted_by", composer.prompt)],
+        parents=[(Role.DESCRIBES, image), (Role.PROMPTED_BY, composer.prompt)],
         model_call=call,
     )
     rewrite = new_entity(
         Rewrite(source="x", text="Said again, about a man.", author=str(LOCAL)),
         composer.dataset,
-        parents=[("rewrite_of", draft.id), ("prompted_by", composer.prompt)],
+        parents=[(Role.REWRITE_OF, draft.id), (Role.PROMPTED_BY, composer.prompt)],
         model_call=call,
     )
     for one in (draft, rewrite):

@@ -18,6 +18,7 @@ from db.tables.work import ModelCall
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
+from schemas.provenance import Role
 from schemas.records import Caption, Granularity, Image, PromptText, Rewrite, Source, Split
 
 DATASET = "ufine3c"
@@ -128,11 +129,11 @@ class Composer:
         }
         record = Image(**(values | changes))
         group = f"{of.name}/{identity}"
-        image = new_entity(record, home, parents=[("imported_from", origin)], group=group)
+        image = new_entity(record, home, parents=[(Role.IMPORTED_FROM, origin)], group=group)
         self.add(image)
         if sampled:
             image = new_entity(
-                record, self.dataset, parents=[("sampled_from", image.id)], group=group
+                record, self.dataset, parents=[(Role.SAMPLED_FROM, image.id)], group=group
             )
         return self.add(image)
 
@@ -140,7 +141,7 @@ class Composer:
         """An original description."""
         record = Caption(source=of.name, text=text, position=position)
         return self.add(
-            new_entity(record, self.dataset, parents=[("describes", image)], group=image)
+            new_entity(record, self.dataset, parents=[(Role.DESCRIBES, image)], group=image)
         )
 
     def rewrite(
@@ -155,7 +156,7 @@ class Composer:
     ) -> str:
         """A model's rewrite and what was decided on it."""
         record = Rewrite(source="x", text=text, author=str(model))
-        parents = [("rewrite_of", caption), ("prompted_by", self.prompt)]
+        parents = [(Role.REWRITE_OF, caption), (Role.PROMPTED_BY, self.prompt)]
         if call is not None:
             self.calls[call] = model_call(call, model)
         entity = self.add(new_entity(record, self.dataset, parents=parents, model_call=call))
@@ -166,7 +167,7 @@ class Composer:
     def edit(self, rewrite: str, text: str, by: AgentRef = PERSON) -> str:
         """A person's version of a rewrite, which takes its place."""
         record = Rewrite(source="x", text=text, author=by.name)
-        edited = self.add(new_entity(record, self.dataset, parents=[("edited_from", rewrite)]))
+        edited = self.add(new_entity(record, self.dataset, parents=[(Role.EDITED_FROM, rewrite)]))
         self.decisions.append(NewDecision(rewrite, "edit", by, successor_id=edited))
         self.decisions.append(NewDecision(edited, "accept", by))
         return edited

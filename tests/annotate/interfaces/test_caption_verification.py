@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.candidates import CHECKS, EXAMINES
 from annotate.interfaces.caption_verification import CaptionVerification
 from annotate.interfaces.image_selection import caption_heading
 from annotate.interfaces.page import TaskContent
-from annotate.items import DESCRIBES
 from db.entities import NewEntity, StoredEntity, fetch, new_entity
 from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
+from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Caption, Image
 from schemas.retrieval_task import RetrievalTask
@@ -60,7 +59,7 @@ def a_caption(
         DATASET,
     )
     caption = new_entity(
-        Caption(source="coco", text=text, position=3), DATASET, parents=[(DESCRIBES, image.id)]
+        Caption(source="coco", text=text, position=3), DATASET, parents=[(Role.DESCRIBES, image.id)]
     )
     world.keep(
         image,
@@ -76,11 +75,11 @@ def _check(caption: NewEntity, text: str) -> NewEntity:
     fact = Fact(subject="bicycle", attribute=Attribute.COLOUR, value="red", span=(start, start + 3))
     finding = Finding(change="contradicted", message="The bicycle is blue elsewhere.", rewrite=fact)
     report = FaithfulnessReport(verdict="suspect", findings=(finding,))
-    return new_entity(report, DATASET, parents=[(CHECKS, caption.id)])
+    return new_entity(report, DATASET, parents=[(Role.CHECKS, caption.id)])
 
 
 def _examined(caption: NewEntity, doubts: tuple[str, ...]) -> NewEntity:
-    return new_entity(CaptionCheck(doubts=doubts), DATASET, parents=[(EXAMINES, caption.id)])
+    return new_entity(CaptionCheck(doubts=doubts), DATASET, parents=[(Role.EXAMINES, caption.id)])
 
 
 def content_of(world: World, shown: StoredEntity, images_url: str = "http://images") -> TaskContent:

@@ -7,11 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.candidates import EXAMINES
 from annotate.interfaces.confusing_caption import OUTCOMES, ConfusingCaption
 from annotate.interfaces.page import TaskContent
 from db.entities import new_entity
 from db.store import Store
+from schemas.provenance import Role
 from schemas.quality import CaptionCheck, Confusion
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import (
@@ -91,7 +91,7 @@ def keep_doubts(store: Store, asked: Proposal, *doubts: str) -> None:
     question = new_entity(asked.shown.record(Confusion), asked.shown.dataset)
     assert question.id == asked.shown.id
     check = CaptionCheck(doubts=doubts)
-    examined = new_entity(check, asked.shown.dataset, parents=[(EXAMINES, question.id)])
+    examined = new_entity(check, asked.shown.dataset, parents=[(Role.EXAMINES, question.id)])
     store_entities(store, [question, examined])
 
 
