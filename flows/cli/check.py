@@ -64,7 +64,7 @@ def check(
     counts = ", ".join(
         f"{sum(one['verdict'] == verdict for one in found):,} {verdict}" for verdict in _STYLES
     )
-    err.print(f"{len(found):,} pairs: {counts}", soft_wrap=True)
+    err.print(f"pairs checked: {len(found):,} ({counts})", soft_wrap=True)
 
 
 def _pairs_in(path: Path) -> "Iterator[RewritePair]":
