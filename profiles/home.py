@@ -58,7 +58,8 @@ def _close_below(folder: Path, depth: int) -> None:
                     continue
                 if stat.S_ISDIR(mode) and (mode & _OTHERS or depth < _LOOKED_THROUGH):
                     _close_below(Path(entry.path), depth + 1)
-                _close(Path(entry.path), mode)
+                if mode & _OTHERS:  # a path is not made of every file
+                    _close(Path(entry.path), mode)
 
 
 def _close(path: Path, mode: int) -> None:
