@@ -106,10 +106,6 @@ class StateMark(NamedTuple):
     withdrawal: int
 
 
-UNMARKED = StateMark(0, 0, 0, 0)
-"""Of a release that was made before marks were stored."""
-
-
 class StoreVersion(NamedTuple):
     """An earlier version of the store.
 
@@ -183,7 +179,7 @@ class StoredRelease(NamedTuple):
     manifest: Manifest
     folder: Path
     built_at: datetime
-    mark: StateMark = UNMARKED
+    mark: StateMark
 
     @property
     def name(self) -> str:
@@ -196,14 +192,14 @@ def store_release(
     manifest: Manifest,
     folder: Path,
     entity_ids: Iterable[str],
+    mark: StateMark,
     publish: Callable[[], None] = lambda: None,
-    mark: StateMark = UNMARKED,
 ) -> bool:
     """Stores a release with its entities; False where it was stored already.
 
     `publish` puts the folder into its place: it runs inside the transaction, so that a version that
     turns out to be taken is not published, and one that cannot be published is not stored. `mark`
-    is that of the state which it was built from; one that was stored without any gets it.
+    is that of the state which it was built from.
 
     Raises:
         IntegrityError: the version exists with other content (releases are immutable), or
@@ -219,9 +215,8 @@ def store_release(
                 f"choose a new version"
             )
         if known is None:
-            _insert(connection, manifest, folder, entity_ids)
+            _insert(connection, manifest, folder, entity_ids, mark)
         _refuse_withdrawn(connection, manifest)
-        _set_mark(connection, manifest.id, mark)
         publish()
     return known is None
 
@@ -267,7 +262,11 @@ def _id_of(connection: Connection, dataset: str, version: str) -> str | None:
 
 
 def _insert(
-    connection: Connection, manifest: Manifest, folder: Path, entity_ids: Iterable[str]
+    connection: Connection,
+    manifest: Manifest,
+    folder: Path,
+    entity_ids: Iterable[str],
+    mark: StateMark,
 ) -> None:
     row = {
         "id": manifest.id,
@@ -276,19 +275,12 @@ def _insert(
         "folder": str(folder),
         "manifest": manifest.model_dump(mode="json"),
         "built_at": datetime.now(UTC),
+        **{f"{name}_mark": number for name, number in mark._asdict().items()},
     }
     connection.execute(insert(Release), row)
     for page in pages(entity_ids):
         items = [(manifest.id, entity_id) for entity_id in page]
         insert_new_text(connection, ReleaseItem, ("release_id", "entity_id"), items)
-
-
-def _set_mark(connection: Connection, release_id: str, mark: StateMark) -> None:
-    """Stores the mark of a release that has none."""
-    unmarked = update(Release).where(Release.id == release_id, Release.entity_mark == 0)
-    connection.execute(
-        unmarked.values({f"{name}_mark": number for name, number in mark._asdict().items()})
-    )
 
 
 @retried

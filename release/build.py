@@ -173,7 +173,7 @@ def _store(
         if not found:
             workspace.publish(out)
 
-    store_release(store, manifest, out, scratch.items(), publish, mark)
+    store_release(store, manifest, out, scratch.items(), mark, publish)
     return not found
 
 

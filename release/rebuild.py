@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from db.blobs import BlobStore
 from db.releases import (
-    UNMARKED,
     StoredRelease,
     StoreVersion,
     list_releases,
@@ -26,7 +25,7 @@ from release.checks import Checks
 from release.diff.metadata import value_changes
 from release.leaks import DEFAULT_LIMITS
 from release.manifest import MANIFEST, read_files
-from schemas.errors import IntegrityError, MissingBlobError, UsageError
+from schemas.errors import IntegrityError, MissingBlobError
 from schemas.leaks import LeakLimits
 from schemas.release import Manifest
 from schemas.retrieval_task import Tier
@@ -98,12 +97,11 @@ def rebuild_release(
     it knows it by `out`, unless `adopt` is False.
 
     Raises:
-        UsageError: the release was made before its state was kept, or `out` holds something else.
+        UsageError: `out` holds something else.
         IntegrityError: something of it was withdrawn, its images are gone, or it comes out
             otherwise than it was (one sentence says in what).
     """
     name = _name(stored.manifest)
-    _refuse_unmarked(stored)
     _refuse_withdrawn(store, stored)
     inputs = rebuild_inputs(stored)
     lower = _lower_of(store, stored.manifest)
@@ -160,15 +158,6 @@ def _refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
         f"{_name(stored.manifest)} is not rebuilt: {details}, first {taken.first_kind} "
         f"{taken.first_id}; {instead}"
     )
-
-
-def _refuse_unmarked(stored: StoredRelease) -> None:
-    if stored.mark == UNMARKED:
-        name = _name(stored.manifest)
-        raise UsageError(
-            f"{name} was built before the state of the store that a release is made from was kept; "
-            f"build that version once more, and where nothing has changed since it is kept now"
-        )
 
 
 def _lower_of(store: Store, manifest: Manifest) -> Sequence[Manifest]:

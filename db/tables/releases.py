@@ -24,10 +24,10 @@ class Release(Base):
     folder: Mapped[str] = mapped_column(Text)
     manifest: Mapped[dict[str, Any]]
     built_at: Mapped[datetime]
-    entity_mark: Mapped[int] = mapped_column(Number, server_default="0")
-    decision_mark: Mapped[int] = mapped_column(Number, server_default="0")
-    activation_mark: Mapped[int] = mapped_column(Number, server_default="0")
-    withdrawal_mark: Mapped[int] = mapped_column(Number, server_default="0")
+    entity_mark: Mapped[int] = mapped_column(Number)
+    decision_mark: Mapped[int] = mapped_column(Number)
+    activation_mark: Mapped[int] = mapped_column(Number)
+    withdrawal_mark: Mapped[int] = mapped_column(Number)
     inputs: Mapped[str | None] = mapped_column(Digest)
 
 

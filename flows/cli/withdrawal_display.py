@@ -121,11 +121,10 @@ def _releases(plan: "WithdrawalPlan") -> Table:
     ):
         table.add_column(name, justify=side)  # type: ignore[arg-type]
     for one in plan.affected.releases:
-        rows = [f"{one.rows_gone:,} of {one.release.manifest.statistics.images:,}"]
-        rows.append(f"{one.rows_shortened:,}" if one.rows_shortened else "–")
         table.add_row(
             escape(one.release.name),
-            *(rows if one.is_known else ["?", "?"]),
+            f"{one.rows_gone:,} of {one.release.manifest.statistics.images:,}",
+            f"{one.rows_shortened:,}" if one.rows_shortened else "–",
             one.superseded_by or "[yellow]nothing is left[/yellow]",
             _folder(plan, one),
         )

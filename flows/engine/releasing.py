@@ -572,7 +572,8 @@ def _inputs(
         mark = current_mark(connection)
         audits = map(summarise, audited_draws(connection, dataset))
         notices = dataset_notices(connection, dataset, mark.withdrawal)
-        records = [*checks.choices, *checks.agreement, *audits, *notices]
+        records = [*checks.choices, *checks.agreement, *checks.unused, *checks.gates]
+        records += [*audits, *notices]
     others = [one.manifest for one in list_releases(context.store, dataset)]
     values = {
         "code": context.code_revision,

@@ -8,7 +8,7 @@ from annotate.decisions import erase
 from annotate.projects import Desks
 from db.entities import datasets_of
 from db.evaluations import forget_examples
-from db.releases import UNMARKED, list_releases
+from db.releases import list_releases
 from db.reviews import tasks_to_erase
 from db.withdrawal_traces import (
     close_reviews,
@@ -256,7 +256,7 @@ class _Work:
         releases = list_releases(self._store, patch.base.manifest.dataset)
         existing = [one for one in releases if one.manifest.version == patch.version]
         manifest = existing[0].manifest if existing else self._build(patch)
-        rows = [row for one in existing for row in rows_of(self._store, one) or ()]
+        rows = [row for one in existing for row in rows_of(self._store, one)]
         return {
             "id": manifest.id,
             "version": manifest.version,
@@ -283,7 +283,7 @@ class _Work:
             tier=inputs.tier,
             leak_limits=inputs.leak_limits,
             checks=checks,
-            as_of=None if patch.base.mark == UNMARKED else inputs.as_of,
+            as_of=inputs.as_of,
             signer=release_signer(settings),
         )
         return built.manifest

@@ -154,7 +154,6 @@ class WithdrawalPlan(NamedTuple):
             "version": manifest.version,
             "folder": str(one.release.folder),
             "rows": [row.model_dump(mode="json") for row in one.rows],
-            "rows_known": one.is_known,
             "rows_undescribed": list(one.undescribed),
             "people": list(one.people),
             "erased": list(self.release_files.get(manifest.id, ())),
@@ -245,11 +244,7 @@ def confirm(store: Store, plan: WithdrawalPlan, reason: str, agent: AgentRef) ->
         reopened=plan.reopened,
         refused=plan.refused,
         erased=plan.erased,
-        notices=[
-            one.notice(key, request.ground)
-            for one in plan.affected.releases
-            if one.rows or not one.is_known
-        ],
+        notices=[one.notice(key, request.ground) for one in plan.affected.releases],
     )
 
     def is_unchanged(connection: Connection) -> bool:

@@ -3,13 +3,14 @@
 import re
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from db.release_rows import snapshot
-from db.releases import UNMARKED, StoredRelease, StoreVersion, find_release, list_releases
+from db.releases import StoredRelease, StoreVersion, find_release, list_releases
 from db.store import Store
 from db.withdrawal_graph import WithdrawalTarget
 from db.withdrawals import releases_holding
@@ -49,22 +50,17 @@ class RowEntities(NamedTuple):
         return (*self.captions, *self.others)
 
 
-def rows_of(store: Store, release: StoredRelease) -> list[RowEntities] | None:
+def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:
     """The rows of a release, from its folder where that is complete, else from the store.
-
-    None where the folder is missing or partly erased, and the release has no store marks.
 
     Raises:
         IntegrityError: neither the folder nor the store can be read.
     """
     if (release.folder / MANIFEST).is_file():
-        try:
+        with suppress(IntegrityError, UsageError):  # damaged: the store has the rows
             if (found := _rows_in_folder(release)) is not None:
                 return found
-        except (IntegrityError, UsageError):  # damaged: the store has the rows
-            if release.mark == UNMARKED:
-                raise
-    return None if release.mark == UNMARKED else list(_rows_in_store(store, release))
+    return list(_rows_in_store(store, release))
 
 
 def _rows_in_folder(release: StoredRelease) -> list[RowEntities] | None:
@@ -127,7 +123,7 @@ def image_in_release(store: Store, release: str, name: str) -> WithdrawalTarget:
         UsageError: there is no such release or row.
     """
     stored = _find_release(store, release)
-    rows = _known_rows(store, stored)
+    rows = rows_of(store, stored)
     file = _FILE.fullmatch(name)
     found = [
         row.image_id
@@ -155,7 +151,7 @@ def person_in_release(store: Store, release: str, number: str) -> WithdrawalTarg
             f"in {stored.name} 'id' counts images and no persons: name an image, such as "
             f"images/1.jpg, with --release"
         )
-    people = {row.person for row in _known_rows(store, stored) if str(row.person.id) == number}
+    people = {row.person for row in rows_of(store, stored) if str(row.person.id) == number}
     if len(people) != 1:
         raise UsageError(
             f"{stored.name} has no person with the id {number!r}; ids are numbers from 1"
@@ -178,7 +174,7 @@ def refuse_two_meanings(store: Store, dataset: str, name: str) -> None:
     for stored in newest.values():
         if stored.manifest.statistics.contrasts is not None:
             continue
-        for person in sorted({row.person for row in rows_of(store, stored) or ()}):
+        for person in sorted({row.person for row in rows_of(store, stored)}):
             if str(person.id) == name and person.name != name:
                 raise UsageError(
                     f"{name!r} can mean two persons: the one with that name in a source, and the "
@@ -207,16 +203,6 @@ def _find_release(store: Store, name: str) -> StoredRelease:
     )
 
 
-def _known_rows(store: Store, stored: StoredRelease) -> list[RowEntities]:
-    rows = rows_of(store, stored)
-    if not rows:
-        raise UsageError(
-            f"the rows of {stored.name} are not known any more: its folder {stored.folder} is "
-            f"missing or was partly erased"
-        )
-    return rows
-
-
 def manifest_in(folder: Path) -> Manifest | None:
     """The manifest in a folder; None where there is none that can be read."""
     try:
@@ -235,8 +221,7 @@ class AffectedRelease(NamedTuple):
 
     Attributes:
         release: as it is stored.
-        rows: its rows that must not be used any more; empty where its rows are not known.
-        is_known: whether its rows are known.
+        rows: its rows that must not be used any more.
         superseded_by: the version to use instead; None where nothing is left.
         undescribed: numbers of the rows whose image is not withdrawn, but that are in no later
             release because they, or their anchor, have no caption left.
@@ -246,7 +231,6 @@ class AffectedRelease(NamedTuple):
 
     release: StoredRelease
     rows: tuple[WithdrawnRow, ...]
-    is_known: bool
     superseded_by: Version | None
     undescribed: tuple[int, ...] = ()
     people: tuple[int, ...] = ()
@@ -321,18 +305,17 @@ def affected_releases(store: Store, withdrawn: Collection[str]) -> Affected:
     with store.read() as connection:
         holding = releases_holding(connection, ids)
     rows = {one.manifest.id: rows_of(store, one) for one in known if one.manifest.id in holding}
-    found = {id_: withdrawn_rows(own, ids) for id_, own in rows.items() if own is not None}
-    hit = {id_ for id_ in holding if found.get(id_) or rows[id_] is None}
+    found = {id_: withdrawn_rows(own, ids) for id_, own in rows.items()}
+    hit = {id_ for id_ in holding if found.get(id_)}
     newest = {_line(one): one for one in known}
     patches = list(_patches(store, newest, hit, rows, ids))
     instead = {_line(one.base): one.version if one.rows else None for one in patches}
     releases = [
         AffectedRelease(
             one,
-            found.get(one.manifest.id, ()),
-            rows[one.manifest.id] is not None,
+            found[one.manifest.id],
             instead.get(_line(one), newest[_line(one)].manifest.version),
-            *_undescribed_and_people(one, rows[one.manifest.id] or [], ids),
+            *_undescribed_and_people(one, rows[one.manifest.id], ids),
         )
         for one in known
         if one.manifest.id in hit
@@ -367,7 +350,7 @@ def _patches(
     store: Store,
     newest: Mapping[_Line, StoredRelease],
     hit: Collection[str],
-    rows: Mapping[str, list[RowEntities] | None],
+    rows: Mapping[str, list[RowEntities]],
     withdrawn: frozenset[str],
 ) -> Iterator[Patch]:
     lines = {line for line, one in newest.items() if one.manifest.id in hit}
@@ -384,8 +367,8 @@ def _patches(
         ]
         id_ = base.manifest.id
         own = rows[id_] if id_ in rows else rows_of(store, base)
-        left = base.manifest.statistics.images if own is None else len(_rows_left(own, withdrawn))
-        yield Patch(base, f"{major}.{minor}.{max(together) + 1}", left)
+        version = f"{major}.{minor}.{max(together) + 1}"
+        yield Patch(base, version, len(_rows_left(own, withdrawn)))
 
 
 def _build_order(line: _Line) -> tuple[str, int]:

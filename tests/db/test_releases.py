@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from db.release_rows import described_images, live_images, model_calls, snapshot
-from db.releases import find_release, list_releases, released_entities, store_release
+from db.releases import StateMark, find_release, list_releases, released_entities, store_release
 from db.store import Store
 from release.manifest import unnamed
 from release.statistics import StatisticsCounter
@@ -39,11 +39,14 @@ def manifest(version: str = "1.0.0", digit: str = "a", dataset: str = DATASET) -
     return draft.model_copy(update={"id": digit * 64})
 
 
+MARK = StateMark(0, 0, 0, 0)
+
+
 def test_a_release_is_stored_once(world: World, tmp_path: Path) -> None:
     with snapshot(world.store) as connection:
         ids = [image.id for image in live_images(connection, DATASET)]
-    assert store_release(world.store, manifest(), tmp_path, ids)
-    assert not store_release(world.store, manifest(), tmp_path / "copy", ids)
+    assert store_release(world.store, manifest(), tmp_path, ids, MARK)
+    assert not store_release(world.store, manifest(), tmp_path / "copy", ids, MARK)
     (stored,) = list_releases(world.store, DATASET)
     assert (stored.manifest, stored.folder) == (manifest(), tmp_path)
     assert released_entities(world.store, stored.manifest.id) == sorted(ids)
@@ -51,9 +54,11 @@ def test_a_release_is_stored_once(world: World, tmp_path: Path) -> None:
 
 def test_another_content_is_not_stored_and_not_published(store: Store, tmp_path: Path) -> None:
     published: list[str] = []
-    store_release(store, manifest(), tmp_path, [], lambda: published.append("first"))
+    store_release(store, manifest(), tmp_path, [], MARK, lambda: published.append("first"))
     with pytest.raises(IntegrityError, match="choose a new version"):
-        store_release(store, manifest(digit="b"), tmp_path, [], lambda: published.append("other"))
+        store_release(
+            store, manifest(digit="b"), tmp_path, [], MARK, lambda: published.append("other")
+        )
     assert published == ["first"]
 
 
@@ -62,14 +67,14 @@ def test_what_cannot_be_published_is_not_stored(store: Store, tmp_path: Path) ->
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        store_release(store, manifest(), tmp_path, [], fail)
+        store_release(store, manifest(), tmp_path, [], MARK, fail)
     assert list_releases(store) == []
 
 
 def test_releases_are_listed_by_version_and_found_by_name(store: Store, tmp_path: Path) -> None:
     for digit, version in (("a", "1.10.0"), ("b", "1.9.0"), ("c", "0.1.0")):
-        store_release(store, manifest(version, digit), tmp_path, [])
-    store_release(store, manifest("1.0.0", "d", "another"), tmp_path, [])
+        store_release(store, manifest(version, digit), tmp_path, [], MARK)
+    store_release(store, manifest("1.0.0", "d", "another"), tmp_path, [], MARK)
     assert [one.manifest.version for one in list_releases(store, DATASET)] == [
         "0.1.0",
         "1.9.0",
@@ -84,17 +89,17 @@ def test_releases_are_listed_by_version_and_found_by_name(store: Store, tmp_path
 
 def test_an_incomplete_name_finds_nothing(store: Store, tmp_path: Path) -> None:
     """An unset variable, for one, does not select the only release there is."""
-    store_release(store, manifest(), tmp_path, [])
+    store_release(store, manifest(), tmp_path, [], MARK)
     for name in ("", "@", "@1.0.0", f"{DATASET}@", f"{DATASET}@1.0", " "):
         with pytest.raises(UsageError, match=f"no release can be meant by '{name}'; there are: "):
             find_release(store, name)
 
 
 def test_a_dataset_may_be_called_like_an_id(store: Store, tmp_path: Path) -> None:
-    store_release(store, manifest("1.0.0", "c"), tmp_path, [])
+    store_release(store, manifest("1.0.0", "c"), tmp_path, [], MARK)
     with pytest.raises(UsageError, match=r"by 'ccc' \(of an id 6 digits are wanted\); there are:"):
         find_release(store, "ccc")
-    store_release(store, manifest("1.0.0", "d", "cccccc"), tmp_path, [])
+    store_release(store, manifest("1.0.0", "d", "cccccc"), tmp_path, [], MARK)
     assert find_release(store, "cccccc").manifest.id == "d" * 64
     assert find_release(store, "ccccccc").manifest.id == "c" * 64
 

@@ -154,7 +154,9 @@ def test_a_release_that_was_stored_is_not_put_back_with_what_went(home: Home) ->
     image = next(iter(find(home.store, DATASET, Image.kind))).id
     home.withdraw("entity", image)
     with pytest.raises(IntegrityError, match="was withdrawn"):
-        store_release(home.store, stored.manifest, stored.folder, [], stored.folder.mkdir)
+        store_release(
+            home.store, stored.manifest, stored.folder, [], stored.mark, stored.folder.mkdir
+        )
 
 
 def late_picture(home: Home) -> tuple[NewEntity, Image]:

@@ -319,20 +319,6 @@ def test_images_that_are_gone_are_named(stored: Stored, tmp_path: Path) -> None:
     assert not any("again" in path.name for path in tmp_path.iterdir())
 
 
-def test_releases_without_a_mark_say_so_until_they_are_built_again(
-    stored: Stored, tmp_path: Path
-) -> None:
-    world = stored(small_world(2))
-    built = plain(tmp_path, world, "1.0.0")
-    with world.store.write() as connection:
-        connection.execute(update(Release).values(entity_mark=0, decision_mark=0))
-    with pytest.raises(UsageError, match="built before the state of the store"):
-        rebuild(world, DATASET, tmp_path / "again")
-    assert not plain(tmp_path, world, "1.0.0").is_new
-    Later(world, DATASET).work_on(8)
-    assert_rebuilt(world, built, tmp_path / "again")
-
-
 def test_another_pyarrow_is_named_where_only_parquet_differs(
     stored: Stored, tmp_path: Path
 ) -> None:
