@@ -95,6 +95,6 @@ def _only_parent(store: Store, ids: Iterable[str], role: Role) -> dict[str, str]
     for entity_id in wanted:
         if len(found := parents.get(entity_id, [])) != 1:
             raise IntegrityError(
-                f"entity {entity_id} must have one parent in the role {role!r}; got {len(found)}"
+                f"entity {entity_id} must have one parent in the role '{role}'; got {len(found)}"
             )
     return {entity_id: found[0] for entity_id, found in parents.items()}

@@ -318,5 +318,5 @@ def _require_parents(connection: Connection, links: Sequence[tuple[str, str, str
     for role, child, parent in links:
         if parent not in stored:
             raise IntegrityError(
-                f"entity {child} names {parent} as its {role!r}, but no such entity is stored"
+                f"entity {child} names {parent} as its '{role}', but no such entity is stored"
             )

@@ -1,16 +1,19 @@
 """A small benchmark of tasks to build: drawn stills, and a profile that validates few captions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from profiles.loader import load_profile
 from schemas.build import CcdBuild, RecosBuild, SourceSpec, TaskSpec
-from schemas.profile import Profile
+from schemas.profile import OpenAIChat, Profile
 from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.worlds import write_toml
+from tests.servers.captioning import seen_completion
+from tests.servers.counting_server import counting_server
 
 DATASET = "tasks"
 SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
@@ -64,6 +67,17 @@ def small_profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
     builtin = load_profile("builtin")
     captioning = builtin.captioning.model_copy(update={"discriminability": settings})
     return builtin.model_copy(update={"captioning": captioning})
+
+
+@contextmanager
+def seeing_profile(settings: DiscriminabilitySettings) -> Iterator[Profile]:
+    """The same, with a captioner that sees of a photograph which colours are where."""
+    profile = small_profile(settings)
+    with counting_server(complete=seen_completion) as server:
+        values = {"provider": "openai", "name": "counting", "revision": "1"}
+        model = OpenAIChat(base_url=server.base_url, **values)
+        captioning = profile.captioning.model_copy(update={"model": model})
+        yield profile.model_copy(update={"captioning": captioning})
 
 
 def write_build(build: RecosBuild | CcdBuild, file: Path) -> Path:

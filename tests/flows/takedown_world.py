@@ -42,7 +42,7 @@ from sources.demonstration.street import StreetWorld, write_street_world
 from sources.demonstration.street.truth import TrueSighting, TrueVideo
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, right
-from tests.flows.recos_world import small_profile, write_names
+from tests.flows.recos_world import seeing_profile, write_names
 from tests.flows.street import KnownStreet
 
 WALKERS, FINE, TASKS, CONTRASTS = "walkers", "fine", "tasks", "contrasts"
@@ -151,7 +151,8 @@ class TakedownWorld:
             sources=(source,),
             tasks=tasks,
         )
-        run_pipeline(self.run, recos_pipeline(), build, small_profile(_FEW), _no_desks)
+        with seeing_profile(_FEW) as profile:
+            run_pipeline(self.run, recos_pipeline(), build, profile, _no_desks)
 
     def build_contrasts(self, version: str) -> None:
         """CCD: crops of people as anchors, edited; somebody looks at the captions."""

@@ -21,17 +21,14 @@ from flows.recos.pipeline import recos_pipeline
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ModelError
-from schemas.profile import OpenAIChat
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
 from schemas.similar_images import ExpansionReport
-from tests.flows.recos_world import small_profile
+from tests.flows.recos_world import seeing_profile, small_profile
 from tests.flows.runs import context_of
 from tests.flows.test_recos_build import no_desks
 from tests.requirements import unavailable
-from tests.servers.captioning import colour_completion
-from tests.servers.counting_server import counting_server
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 COCO, PHOTOS = DATA / "coco_captions", DATA / "photos"
@@ -86,12 +83,8 @@ def test_photographs_become_a_benchmark_and_broken_ones_are_reported(
     build: RecosBuild, sqlite_store: Store, tmp_path: Path
 ) -> None:
     run = context_of(sqlite_store, tmp_path / "home")
-    profile = small_profile(DiscriminabilitySettings(k=4, eta=0.6, rounds=2))
-    with counting_server(complete=colour_completion) as server:
-        values = {"provider": "openai", "name": "counting", "revision": "1"}
-        model = OpenAIChat(base_url=server.base_url, **values)
-        captioning = profile.captioning.model_copy(update={"model": model})
-        seeing = profile.model_copy(update={"captioning": captioning})
+    settings = DiscriminabilitySettings(k=4, eta=0.6, rounds=2)
+    with seeing_profile(settings) as seeing:
         report = run_pipeline(run, recos_pipeline(), build, seeing, no_desks)
 
     coco, photos = stage(report, "import coco"), stage(report, "import photos")
@@ -123,4 +116,4 @@ def test_photographs_become_a_benchmark_and_broken_ones_are_reported(
 
     other = build.model_copy(update={"dataset": "other"})
     with pytest.raises(ModelError, match="can caption no photograph; choose a profile"):
-        run_pipeline(run, recos_pipeline(), other, profile, no_desks)
+        run_pipeline(run, recos_pipeline(), other, small_profile(settings), no_desks)

@@ -9,6 +9,7 @@ from typing import Any
 from PIL import Image
 
 from models.builtin.stills.captioner import ColourTeller, StillsCaptioner
+from models.builtin.stills.scene import read_scene
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import BuiltinCaptioner
 from schemas.requests import (
@@ -63,6 +64,13 @@ def colour_completion(request: dict[str, Any]) -> dict[str, Any]:
     )
     ((_, outcome),) = _MODEL.answer([asked])
     return completion_of(request, outcome.text if isinstance(outcome, ChatAnswer) else "{}")
+
+
+def seen_completion(request: dict[str, Any]) -> dict[str, Any]:
+    """As `caption_completion` of drawn stills, and as `colour_completion` of photographs."""
+    with Image.open(io.BytesIO(_image(request).data)) as picture:
+        is_drawn = read_scene(picture.convert("RGB")) is not None
+    return caption_completion(request) if is_drawn else colour_completion(request)
 
 
 def _purpose(brief: str) -> str:

@@ -59,7 +59,7 @@ def test_a_second_language_is_asked_for_where_it_is_wanted() -> None:
     assert "translat" not in a_request().prompt.casefold()
     prompt = a_request(TRANSLATED).prompt
     assert 'code "zh"' in prompt
-    assert '"translations": ' in prompt
+    assert 'field "translations" is a list' in prompt
 
 
 def test_the_schema_wants_a_text_for_each_image() -> None:
