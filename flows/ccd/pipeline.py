@@ -1,6 +1,7 @@
 """`build-ccd`: strategies, images, captions, people at each step (CCD)."""
 
 from collections.abc import Generator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,6 +26,7 @@ from flows.engine.embedding import CachedEmbedder
 from flows.engine.importing import import_source
 from flows.engine.model_step import DatasetModel, left_unanswered
 from flows.engine.pipeline import Gate, Loop, PipelineRun, PipelineSpec, Release, Step
+from flows.engine.runner import sole_run
 from retrieval.embedders import pinned
 from schemas.build import CcdBuild
 from schemas.contrast_records import Way
@@ -136,14 +138,21 @@ def _each_method(run: CcdRun) -> Generator[None]:
         if run.report.waiting:
             break
     else:
-        sync_active_requests(run.context, run.dataset)
+        with _alone(run, "request images"):
+            sync_active_requests(run.context, run.dataset)
     if run.stopped is not None:
         raise run.stopped
 
 
+def _alone(run: CcdRun, work: str) -> AbstractContextManager[None]:
+    """Keeps other runs from making inactive what this one makes while they look at less of it."""
+    return sole_run(run.context, run.dataset, work, "1")
+
+
 def _request_images(run: CcdRun) -> None:
     _sync_candidates(run)
-    run.add(order_images(run.context, run.dataset, run.method, run.deferred))
+    with _alone(run, "request images"):
+        run.add(order_images(run.context, run.dataset, run.method, run.deferred))
 
 
 def _search_images(run: CcdRun) -> None:
@@ -176,11 +185,13 @@ def _edit_images(run: CcdRun) -> None:
 def _sync_candidates(run: CcdRun) -> None:
     """Rejects candidates made under other settings, so that a request has one at most."""
     edits = edit_settings(run.context, run.dataset, run.settings, run.embedder, run.build.seed)
-    sync_active_candidates(run.context, run.dataset, {EDITING: edits})
+    with _alone(run, "choose active candidates"):
+        sync_active_candidates(run.context, run.dataset, {EDITING: edits})
 
 
 def _form_groups(run: CcdRun) -> None:
-    run.add(make_images(run.context, run.dataset), form_groups(run.context, run.dataset))
+    with _alone(run, "form groups"):
+        run.add(make_images(run.context, run.dataset), form_groups(run.context, run.dataset))
 
 
 def _refine_captions(run: CcdRun) -> None:
