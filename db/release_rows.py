@@ -30,7 +30,7 @@ from db.tables.releases import Release, ReleaseItem
 from db.tables.work import ModelCall
 from schemas.provenance import CallRow, Role
 
-_DOWN = ("describes", Role.REWRITE_OF, Role.EDITED_FROM)
+_DOWN = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
 _UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
 _ROW_KINDS = ("image", "caption", "rewrite")
 _PAGE = 1000

@@ -18,8 +18,6 @@ _SERVERS = {
 """The servers of each group; a test is in the first group all of whose servers it needs."""
 _GROUPS = ("installation", "label_studio", "scenario", "vllm", "kill", "prefect", "restored")
 """From the longest to the shortest."""
-_SECONDS_WITH_SERVERS = 1500
-"""Whichever test comes first starts the servers of all; on a busy machine that takes its time."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -29,8 +27,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
         server = next((name for name, servers in _SERVERS.items() if servers <= marks), None)
-        if server is not None and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(_SECONDS_WITH_SERVERS))
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(server or _file(item)))
         if item.get_closest_marker("slow") is not None:

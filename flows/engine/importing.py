@@ -78,7 +78,7 @@ def permissions(sources: Iterable[SourceSpec | VideoSourceSpec]) -> Mapping[str,
     return {one.name: one.permitted_by for one in sources if one.permitted_by}
 
 
-def tell_of_terms(context: RunContext, source: Source, permitted_by: str | None) -> None:
+def log_terms(context: RunContext, source: Source, permitted_by: str | None) -> None:
     """Says that nothing of `source` can be released as it is, where that is so.
 
     Raises:
@@ -138,7 +138,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
             f"dataset {spec.name!r} was built from other sources; import under another name"
         )
     source = _describe(importer, spec)
-    tell_of_terms(context, source, spec.permitted_by)
+    log_terms(context, source, spec.permitted_by)
     entity = get_or_create_entity(context, source, spec.name)
     options, limits = ReadOptions(split=spec.split), ImageLimits()
     stage = Stage(

@@ -6,7 +6,7 @@ from db.entities import NewEntity, StoredEntity, find, find_children, new_entity
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
-from flows.engine.importing import Tombstones, tell_of_terms
+from flows.engine.importing import Tombstones, log_terms
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from schemas.base import digest_of, sha256_of
@@ -44,7 +44,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
         citation=spec.citation,
         homepage=spec.homepage,
     )
-    tell_of_terms(context, source, spec.permitted_by)
+    log_terms(context, source, spec.permitted_by)
     entity = get_or_create_entity(context, source, spec.name)
     stage = Stage(
         name=STAGE,

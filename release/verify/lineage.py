@@ -73,7 +73,7 @@ _UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
 """The roles by which images and videos lead to their source, as `db.release_rows` follows them."""
 _LIVE = ("proposed", "accepted")
 _TEXTS = ("caption", "rewrite")
-_DESCRIBING = ("describes", Role.REWRITE_OF, Role.EDITED_FROM)
+_DESCRIBING = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
 """The roles by which texts lead to the image that they describe, as for `_UP`."""
 _SAID = {
     "image_entity_id": ("sha256", "the SHA-256"),
