@@ -29,8 +29,8 @@ from benchmarks.near_duplicates import correlated_hashes, random_hashes
 from benchmarks.planted_duplicates import VARIANTS, originals, photographs, planted
 from release.contamination import OwnImages, SeenImage, compare, look_at
 from release.other_datasets import FolderOfImages
+from retrieval.similarity.hamming import nearest_hashes
 from schemas.contamination import SEARCHED_BITS, ContaminationLimits, OtherKind
-from schemas.hamming import nearest_hashes
 
 Hashes = NDArray[np.uint64]
 SAMPLE = 500

@@ -38,8 +38,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted_duplicates import VARIANTS, Planted, originals, photographs, planted
-from retrieval.near_duplicates import find_near_duplicates, fingerprint, near_duplicate_pairs
-from schemas.hamming import close_pairs
+from retrieval.similarity.hamming import close_pairs
+from retrieval.similarity.near_duplicates import (
+    find_near_duplicates,
+    fingerprint,
+    near_duplicate_pairs,
+)
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 
 PEER_REQUIREMENT = "imagededup==0.3.3.post2"

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from release.publishable import published_name
+from retrieval.similarity.hamming import BITS, nearest_hashes
+from retrieval.similarity.spectrum import UnusablePictureError, look_hash
 from schemas.base import sha256_of
 from schemas.contamination import (
     SEARCHED_BITS,
@@ -26,11 +28,9 @@ from schemas.contamination import (
     SharedSplit,
 )
 from schemas.decoders import decode_limited
-from schemas.hamming import BITS, nearest_hashes
 from schemas.limited import LimitExceededError
 from schemas.near_duplicates import FINGERPRINT
 from schemas.records import Split
-from schemas.spectrum import UnusablePictureError, look_hash
 
 _Identity = tuple[str, str]
 """The name of a source, and that of an identity in it."""
@@ -42,7 +42,7 @@ class SeenImage(NamedTuple):
     Attributes:
         name: its file.
         sha256: the digest of its bytes.
-        look: its perceptual hash (`schemas.spectrum`); None where it has none.
+        look: its perceptual hash (`retrieval.similarity.spectrum`); None where it has none.
         split: the split that it is in, if in any.
         identity: the person or thing shown, as its source names it; None without a source.
         video_sha256: the digest of the video that it was cut out of, if it was.

@@ -7,9 +7,9 @@ from itertools import combinations
 from typing import Any
 
 from release.publishable import published_name
+from retrieval.similarity.distances import ComparedImage, NearMeasure, near_measures, nearest_pairs
 from schemas.contamination import Contamination
 from schemas.leaks import Comparison, LeakCertificate, LeakLimits, Measure, NearPair
-from schemas.nearness import ComparedImage, NearMeasure, near_measures, nearest_pairs
 from schemas.records import Split
 
 LEAKS = "leaks.json"

@@ -21,7 +21,7 @@ from release.rows import (
     ReleasedTranslation,
     ReleaseRow,
 )
-from schemas.nearness import ComparedImage
+from retrieval.similarity.distances import ComparedImage
 from schemas.records import Caption, Contrast, Granularity, Image, Rewrite
 
 _LANGUAGE = "en"

@@ -27,7 +27,7 @@ from release.terms import (
     refuse_unpermitted,
 )
 from release.threads import ordered_map
-from schemas.nearness import perceptual_hash
+from retrieval.similarity.distances import perceptual_hash
 from schemas.release import (
     ContrastStatistics,
     Manifest,

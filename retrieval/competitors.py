@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
-from retrieval.similarity import (
+from retrieval.similarity.products import (
     Limits,
     Similarities,
     limits,

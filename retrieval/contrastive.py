@@ -22,7 +22,7 @@ from retrieval.sample_list import (
     place,
     refuse_twice,
 )
-from retrieval.similarity import Similarities, pair_similarities
+from retrieval.similarity.products import Similarities, pair_similarities
 from schemas.errors import FormatError
 from schemas.evaluation import (
     CONTRAST_METRICS,

@@ -18,7 +18,7 @@ from retrieval.embeddings import (
     checked_shape,
     unit_rows,
 )
-from retrieval.similarity import (
+from retrieval.similarity.products import (
     Similarities,
     products_in_their_own_thread,
     rounding_bound,

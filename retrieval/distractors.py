@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.similarity import (
+from retrieval.similarity.products import (
     Similarities,
     pair_similarities,
     products_in_their_own_thread,

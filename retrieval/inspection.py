@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
-from retrieval.similarity import Similarities, pair_similarities
+from retrieval.similarity.products import Similarities, pair_similarities
 
 BINS = 48
 _LEAST_QUERIES = 16

@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
-from retrieval.similarity import Similarities
+from retrieval.similarity.products import Similarities
 
 # The similarity of two rows, in float64 and always added up in the same order.
 
@@ -59,7 +59,7 @@ class Side(NamedTuple):
         rows: their unit rows, of shape (n, d).
         samples: for each the sample that it belongs to; within a sample nobody competes.
         thresholds: the similarity that a competitor must reach; none of its own sample is higher.
-        above, below: what a product says for sure about it (`retrieval.similarity.Limits`).
+        above, below: what a product says for sure about it (`products.Limits`).
         counts: how many of the other side reach it; added to.
     """
 
@@ -157,8 +157,8 @@ def keep_exact_nearest(
     """Takes into `kept`, which falls along its rows, what of a tile is among the nearest.
 
     A product sorts out what cannot be among them; what is left is computed by the rule of
-    `retrieval.similarity`. Of equals the image that comes first stays first: tiles must come in the
-    order of the images.
+    `retrieval.similarity.products`. Of equals the image that comes first stays first: tiles must
+    come in the order of the images.
 
     Args:
         tile: products of texts and images, of shape (t, i).
@@ -270,7 +270,7 @@ class QueryBlock(NamedTuple):
         firsts: where in the gallery the matches of each query begin, of shape (queries,).
         starts: where the pairs of each query begin, of shape (queries + 1,).
         thresholds: the similarity of each pair, of shape (pairs,).
-        above, below: what a product says for sure about it (`retrieval.similarity.Limits`).
+        above, below: what a product says for sure about it (`products.Limits`).
         counts: how many others are at least as similar, of shape (pairs,); added to.
         sums: the sum of their similarities, in units of 1 / FIXED_POINT; added to.
     """

@@ -2,8 +2,9 @@
 
 Queries are gone through in blocks, the gallery in parts. For each tile of their product, a loop
 counts and adds up what ranks above each match; nothing is sorted, nothing kept. Ranks are exact:
-what float32 cannot tell apart is decided by the one rule of `retrieval.similarity`. So they depend
-neither on the size of a block nor on the number of workers nor on the order of the gallery.
+what float32 cannot tell apart is decided by the one rule of `retrieval.similarity.products`. So
+they depend neither on the size of a block nor on the number of workers nor on the order of the
+gallery.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ from retrieval.metrics import (
     similarity_distribution,
     similarity_distribution_released,
 )
-from retrieval.similarity import (
+from retrieval.similarity.products import (
     limits,
     pair_similarities,
     products_in_their_own_thread,

@@ -35,7 +35,7 @@ from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stream, sole_run, worked_items
 from flows.recos.task_images import picture_of
 from models.embedding import Vectors
-from retrieval.near_duplicates import near_duplicate_pairs
+from retrieval.similarity.near_duplicates import near_duplicate_pairs
 from schemas.contrast import (
     ChoiceCalibration,
     ChoiceSettings,

@@ -19,7 +19,7 @@ from flows.engine.context import RunContext
 from flows.engine.image_reading import stored_picture
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from retrieval.near_duplicates import GrowingCollection, fingerprint
+from retrieval.similarity.near_duplicates import GrowingCollection, fingerprint
 from schemas.contrast_records import ImageRequest, Way
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.proposals import Candidate, Picture, Strategy

@@ -16,14 +16,14 @@ from flows.engine.image_reading import stored_image
 from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
-from retrieval.near_duplicates import (
+from retrieval.similarity.near_duplicates import (
     FINGERPRINTS_STAGE,
     FINGERPRINTS_VERSION,
     NearDuplicates,
     find_near_duplicates,
     fingerprint,
 )
-from retrieval.similarity import usual_workers
+from retrieval.similarity.products import usual_workers
 from schemas.decoders import decode_limited
 from schemas.errors import UsageError
 from schemas.limited import LimitExceededError

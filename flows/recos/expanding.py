@@ -20,8 +20,8 @@ from flows.recos.captioning import task_of
 from flows.recos.image_pools import Pool
 from flows.recos.similar_images import captions_of
 from flows.recos.task_images import copied_image, images_of_tier, originals_of, picture_of
-from retrieval.near_duplicates import NearDuplicates, find_near_duplicates
-from retrieval.neighbours import nearest_rows
+from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
+from retrieval.similarity.neighbours import nearest_rows
 from schemas.base import digest_of
 from schemas.near_duplicates import AlikePair, NearDuplicateSettings
 from schemas.provenance import Role
@@ -66,7 +66,7 @@ def expand_images(
         neighbours: for each image of v1 the images of its source but itself, the most similar
             first; no more than `settings.neighbours` of them count.
         settings: how many are wanted.
-        deduplicate: usually `retrieval.near_duplicates.find_near_duplicates` over stored
+        deduplicate: usually `retrieval.similarity.near_duplicates.find_near_duplicates` over stored
             fingerprints.
         embedder: what the neighbours were found by, as `name@revision`.
     """

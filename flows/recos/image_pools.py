@@ -16,7 +16,7 @@ from flows.recos.captioning import truths_of
 from flows.recos.confusion_checks import what_is_shown
 from flows.recos.task_images import embed_stored, images_of_source
 from models.embedding import Vectors
-from retrieval.near_duplicates import AlikeImages
+from retrieval.similarity.near_duplicates import AlikeImages
 from schemas.base import digest_of
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.recos import RenderedTruth

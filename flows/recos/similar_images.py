@@ -20,7 +20,7 @@ from flows.recos.confusion_checks import Background, calibrate, truth_differs
 from flows.recos.image_pools import Pool
 from flows.recos.task_images import copied_image, embed_stored, images_of_tier, originals_of
 from models.embedding import Vectors
-from retrieval.neighbours import nearest_rows
+from retrieval.similarity.neighbours import nearest_rows
 from schemas.base import digest_of
 from schemas.confusion import ConfusionCalibration, ConfusionSettings
 from schemas.provenance import Role

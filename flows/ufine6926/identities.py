@@ -28,9 +28,9 @@ from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from models.tracking.association import unpacked
+from retrieval.similarity.distances import ComparedImage, near_duplicates, perceptual_hash
 from schemas.base import canonical_json, digest_of
 from schemas.leaks import LeakLimits, SplitSettings
-from schemas.nearness import ComparedImage, near_duplicates, perceptual_hash
 from schemas.proposals import Tracklet, TrackletFrame
 from schemas.provenance import Role
 from schemas.records import Image, Rejection, Split
@@ -215,7 +215,7 @@ def compared_images(
 
     Args:
         identity: the person.
-        hash_of: for the digest of a crop, `schemas.nearness.perceptual_hash` of its stored bytes.
+        hash_of: for the digest of a crop, `perceptual_hash` of its stored bytes.
         embedding_of: for the digest of a crop, its embedding and the model (`name@revision`) that
             made it; None where there is none.
     """

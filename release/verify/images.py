@@ -10,6 +10,8 @@ from PIL import Image
 from release.manifest import MANIFEST
 from release.parquet_rows import RowBatch
 from release.scratch import ListedImage
+from retrieval.similarity.distances import perceptual_hash
+from retrieval.similarity.spectrum import UnusablePictureError, look_hash
 from schemas.decoders import (
     DECODER_FAULTS,
     FORMATS,
@@ -18,8 +20,6 @@ from schemas.decoders import (
     too_many_scans,
 )
 from schemas.limited import LimitExceededError
-from schemas.nearness import perceptual_hash
-from schemas.spectrum import UnusablePictureError, look_hash
 
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SEGMENTS = frozenset(range(0xC0, 0xFF)) - frozenset(range(0xD0, 0xDB))

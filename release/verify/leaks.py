@@ -19,9 +19,9 @@ from release.leaks import (
     leak_sentence,
 )
 from release.manifest import MANIFEST
+from retrieval.similarity.distances import ComparedImage
 from schemas.contamination import Contamination, SharedMeasure, SharedPair, SharedSplit
 from schemas.leaks import Comparison, LeakCertificate, Measure
-from schemas.nearness import ComparedImage
 from schemas.records import Split
 from schemas.release import Manifest
 
@@ -155,7 +155,7 @@ class ContaminationChecks:
         return bool(self._stated) and self._decode
 
     def add(self, row: dict[str, Any], split: Split, look: int | None) -> None:
-        """Remembers a row of Parquet; `look` is its hash by `schemas.spectrum`."""
+        """Remembers a row of Parquet; `look` is its hash by `retrieval.similarity.spectrum`."""
         if not self._stated:
             return
         self._splits[split] = None

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.flows.command_line import Loupe
-from tests.flows.steps.near_duplicates.pictures import VARIANTS, encoded, street
 from tests.requirements import unavailable
+from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 
 PHOTOGRAPHS = Path(__file__).parents[3] / "shared" / "data" / "near_duplicates"
 

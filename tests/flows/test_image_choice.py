@@ -3,10 +3,10 @@
 import numpy as np
 
 from flows.ccd.image_choice import are_again
-from retrieval.near_duplicates import fingerprint
+from retrieval.similarity.near_duplicates import fingerprint
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.records import Rejection
-from tests.flows.steps.near_duplicates.pictures import encoded, street
+from tests.retrieval.similarity.pictures import encoded, street
 
 SETTINGS = NearDuplicateSettings()
 UNKNOWN = Rejection(stage="fingerprint", reason="not_an_image", detail="nothing is known of it")

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from release.leaks import certificate_text, find_leaks
+from retrieval.similarity.distances import ComparedImage
 from schemas.leaks import Comparison, LeakCertificate, LeakLimits
-from schemas.nearness import ComparedImage
 from schemas.records import Split
 
 BUSY_MACHINE = settings(

@@ -26,8 +26,8 @@ from release.publishable import (
     published_values,
 )
 from release.verify import verify_release
+from retrieval.similarity.distances import ComparedImage
 from schemas.chat import ModelRef
-from schemas.nearness import ComparedImage
 from schemas.provenance import CallRow, Role
 from schemas.records import Caption, Rewrite
 from schemas.release import NearestStatistics

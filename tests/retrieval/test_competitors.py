@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from retrieval.competitors import Collection, Competitors, Tiling, count_competitors
 from retrieval.embeddings import unit_rows
-from retrieval.similarity import pair_similarities, rounding_bound
+from retrieval.similarity.products import pair_similarities, rounding_bound
 from tests.retrieval.literal import (
     competitors_of_image,
     competitors_of_text,

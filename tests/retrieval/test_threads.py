@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from retrieval.similarity import products_in_their_own_thread, usual_workers
+from retrieval.similarity.products import products_in_their_own_thread, usual_workers
 
 
 def threads_of_products() -> dict[str, int]:

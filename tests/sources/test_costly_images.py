@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from retrieval.similarity.spectrum import UnusablePictureError, small_picture
 from schemas.decoders import MOST_SCANS, too_many_scans
 from schemas.download import DownloadSettings
-from schemas.spectrum import UnusablePictureError, small_picture
 from sources.decoding import ImageRefusedError, decoded, limited
 from sources.images import ImageLimits, ImageProblem, inspect_image
 from sources.web.contents import read_content

@@ -1,9 +1,9 @@
 import numpy as np
 
 from flows.ccd.image_choice import anchor_duplicates
-from retrieval.near_duplicates import fingerprint
+from retrieval.similarity.near_duplicates import fingerprint
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
-from tests.flows.steps.near_duplicates.pictures import VARIANTS, encoded, street
+from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 
 SETTINGS = NearDuplicateSettings()
 

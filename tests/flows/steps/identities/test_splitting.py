@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flows.ufine6926.identities import AssignedSplits, assign_splits
+from retrieval.similarity.distances import ComparedImage
 from schemas.leaks import LeakLimits, SplitSettings
-from schemas.nearness import ComparedImage
 from schemas.records import Split
 
 BUSY_MACHINE = settings(

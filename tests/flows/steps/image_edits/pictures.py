@@ -11,7 +11,7 @@ from models.builtin.stills.drawing import draw_still
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import StillTruth, plan_stills
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
-from tests.flows.steps.near_duplicates.pictures import street
+from tests.retrieval.similarity.pictures import street
 
 Picture = Image.Image
 

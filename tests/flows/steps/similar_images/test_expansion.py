@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.recos.expanding import Expansion, expand_images
-from retrieval.near_duplicates import NearDuplicates, find_near_duplicates
-from retrieval.neighbours import nearest_rows
+from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
+from retrieval.similarity.neighbours import nearest_rows
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.similar_images import ExpansionSettings
-from tests.flows.steps.near_duplicates.test_clusters import on_a_circle
+from tests.retrieval.similarity.test_clusters import on_a_circle
 
 V1, POOL = 6, 40
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas import hamming
-from schemas.hamming import Hashes, close_pairs, close_pairs_between
+from retrieval.similarity import hamming
+from retrieval.similarity.hamming import Hashes, close_pairs, close_pairs_between
 
 BUSY_MACHINE = settings(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]

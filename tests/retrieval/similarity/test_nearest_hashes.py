@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas import hamming as module
-from schemas.hamming import nearest_hashes
+from retrieval.similarity import hamming as module
+from retrieval.similarity.hamming import nearest_hashes
 
 BUSY_MACHINE = settings(
     deadline=None,

@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from schemas import nearness
-from schemas.leaks import LeakLimits
-from schemas.nearness import (
+from retrieval.similarity import distances
+from retrieval.similarity.distances import (
     ComparedImage,
     cosine_distances,
     differing_bits,
@@ -21,9 +20,10 @@ from schemas.nearness import (
     pairs_within,
     perceptual_hash,
 )
+from schemas.leaks import LeakLimits
 from tests.requirements import unavailable
 
-PHOTOGRAPHS = Path(__file__).parents[3] / "shared" / "data" / "near_duplicates"
+PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "near_duplicates"
 hashes = st.lists(
     st.integers(0, 2**64 - 1) | st.integers(0, 63).map(lambda bit: 1 << bit), max_size=12
 )
@@ -40,7 +40,7 @@ def bits(first: int, second: int) -> int:
 @pytest.fixture(autouse=True, params=[1, 7, 1 << 22])
 def block_cells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The size of blocks must not matter."""
-    monkeypatch.setattr(nearness, "_BLOCK_CELLS", request.param)
+    monkeypatch.setattr(distances, "_BLOCK_CELLS", request.param)
 
 
 @BUSY_MACHINE

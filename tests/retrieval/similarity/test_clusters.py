@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.near_duplicates import NearDuplicates, find_near_duplicates
+from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
-from tests.flows.steps.near_duplicates.literal import drawn_world, literal_kept, literal_pairs
-from tests.flows.steps.near_duplicates.pictures import VARIANTS, encoded, street
-from tests.flows.steps.near_duplicates.test_pairs import fingerprints
+from tests.retrieval.similarity.literal import drawn_world, literal_kept, literal_pairs
+from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
+from tests.retrieval.similarity.test_pairs import fingerprints
 
 SETTINGS = NearDuplicateSettings(spectrum_distance=0.02, doubtful_spectrum_distance=0.04)
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from retrieval.similarity.hamming import close_pairs
 from schemas.decoders import FORMATS
-from schemas.hamming import close_pairs
 from schemas.leaks import LeakLimits, Measure
 
 _BLOCK_CELLS = 1 << 22

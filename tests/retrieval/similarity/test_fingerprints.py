@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from retrieval.near_duplicates import fingerprint
-from schemas import spectrum as small_picture
+from retrieval.similarity import spectrum as small_picture
+from retrieval.similarity.near_duplicates import fingerprint
 from schemas.base import sha256_of
 from schemas.near_duplicates import ImageFingerprint
 from schemas.records import Rejection
-from tests.flows.steps.near_duplicates.pictures import SIZE, encoded, street
+from tests.retrieval.similarity.pictures import SIZE, encoded, street
 
 
 def made(data: bytes) -> ImageFingerprint:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from schemas.spectrum import (
+from retrieval.similarity.spectrum import (
     SIDE_PX,
     look_of,
     mirrored_spectra,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retrieval.embeddings import FloatRows, Ids, check_same_space, checked_ids, unit_rows
-from retrieval.similarity import Similarities, pair_similarities, rounding_bound
+from retrieval.similarity.products import Similarities, pair_similarities, rounding_bound
 
 _BLOCK_BYTES = 1 << 26
 
@@ -41,8 +41,8 @@ def nearest_rows(
     """The `k` rows of `gallery` with the highest cosine to each row of `queries`.
 
     Exact and the same for every size of blocks: products in float32 only choose candidates, which
-    are ordered by `retrieval.similarity.pair_similarities`; of equal ones the lowest index is
-    nearer. Memory is that of the two tables in float32 and of one block.
+    are ordered by `pair_similarities`; of equal ones the lowest index is nearer. Memory is that of
+    the two tables in float32 and of one block.
 
     Args:
         queries: floats of shape (n, d).

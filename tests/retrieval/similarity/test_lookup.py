@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.near_duplicates import AlikeImages
+from retrieval.similarity.near_duplicates import AlikeImages
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
-from tests.flows.steps.near_duplicates.literal import drawn_world, literal_near_duplicates
+from tests.retrieval.similarity.literal import drawn_world, literal_near_duplicates
 
 
 @given(st.integers(0, 10_000), st.booleans())

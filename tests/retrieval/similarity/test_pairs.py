@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.near_duplicates import fingerprint, near_duplicate_pairs
+from retrieval.similarity.near_duplicates import fingerprint, near_duplicate_pairs
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings, Sameness
 from schemas.records import Rejection
-from tests.flows.steps.near_duplicates.literal import drawn_world, literal_pairs
-from tests.flows.steps.near_duplicates.pictures import VARIANTS, encoded, street
 from tests.requirements import unavailable
+from tests.retrieval.similarity.literal import drawn_world, literal_pairs
+from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 
-PHOTOGRAPHS = Path(__file__).parents[5] / "shared" / "data" / "near_duplicates"
+PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "near_duplicates"
 SETTINGS = NearDuplicateSettings()
 ORIGINALS, PLANTED = 300, 30
 

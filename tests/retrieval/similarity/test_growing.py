@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.near_duplicates import GrowingCollection
+from retrieval.similarity.near_duplicates import GrowingCollection
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings, Sameness
-from tests.flows.steps.near_duplicates.literal import drawn_world, literal_pairs
+from tests.retrieval.similarity.literal import drawn_world, literal_pairs
 
 
 @given(st.integers(0, 10_000))

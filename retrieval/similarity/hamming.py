@@ -80,7 +80,7 @@ def buckets_of(hashes: Hashes, band: int) -> Buckets:
 def _search_band(
     left: Hashes, right: Hashes, band: int, radius: int, workers: int, *, is_same: bool
 ) -> Pairs:
-    from schemas.kernels import find_in_band
+    from retrieval.similarity.kernels import find_in_band
 
     ours = buckets_of(left, band)
     theirs = ours if is_same else buckets_of(right, band)
@@ -140,7 +140,7 @@ def _ordered(pairs: Pairs) -> Pairs:
 
 # For each of many 64-bit hashes the nearest of others: exact, without a table of all pairs.
 #
-# The search is that of `schemas.hamming`. Equal hashes are looked for once, so that collections in
+# The search is that of `close_pairs`. Equal hashes are looked for once, so that collections in
 # which many images have one hash take no longer; of equally near ones the earliest is given.
 
 MOST_BITS = BANDS * (MOST_IN_BAND + 1) - 1
@@ -220,7 +220,7 @@ def _nearest_hashes_search_band(
     places: NDArray[np.int64],
     workers: int,
 ) -> None:
-    from schemas.kernels import nearest_in_band
+    from retrieval.similarity.kernels import nearest_in_band
 
     masks = masks_of(radius // BANDS)
 
@@ -248,7 +248,7 @@ def _search_all(
     places: NDArray[np.int64],
     workers: int,
 ) -> None:
-    from schemas.kernels import nearest_of_all
+    from retrieval.similarity.kernels import nearest_of_all
 
     marks = np.linspace(0, len(left), min(_PARTS, len(left)) + 1).astype(int).tolist()
 

@@ -8,8 +8,16 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from retrieval.similarity.hamming import close_pairs, close_pairs_between
+from retrieval.similarity.spectrum import (
+    Spectrum,
+    UnusablePictureError,
+    look_of,
+    mirrored_spectra,
+    small_picture,
+    spectrum_distances,
+)
 from schemas.base import sha256_of
-from schemas.hamming import close_pairs, close_pairs_between
 from schemas.near_duplicates import (
     AlikePair,
     DuplicateCluster,
@@ -20,14 +28,6 @@ from schemas.near_duplicates import (
     Sameness,
 )
 from schemas.records import Rejection
-from schemas.spectrum import (
-    Spectrum,
-    UnusablePictureError,
-    look_of,
-    mirrored_spectra,
-    small_picture,
-    spectrum_distances,
-)
 
 # The fingerprint of an encoded image.
 
@@ -38,7 +38,7 @@ FINGERPRINTS_VERSION = "1"
 def fingerprint(data: bytes, name: str) -> ImageFingerprint | Rejection:
     """What the image in `data` looks like, or why it cannot be used.
 
-    Reasons: those of `schemas.spectrum.small_picture`. Safe in threads.
+    Reasons: those of `retrieval.similarity.spectrum.small_picture`. Safe in threads.
 
     Args:
         data: an encoded image. Of one that moves the first picture counts.
