@@ -22,6 +22,7 @@ from annotate.interfaces.page import (
     read_rejection,
     resource,
     script_frame,
+    text_fields_script,
     values,
 )
 from db.entities import StoredEntity
@@ -179,7 +180,7 @@ def counter_frame() -> str:
     patterns = [[attribute, attribute_pattern(attribute)] for attribute in ATTRIBUTES]
     settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
     document = resource("description_counter.html").replace('"SETTINGS"', settings)
-    return script_frame("loupe-counter", document.replace('"KEYS"', resource("text_keys.js")))
+    return script_frame("loupe-counter", document.replace('"FIELDS"', text_fields_script()))
 
 
 def _content(entity: StoredEntity, images_url: str) -> TaskContent:

@@ -1,5 +1,6 @@
 """The base of all labelling pages: regions, choices, images, forms, marked text."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
@@ -118,9 +119,9 @@ def instructions(name: str) -> str:
 
 
 def page_config(name: str) -> str:
-    """A page's XML from a file beside this one, with the style and the keys common to all pages."""
+    """A page's XML from a file beside this one, with the style and the text fields common to all pages."""
     common = f"<Style>\n{resource('common.css')}"
-    return _with_text_keys(resource(name).replace("<Style>\n", common, 1))
+    return _with_text_fields(resource(name).replace("<Style>\n", common, 1))
 
 
 def script_frame(name: str, document: str) -> str:
@@ -140,13 +141,26 @@ def script_frame(name: str, document: str) -> str:
     return escape(f'<iframe class="{name}" title="" srcdoc="{inside}"></iframe>')
 
 
-def _with_text_keys(config: str) -> str:
-    """The page with keys for its text (class `loupe-write`): Enter goes there, Escape leaves it.
+def _with_text_fields(config: str) -> str:
+    """The page with the frame that saves what is typed, says so, and gives text fields their keys.
 
-    Label Studio's own keys do nothing while the cursor is in a text.
+    Enter goes to the page's text (class `loupe-write`), Escape leaves a text field, and Ctrl+Enter
+    submits from inside one.
     """
-    document = f"<script>{resource('text_keys.js')}</script>"
-    return config.replace("TEXT_KEYS", script_frame("loupe-keys", document))
+    document = resource("text_fields.html").replace('"FIELDS"', text_fields_script())
+    return config.replace("TEXT_FIELDS", script_frame("loupe-saved", document))
+
+
+def text_fields_script() -> str:
+    """The script of a frame that adds `text_fields.js` to Label Studio's page.
+
+    It is added to the page itself, because frames come and go with the tasks.
+    """
+    code = json.dumps(resource("text_fields.js"))
+    return (
+        "{ const script = parent.document.createElement('script'); "
+        f"script.textContent = {code}; parent.document.head.append(script); }}"
+    )
 
 
 def image_address(images_url: str, sha256: str) -> str:

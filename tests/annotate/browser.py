@@ -161,6 +161,17 @@ class LabellingPage:
         dialog.wait_for(state="hidden")
         return text
 
+    def reload(self) -> None:
+        """Loads the page again, and closes the instructions."""
+        self.browser_page.reload(wait_until="commit")
+        self.browser_page.locator(SUBMIT).wait_for()
+        self.read_instructions()
+
+    def wait_until_saved(self) -> None:
+        """Waits until the page says that what was typed is saved."""
+        frame = self.browser_page.frame_locator(".loupe-saved, .loupe-counter")
+        frame.get_by_text("Draft saved", exact=True).wait_for()
+
     def wait_for_images(self) -> None:
         """Waits until every image of the task is decoded; there must be one."""
         self.browser_page.wait_for_function(

@@ -1,0 +1,120 @@
+// Added once to Label Studio's page, where it serves all text fields of the open task.
+//
+// Label Studio keeps what is typed apart from the answer until the answer is submitted, so its
+// drafts lack it. Here the text is put into each draft on its way to the server, a draft is sent
+// soon after a change, and the text of a reopened draft or answer goes back into its field.
+(() => {
+  if (window.loupeTextFields) return;
+  window.loupeTextFields = true;
+  const PAUSE_MS = 800, LONGEST_MS = 3000, LOOK_MS = 150, REFUSED_MS = 1500;
+  const DRAFT = /\/api\/(drafts\/\d+|tasks\/\d+(\/annotations\/\d+)?\/drafts)\b/;
+  const SUBMIT = "[data-testid=bottombar-submit-button], [data-testid=bottombar-update-button]";
+
+  const answer = () => window.Htx?.annotationStore?.selected;
+  const withoutId = name => name.split("@")[0];
+  const controls = of => [...(of?.names?.values() ?? [])].filter(tag => tag.type === "textarea");
+  const isField = element => Boolean(element?.closest?.(".loupe textarea, .loupe input[type=text], .loupe input:not([type])"));
+  const mainField = () => document.querySelector(".loupe-write textarea");
+
+  // What is typed, as regions of an answer.
+  const typed = of => controls(of).filter(tag => tag._value && tag.showSubmit).map(tag => ({
+    id: "typed-" + withoutId(tag.name), from_name: withoutId(tag.name), to_name: withoutId(tag.toname),
+    type: "textarea", origin: "manual", value: { text: [tag._value] },
+  }));
+
+  const say = text => {
+    for (const frame of document.querySelectorAll("iframe.loupe-saved, iframe.loupe-counter")) {
+      const state = frame.contentDocument?.getElementById("saved");
+      if (state && state.textContent !== text) state.textContent = text;
+    }
+  };
+
+  // Whose text is not saved yet, since when, and when it changed last.
+  let unsaved = null, since = 0, changed = 0, state = "";
+
+  const send = window.fetch;
+  window.fetch = async (address, options = {}) => {
+    const url = String(address?.url ?? address);
+    if (!DRAFT.test(url) || !["POST", "PATCH"].includes(options.method) || typeof options.body !== "string") return send(address, options);
+    const body = JSON.parse(options.body), sent = changed;
+    body.result = [...(body.result ?? []), ...typed(answer())];
+    state = "Saving …";
+    try {
+      const said = await send(address, { ...options, body: JSON.stringify(body) });
+      state = said.ok ? "Draft saved" : "Not saved; trying again …";
+      if (said.ok && sent === changed) unsaved = null;
+      return said;
+    } catch (fault) {
+      state = "Not saved; trying again …";
+      throw fault;
+    }
+  };
+
+  const save = () => {
+    const now = Date.now(), of = answer();
+    if (unsaved !== of || of.submissionStarted) { unsaved = null; return; }
+    since = changed = now;
+    return of.saveDraft().catch(() => {});
+  };
+
+  // Text that Label Studio shows as part of the answer goes back into its field.
+  const reopen = of => {
+    let moved = false;
+    for (const tag of controls(of)) {
+      if (!tag.regions.length) continue;
+      const text = tag.regions.map(region => region._value).join(" ");
+      for (const region of [...tag.regions]) tag.remove(region);
+      tag.setValue(text);
+      moved = true;
+    }
+    if (moved) of.autosave?.cancel?.();
+  };
+
+  let open = null;
+  setInterval(() => {
+    const of = answer();
+    if (!of || of.isReadOnly()) return;
+    if (of !== open) {
+      open = of;
+      unsaved = null;
+      state = of.draftId ? "Draft saved" : "";
+    }
+    // An answer that was refused because something is missing stays open, and Label Studio saves
+    // no more drafts of it.
+    if (of.submissionStarted && !window.Htx.isSubmitting && !of.sentUserGenerate && Date.now() - of.submissionStarted > REFUSED_MS) of.submissionStarted = 0;
+    if (!of.submissionStarted) reopen(of);
+    const now = Date.now();
+    if (unsaved && !of.isDraftSaving && (now - changed > PAUSE_MS || now - since > LONGEST_MS)) save();
+    say(state);
+  }, LOOK_MS);
+
+  document.addEventListener("input", event => {
+    if (!isField(event.target)) return;
+    changed = Date.now();
+    if (!unsaved) since = changed;
+    unsaved = answer();
+    say(state = "Saving …");
+  }, true);
+  document.addEventListener("focusout", event => { if (isField(event.target) && unsaved) save(); }, true);
+  addEventListener("pagehide", () => { if (unsaved) save(); });
+
+  // Label Studio's own keys do nothing while the cursor is in a text.
+  const submit = async () => {
+    document.activeElement.blur();
+    while (answer()?.isDraftSaving) await new Promise(later => setTimeout(later, 20));
+    document.querySelector(SUBMIT)?.click();
+  };
+  document.addEventListener("keydown", event => {
+    const held = event.ctrlKey || event.metaKey, plain = !held && !event.shiftKey && !event.altKey;
+    if (event.key === "Enter" && plain && event.target === document.body && mainField()) {
+      event.preventDefault();
+      mainField().focus();
+    }
+    if (event.key === "Escape" && isField(event.target)) event.target.blur();
+    if (event.key === "Enter" && held && isField(event.target)) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      submit();
+    }
+  }, true);
+})();
