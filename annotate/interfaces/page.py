@@ -119,7 +119,7 @@ def instructions(name: str) -> str:
 
 
 def page_config(name: str) -> str:
-    """A page's XML from a file beside this one, with the style and the text fields common to all pages."""
+    """A page's XML from a file beside this one, with the style and text fields of all pages."""
     common = f"<Style>\n{resource('common.css')}"
     return _with_text_fields(resource(name).replace("<Style>\n", common, 1))
 

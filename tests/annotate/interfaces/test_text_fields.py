@@ -9,7 +9,7 @@ import pytest
 from annotate.interfaces.page import Interface, values
 from annotate.interfaces.registry import INTERFACES
 from db.entities import StoredEntity, fetch
-from tests.annotate.browser import SAVED, Bench, LabellingPage
+from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import one_of_each_kind, photograph
 from tests.annotate.interfaces.test_caption_verification import a_caption
 from tests.annotate.world import World
