@@ -1,7 +1,7 @@
 """Near-duplicates: recall and precision on planted variants, speed of hashing and of the search.
 
     python -m benchmarks.near_duplicates [--originals 3000] [--hashes 1000000] [--similar 2000]
-        [--peer PYTHON]
+        [--embeddings 10000 100000 1000000] [--peer PYTHON]
 
 Variants of originals (see `benchmarks.planted_duplicates`) are looked for among these. A pair that
 is found is right where both images come from one original; flips are counted as found pairs, too.
@@ -16,12 +16,17 @@ is given). The least of three rounds counts.
 Pairs and what is kept of them are also measured where all images look similar (whose pairs are the
 square of their number), and where none do.
 
+Pairs of near embeddings (512 numbers each) are looked for among random ones of which one in a
+hundred has a near one; beside it stands the bare product of all with all in float32 (above the size
+up to which all pairs are looked at: of a thousandth of the rows with all, times a thousand).
+
 The search is over random hashes among which near ones are planted, and over hashes whose bits hang
 together, as those of real images do.
 """
 
 import argparse
 import io
+import resource
 import subprocess
 import tempfile
 import time
@@ -38,6 +43,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted_duplicates import VARIANTS, Planted, originals, photographs, planted
+from retrieval.similarity.close_rows import close_rows, single_precision
 from retrieval.similarity.hamming import close_pairs
 from retrieval.similarity.near_duplicates import (
     find_near_duplicates,
@@ -52,6 +58,8 @@ HASHED = 400
 ROUNDS = 3
 RADIUS = 6
 TARGET_RECALL, TARGET_PRECISION, TARGET_RATIO, TARGET_SECONDS = 98.0, 99.0, 3.0, 60.0
+TARGET_PRODUCT = 1.6
+DIMENSION, DISTANCE, NOISE = 512, 0.02, 0.17  # noise that takes a row 0.014 away
 
 Pairs = set[tuple[int, int]]
 
@@ -61,6 +69,7 @@ def main() -> None:
     parser.add_argument("--originals", type=int, default=3000)
     parser.add_argument("--hashes", type=int, default=1_000_000)
     parser.add_argument("--similar", type=int, default=2000)
+    parser.add_argument("--embeddings", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--peer", type=Path, help="a Python that has imagededup")
     arguments = parser.parse_args()
     console = Console(width=110)
@@ -70,6 +79,8 @@ def main() -> None:
     report_hashing(images[:HASHED], arguments.peer, console)
     report_clusters(arguments.similar, console)
     report_search(arguments.hashes, console)
+    for count in arguments.embeddings:
+        report_embeddings(count, console)
 
 
 def report_recall(images: list[bytes], variants: list[Planted], console: Console) -> None:
@@ -221,6 +232,30 @@ def report_search(count: int, console: Console) -> None:
             f"{count:,} {name} hashes within {RADIUS} bits: {len(pairs):,} pairs in {elapsed:.1f} s"
             f" ({processor:.1f} processor s; wanted: below {TARGET_SECONDS:g})"
         )
+
+
+def report_embeddings(count: int, console: Console) -> None:
+    random = np.random.default_rng(0)
+    rows = single_precision(random.standard_normal((count, DIMENSION), dtype=np.float32))
+    near = count // 100
+    moved = random.standard_normal((near, DIMENSION), dtype=np.float32) * (NOISE / DIMENSION**0.5)
+    rows[-near:] = single_precision(rows[:near] + moved)
+    started = time.process_time()
+    pairs, recall = close_rows(rows, DISTANCE)
+    elapsed = time.process_time() - started
+    found = np.count_nonzero(pairs[:, 1] - pairs[:, 0] == count - near)
+    started = time.process_time()
+    some = count if recall is None else count // 1000
+    for start in range(0, some, 1024):
+        rows[start : min(some, start + 1024)] @ rows.T
+    product = (time.process_time() - started) * count / some
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    how = "all pairs" if recall is None else f"an index, recall {recall:.1%} as it says"
+    console.print(
+        f"{count:,} embeddings by {how}: {100 * found / near:.2f} % of {near:,} planted pairs, "
+        f"{elapsed:,.1f} processor s, {elapsed / product:.2f} of the bare product "
+        f"(wanted: {TARGET_PRODUCT:g}), {peak:.1f} GB at most"
+    )
 
 
 def random_hashes(count: int, random: np.random.Generator) -> NDArray[np.uint64]:

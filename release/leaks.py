@@ -141,7 +141,7 @@ def _near(
     within, named = 0, list[NearPair]()
     if ours and theirs:
         values = measure.values(ours), measure.values(theirs)
-        within, nearest = nearest_pairs(*values, measure.distances, measure.limit, _SHOWN)
+        within, nearest = nearest_pairs(*values, measure, _SHOWN)
         for distance, one, other in nearest:
             pair = NearPair(first=ours[one].name, second=theirs[other].name, distance=distance)
             named.append(pair)

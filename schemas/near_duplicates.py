@@ -135,6 +135,8 @@ class NearDuplicateReport(EntityRecord):
         settings: when two images have the same content.
         fingerprint: the algorithm of the fingerprints.
         embedder: the model whose embeddings were compared, as `name@revision`.
+        embedding_recall: the share of pairs of near embeddings that are found, where there were too
+            many images to compare all; None where all were.
     """
 
     kind: ClassVar[str] = "near_duplicate_report"
@@ -148,6 +150,7 @@ class NearDuplicateReport(EntityRecord):
     settings: NearDuplicateSettings
     fingerprint: str = FINGERPRINT
     embedder: str | None = None
+    embedding_recall: float | None = Field(default=None, exclude_if=lambda share: share is None)
 
 
 Evidence = Literal["same", "unclear", "different", "none"]

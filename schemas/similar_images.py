@@ -52,6 +52,7 @@ class ExpansionReport(EntityRecord):
         doubtful: pairs that people have to decide.
         short: images of v1 that had fewer neighbours than wanted.
         embedder: what made the embeddings, as `name@revision`.
+        embedding_recall: that of the near-duplicates (`NearDuplicateReport`).
     """
 
     kind: ClassVar[str] = "expansion_report"
@@ -66,6 +67,7 @@ class ExpansionReport(EntityRecord):
     doubtful: int
     short: int
     embedder: str
+    embedding_recall: float | None = Field(default=None, exclude_if=lambda share: share is None)
 
 
 class DuplicateQuestion(EntityRecord):

@@ -93,6 +93,7 @@ def expand_images(
         doubtful=len(left.doubtful),
         short=sum(len(others) < settings.neighbours for others in taken),
         embedder=embedder,
+        embedding_recall=left.report.embedding_recall,
     )
     return Expansion(new, left.doubtful, report)
 

@@ -5,22 +5,22 @@ that the same numbers come out on every machine).
 """
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retrieval.embeddings import Ids
+from retrieval.similarity.close_rows import close_rows, cosine_distances, single_precision, slack
 from retrieval.similarity.hamming import close_pairs
 from schemas.decoders import FORMATS
 from schemas.leaks import LeakLimits, Measure
 
 _BLOCK_CELLS = 1 << 22
-_DECIMALS = 6
 
 Values = NDArray[Any]
-Distances = Callable[[Values, Values], Values]
-"""Distances of every value of the first (n) to every one of the second (m), of shape (n, m)."""
 
 
 class ComparedImage(NamedTuple):
@@ -45,24 +45,82 @@ class ComparedImage(NamedTuple):
     embedder: str = ""
 
 
-class NearMeasure(NamedTuple):
-    """A way to say how far two images are apart.
+@dataclass(frozen=True)
+class HashMeasure:
+    """Perceptual hashes: how many of 64 bits differ.
 
     Attributes:
-        name: what is compared.
-        computed_by: what made the values: an algorithm, or a model (`name@revision`).
         limit: images no farther apart than this have the same content.
-        applies_to: whether an image has a value.
-        values: the values of images that have one, as an array of as many rows.
-        distances: of two such arrays.
+        name: what is compared.
+        computed_by: what made the values.
+        slack: by how much `block` may be from `exact`.
     """
 
-    name: Measure
+    limit: float
+    name: Measure = "perceptual_hash"
+    computed_by: str = "pHash, 64 bits"
+    slack: float = 0
+
+    def applies_to(self, image: ComparedImage) -> bool:
+        """Whether an image has a hash."""
+        return image.perceptual_hash is not None
+
+    def values(self, images: Sequence[ComparedImage]) -> Values:
+        """The hashes, of shape (n,), as uint64."""
+        return np.array([image.perceptual_hash for image in images], np.uint64)
+
+    def block(self, first: Values, second: Values) -> Values:
+        """How many bits every hash of the first (n) and of the second (m) differ in: (n, m)."""
+        return np.bitwise_count(first[:, None] ^ second[None, :])
+
+    def exact(self, first: Values, second: Values, at: Ids, beside: Ids) -> Values:
+        """How many bits hash `at[k]` of the first and hash `beside[k]` of the second differ in."""
+        return np.bitwise_count(first[at] ^ second[beside])
+
+    def pairs_within(self, values: Values) -> Ids:
+        """The pairs (i, j), i < j, within the limit, of shape (p, 2)."""
+        return close_pairs(values, int(self.limit))
+
+
+@dataclass(frozen=True)
+class EmbeddingMeasure:
+    """Embeddings of one model, by 1 - cosine; the attributes are those of `HashMeasure`."""
+
     computed_by: str
     limit: float
-    applies_to: Callable[[ComparedImage], bool]
-    values: Callable[[Sequence[ComparedImage]], Values]
-    distances: Distances
+    dimension: int
+    name: Measure = "embedding"
+
+    @property
+    def slack(self) -> float:
+        """How far a product in float32 may be from the distance in float64."""
+        return slack(self.dimension)
+
+    def applies_to(self, image: ComparedImage) -> bool:
+        """Whether the model made an embedding of an image."""
+        return image.embedding is not None and image.embedder == self.computed_by
+
+    def values(self, images: Sequence[ComparedImage]) -> Values:
+        """The embeddings, of shape (n, d)."""
+        return np.array([image.embedding for image in images])
+
+    def block(self, first: Values, second: Values) -> Values:
+        """Distances as for hashes, in float32."""
+        return np.float32(1) - single_precision(first) @ single_precision(second).T
+
+    def exact(self, first: Values, second: Values, at: Ids, beside: Ids) -> Values:
+        """Distances as for hashes, in float64 and to six decimals."""
+        return cosine_distances(first, second, at, beside)
+
+    def pairs_within(self, values: Values) -> Ids:
+        """As for hashes; what `close_rows` finds of very many."""
+        pairs = close_rows(single_precision(values), self.limit).pairs
+        near: Ids = pairs[self.exact(values, values, *pairs.T) <= self.limit]
+        return near
+
+
+NearMeasure = HashMeasure | EmbeddingMeasure
+"""A way to say how far two images are apart."""
 
 
 class Near(NamedTuple):
@@ -95,87 +153,62 @@ def perceptual_hash(data: bytes) -> int:
 
 def near_measures(images: Iterable[ComparedImage], limits: LeakLimits) -> list[NearMeasure]:
     """The perceptual hash, and the embeddings of every model that made some of `images`."""
-    hashed = NearMeasure(
-        "perceptual_hash",
-        "pHash, 64 bits",
-        limits.hash_bits,
-        lambda image: image.perceptual_hash is not None,
-        _hashes,
-        differing_bits,
-    )
-    embedders = sorted({image.embedder for image in images if image.embedding is not None})
-    return [hashed, *(_embedded(embedder, limits.embedding_distance) for embedder in embedders)]
+    dimensions = {one.embedder: len(one.embedding) for one in images if one.embedding is not None}
+    return [
+        HashMeasure(limits.hash_bits),
+        *(
+            EmbeddingMeasure(embedder, limits.embedding_distance, dimension)
+            for embedder, dimension in sorted(dimensions.items())
+        ),
+    ]
 
 
-def _embedded(embedder: str, limit: float) -> NearMeasure:
-    return NearMeasure(
-        "embedding",
-        embedder,
-        limit,
-        lambda image: image.embedding is not None and image.embedder == embedder,
-        _embeddings,
-        cosine_distances,
-    )
+def nearest_pairs(first: Values, second: Values, measure: NearMeasure, count: int) -> NearPairs:
+    """How many pairs are within the limit, and the `count` nearest of all pairs, nearest first.
 
-
-def _hashes(images: Sequence[ComparedImage]) -> Values:
-    """Perceptual hashes of shape (n,), as uint64."""
-    return np.array([image.perceptual_hash for image in images], np.uint64)
-
-
-def _embeddings(images: Sequence[ComparedImage]) -> Values:
-    """Embeddings of shape (n, d), as float64 and of unit length."""
-    rows = np.array([image.embedding for image in images], np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1.0)
-
-
-def differing_bits(first: Values, second: Values) -> Values:
-    """How many bits differ between hashes (uint64)."""
-    return np.bitwise_count(first[:, None] ^ second[None, :])
-
-
-def cosine_distances(first: Values, second: Values) -> Values:
-    """1 - cosine between embeddings of unit length, of shape (n, d) and (m, d)."""
-    return np.maximum(np.round(1.0 - first @ second.T, _DECIMALS), 0.0)
-
-
-def nearest_pairs(
-    first: Values, second: Values, distances: Distances, limit: float, count: int
-) -> NearPairs:
-    """The `count` nearest of all pairs, the nearest first; of equals the first in order."""
+    Exact. Of equal ones the first in order are given. Memory is bounded.
+    """
     best: list[Near] = []
     within = 0
-    for start, rows in _blocks(first, len(second)) if len(second) else ():
-        block = distances(rows, second)
-        within += int(np.count_nonzero(block <= limit))
-        bound = best[-1].distance if len(best) == count else None
-        for place in _least(block.reshape(-1), count, bound):
+    step = max(1, _BLOCK_CELLS // max(1, len(second)))
+    for start in range(0, len(first) if len(second) else 0, step):
+        rows = first[start : start + step]
+        block = measure.block(rows, second).reshape(-1)
+        sure = block < measure.limit - measure.slack if measure.slack else block <= measure.limit
+        within += int(np.count_nonzero(sure))
+        if measure.slack:
+            unclear = np.flatnonzero(~sure & (block <= measure.limit + measure.slack))
+            within += int(np.count_nonzero(_exact(measure, rows, second, unclear) <= measure.limit))
+        for distance, place in _least(measure, rows, second, block, best, count):
             row, column = divmod(place, len(second))
-            best.append(Near(float(block[row, column]), start + row, column))
+            best.append(Near(distance, start + row, column))
         best = sorted(best)[:count]
     return NearPairs(within, best)
 
 
-def _least(values: Values, count: int, bound: float | None) -> list[int]:
-    """The places of the `count` least of `values` (of those below `bound`), in no special order."""
-    places = np.arange(values.size) if bound is None else np.flatnonzero(values < bound)
-    if len(places) > count:
-        least = np.argsort(values[places], kind="stable")[:count]
-        places = places[least]
-    return [int(place) for place in places]
+def _exact(measure: NearMeasure, rows: Values, second: Values, places: Ids) -> Values:
+    """The distances at places of a block."""
+    return measure.exact(rows, second, *np.divmod(places, len(second)))
 
 
-def pairs_within(values: Values, distances: Distances, limit: float) -> Iterator[tuple[int, int]]:
-    """The pairs (i, j), i < j, of `values` that are no farther apart than `limit`, in order."""
-    if distances is differing_bits:
-        yield from map(tuple, close_pairs(values, int(limit)).tolist())
+def _least(
+    measure: NearMeasure,
+    rows: Values,
+    second: Values,
+    block: Values,
+    best: list[Near],
+    count: int,
+) -> Iterator[tuple[float, int]]:
+    """The `count` least distances in a block that are below those of `best`, with their places."""
+    bound = best[-1].distance if len(best) == count else np.inf
+    if bound == 0:
         return
-    for start, rows in _blocks(values, len(values)):
-        near_rows, near_columns = np.nonzero(distances(rows, values[start:]) <= limit)
-        later = near_rows < near_columns
-        pairs = zip(near_rows[later], near_columns[later], strict=True)
-        yield from ((start + int(row), start + int(column)) for row, column in pairs)
+    if block.size > count:
+        bound = min(bound, float(np.partition(block, count - 1)[count - 1]) + measure.slack)
+    places = np.flatnonzero(block <= bound + measure.slack)
+    distances = _exact(measure, rows, second, places)
+    for at in np.argsort(distances, kind="stable")[:count]:
+        yield float(distances[at]), int(places[at])
 
 
 def near_duplicates(
@@ -184,13 +217,6 @@ def near_duplicates(
     """Pairs that are near by any measure; a pair may come several times."""
     for measure in near_measures(images, limits):
         measured = [image for image in images if measure.applies_to(image)]
-        values = measure.values(measured)
-        for first, second in pairs_within(values, measure.distances, measure.limit):
-            yield measured[first], measured[second]
-
-
-def _blocks(values: Values, columns: int) -> Iterator[tuple[int, Values]]:
-    """Runs of rows, few enough for one block of distances, with the number of their first."""
-    step = max(1, _BLOCK_CELLS // max(1, columns))
-    for start in range(0, len(values), step):
-        yield start, values[start : start + step]
+        if measured:
+            for first, second in measure.pairs_within(measure.values(measured)).tolist():
+                yield measured[first], measured[second]

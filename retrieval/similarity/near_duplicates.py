@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from retrieval.similarity.close_rows import close_rows, cosine_distances, single_precision
 from retrieval.similarity.hamming import close_pairs, close_pairs_between
 from retrieval.similarity.spectrum import (
     Spectrum,
@@ -73,9 +74,6 @@ Embeddings = NDArray[Any]
 Places = NDArray[np.int64]
 """Places of images in their collection."""
 
-_UNIT_WITHIN = 1e-5
-"""How far from 1 a length may be that is taken for 1 where all are looked among."""
-
 
 class ImageCollection(NamedTuple):
     """What images are compared by. Those with the same bytes are stood for by the first of them.
@@ -127,19 +125,11 @@ def collect(images: Fingerprints, embeddings: Embeddings | None = None) -> Image
         mirrored,
         spectra.reshape(len(seen), -1) if seen else np.empty((0, 0), np.int8),
         places if embeddings is not None else places[:0],
-        None if embeddings is None else _units(embeddings, places),
+        None
+        if embeddings is None
+        else single_precision(embeddings if len(places) == len(embeddings) else embeddings[places]),
         embeddings,
     )
-
-
-def _units(embeddings: Embeddings, places: Places) -> NDArray[np.float32]:
-    """Rows at unit length in single precision; the given array itself where it is that already."""
-    is_whole = len(places) == len(embeddings)
-    rows = np.asarray(embeddings if is_whole else embeddings[places], np.float32)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    if np.allclose(lengths, 1.0, rtol=0, atol=_UNIT_WITHIN):
-        return rows
-    return np.asarray(rows / np.where(lengths > 0, lengths, np.float32(1.0)), np.float32)
 
 
 # Pairs of images in columns: millions of them take tens of bytes each, and no objects.
@@ -179,11 +169,14 @@ class AlikePairs(Sequence[AlikePair]):
     Attributes:
         names: the ids of all images, in their order.
         rows: the pairs, of shape (p,); see `COLUMNS`.
+        recall: the share of pairs of near embeddings that an index finds (`close_rows`); None where
+            all pairs were looked at.
     """
 
-    def __init__(self, names: Sequence[str], rows: Rows) -> None:
+    def __init__(self, names: Sequence[str], rows: Rows, recall: float | None = None) -> None:
         self.names = names
         self.rows = rows
+        self.recall = recall
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -194,7 +187,7 @@ class AlikePairs(Sequence[AlikePair]):
     def __getitem__(self, place: slice) -> "AlikePairs": ...
     def __getitem__(self, place: int | slice) -> "AlikePair | AlikePairs":
         if isinstance(place, slice):
-            return AlikePairs(self.names, self.rows[place])
+            return AlikePairs(self.names, self.rows[place], self.recall)
         return self._record(self.rows[place].item())
 
     def __iter__(self) -> Iterator[AlikePair]:
@@ -247,9 +240,6 @@ def _value(number: float) -> float | None:
 
 _AT_ONCE = 1 << 14
 """Pairs whose vectors are multiplied at once."""
-_CELLS = 1 << 22
-"""Cosines in a block."""
-_DECIMALS = 6
 
 _EVIDENCE: tuple[Evidence, ...] = ("same", "unclear", "different", "none")
 _VERDICTS: dict[tuple[Evidence, Evidence], Sameness] = {
@@ -306,8 +296,8 @@ def near_duplicate_pairs(
     """All pairs that have or may have the same content, in the order of the images.
 
     Exact: every pair within `hash_bits` is looked at, and, where there are embeddings, every pair
-    of these. Images with the same bytes are stood for by the first of them; what is like it is like
-    the others, too, but is not said again of them.
+    of these, up to a hundred thousand (see `close_rows`). Images with the same bytes are stood for
+    by the first of them; what is like it is like the others, too, but is not said again of them.
 
     Memory grows with the pairs within `hash_bits`: some sixty bytes each.
     """
@@ -315,13 +305,24 @@ def near_duplicate_pairs(
     copies = np.flatnonzero(collection.firsts != np.arange(len(collection.names)))
     exact = empty_rows(len(copies))
     exact["first"], exact["second"], exact["exact"] = collection.firsts[copies], copies, True
-    rows = np.concatenate((exact, pairs_of(collection, settings)))
-    return AlikePairs(collection.names, rows[np.lexsort((rows["second"], rows["first"]))])
+    near, recall = pairs_of(collection, settings)
+    rows = np.concatenate((exact, near))
+    return AlikePairs(collection.names, rows[np.lexsort((rows["second"], rows["first"]))], recall)
+
+
+class NearPairs(NamedTuple):
+    """Pairs of images, and the recall of the index that embeddings were looked for with.
+
+    `recall` is None where all pairs were looked at.
+    """
+
+    rows: Rows
+    recall: float | None
 
 
 def pairs_of(
     collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None = None
-) -> Rows:
+) -> NearPairs:
     """The pairs of images that are first of their bytes; in order.
 
     Args:
@@ -331,20 +332,21 @@ def pairs_of(
     """
     count = len(collection.names)
     looks = _looks(collection, settings, asked)
-    keys = _distinct(np.append(looks.keys, _near_embeddings(collection, settings, asked)))
+    near, recall = _near_embeddings(collection, settings, asked)
+    keys = _distinct(np.append(looks.keys, near))
     rows = empty_rows(len(keys))
     rows["first"], rows["second"] = np.divmod(keys, max(1, count))
     at = np.searchsorted(keys, looks.keys)
     rows["mirrored"][at], rows["hash_bits"][at] = looks.mirrored, looks.bits
     rows["spectrum_distance"][at] = looks.distances
     if collection.embeddings is not None:
-        rows["embedding_distance"] = _cosine_distances(
-            collection.embeddings, rows["first"], rows["second"]
+        vectors = collection.embeddings
+        rows["embedding_distance"] = cosine_distances(
+            vectors, vectors, rows["first"], rows["second"]
         )
     verdicts = _verdicts(rows, settings)
     rows["doubtful"] = verdicts == _DOUBTFUL
-    near: Rows = rows[verdicts != _APART]
-    return near
+    return NearPairs(rows[verdicts != _APART], recall)
 
 
 def _looks(
@@ -451,43 +453,18 @@ def _spectrum_distances(
 
 def _near_embeddings(
     collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None
-) -> Places:
-    """The keys of pairs whose embeddings say the same, and of few that hardly miss it."""
-    embedded, units, count = collection.embedded, collection.units, len(collection.names)
+) -> tuple[Places, float | None]:
+    """The keys of pairs whose embeddings say the same, and of few that hardly miss it.
+
+    With them the recall of the index that found them; None where all pairs were looked at.
+    """
+    embedded, units = collection.embedded, collection.units
     if units is None or not len(embedded):
-        return np.empty(0, np.int64)
-    least = 1 - settings.embedding_distance - _slack(units.shape[1])
-    rows = np.arange(len(embedded)) if asked is None else np.flatnonzero(np.isin(embedded, asked))
-    step = max(1, _CELLS // len(embedded))
-    found = [np.empty(0, np.int64)]
-    for block in np.split(rows, range(step, len(rows), step)):
-        start = 0 if asked is not None or not len(block) else int(block[0])
-        at, beside = np.nonzero(units[block] @ units[start:].T >= least)
-        pairs = np.sort(np.stack((block[at], start + beside)), axis=0)
-        pairs = pairs[:, pairs[0] < pairs[1]]
-        found.append(_keys(embedded[pairs[0]], embedded[pairs[1]], count))
-    return np.concatenate(found)
-
-
-def _slack(width: int) -> float:
-    """By how much a cosine in single precision may be wrong, of vectors with so many numbers."""
-    return 1e-4 + width * float(np.finfo(np.float32).eps)
-
-
-def _cosine_distances(
-    embeddings: Embeddings, first: NDArray[np.int32], second: NDArray[np.int32]
-) -> NDArray[np.float64]:
-    """Of each pair, in blocks and in double precision."""
-    found = np.empty(len(first))
-    for start in range(0, len(first), _AT_ONCE):
-        one, other = (
-            np.asarray(embeddings[side[start : start + _AT_ONCE]], np.float64)
-            for side in (first, second)
-        )
-        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-        cosines = np.einsum("ij,ij->i", one, other) / np.where(lengths > 0, lengths, 1.0)
-        found[start : start + _AT_ONCE] = 1.0 - cosines
-    return np.maximum(np.round(found, _DECIMALS), 0.0)
+        return np.empty(0, np.int64), None
+    rows = None if asked is None else np.flatnonzero(np.isin(embedded, asked))
+    found, recall = close_rows(units, settings.embedding_distance, rows)
+    first, second = embedded[found].T
+    return _keys(first, second, len(collection.names)), recall
 
 
 def _verdicts(rows: Rows, settings: NearDuplicateSettings) -> NDArray[np.uint8]:
@@ -571,7 +548,7 @@ def find_near_duplicates(
         DuplicateCluster(kept=name, dropped=tuple(stars[name])) for name in kept if name in stars
     )
     doubtful = _between_kept(pairs.of(Sameness.DOUBTFUL), np.array(list(goes), np.int64))
-    report = _report(images, clusters, doubtful, settings, embedder)
+    report = _report(images, clusters, doubtful, settings, embedder, pairs.recall)
     return NearDuplicates(kept, clusters, same, doubtful, report)
 
 
@@ -659,6 +636,7 @@ def _report(
     doubtful: AlikePairs,
     settings: NearDuplicateSettings,
     embedder: str | None,
+    recall: float | None,
 ) -> NearDuplicateReport:
     dropped = [pair for cluster in clusters for pair in cluster.dropped]
     exact = sum(pair.exact for pair in dropped)
@@ -673,6 +651,7 @@ def _report(
         clusters=len(clusters),
         settings=settings,
         embedder=embedder,
+        embedding_recall=recall,
     )
 
 
@@ -740,7 +719,7 @@ class AlikeImages(Mapping[str, frozenset[str]]):
         return sum(1 for _ in self)
 
     def _compare(self, places: Places) -> None:
-        rows = pairs_of(self._collection, self._settings, places)
+        rows = pairs_of(self._collection, self._settings, places).rows
         contents = self._contents[rows["first"]], self._contents[rows["second"]]
         rows = rows[(contents[0] == contents[1]) | (contents[0] < 0) | (contents[1] < 0)]
         own = np.concatenate((rows["first"], rows["second"]))

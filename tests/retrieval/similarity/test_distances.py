@@ -13,11 +13,10 @@ from PIL import Image
 from retrieval.similarity import distances
 from retrieval.similarity.distances import (
     ComparedImage,
-    cosine_distances,
-    differing_bits,
+    EmbeddingMeasure,
+    HashMeasure,
     near_duplicates,
     nearest_pairs,
-    pairs_within,
     perceptual_hash,
 )
 from schemas.leaks import LeakLimits
@@ -49,7 +48,7 @@ def test_the_nearest_of_all_pairs(
     first: list[int], second: list[int], limit: int, count: int
 ) -> None:
     found = nearest_pairs(
-        np.array(first, np.uint64), np.array(second, np.uint64), differing_bits, limit, count
+        np.array(first, np.uint64), np.array(second, np.uint64), HashMeasure(limit), count
     )
     pairs = [(bits(a, b), i, j) for i, a in enumerate(first) for j, b in enumerate(second)]
     assert found.nearest == sorted(pairs)[:count]
@@ -57,20 +56,29 @@ def test_the_nearest_of_all_pairs(
 
 
 @BUSY_MACHINE
+@given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([1e-7, 0.02, 0.3]))
+def test_the_nearest_embeddings_are_those_of_float64(seed: int, count: int, noise: float) -> None:
+    random = np.random.default_rng(seed)
+    first = np.repeat(random.normal(size=(3, 16)), 4, axis=0)
+    second = (first[::2] + random.normal(0, noise, (6, 16))).astype(np.float32)
+    exact = np.empty((len(first), len(second)))
+    for i, j in np.ndindex(exact.shape):
+        one, other = first[i], second[j].astype(np.float64)
+        cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+        exact[i, j] = max(round(1 - cosine, 6), 0)
+    limit = float(np.median(exact))
+    found = nearest_pairs(first, second, EmbeddingMeasure("model@1", limit, 16), count)
+    assert found.within == np.count_nonzero(exact <= limit)
+    pairs = sorted((distance, i, j) for (i, j), distance in np.ndenumerate(exact))[:count]
+    assert found.nearest == pairs
+
+
+@BUSY_MACHINE
 @given(hashes, st.integers(0, 64))
 def test_pairs_within_one_collection(values: list[int], limit: int) -> None:
-    found = list(pairs_within(np.array(values, np.uint64), differing_bits, limit))
+    found = HashMeasure(limit).pairs_within(np.array(values, np.uint64)).tolist()
     numbers = combinations(range(len(values)), 2)
-    assert sorted(found) == [(i, j) for i, j in numbers if bits(values[i], values[j]) <= limit]
-
-
-def test_cosine_distances_are_those_of_the_definition() -> None:
-    vectors = np.random.default_rng(0).normal(size=(5, 8))
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    found = cosine_distances(unit, unit[:3])
-    for i, j in np.ndindex(5, 3):
-        assert found[i, j] == pytest.approx(1 - unit[i] @ unit[j], abs=1e-6)
-    assert not found.diagonal().any()
+    assert sorted(found) == [[i, j] for i, j in numbers if bits(values[i], values[j]) <= limit]
 
 
 def encoded(picture: Image.Image, **options: object) -> bytes:

@@ -1,0 +1,47 @@
+"""Rows that are close: all of them where all are looked at, nearly all by an index."""
+
+import numpy as np
+import pytest
+
+from retrieval.similarity import close_rows as module
+from retrieval.similarity.close_rows import LEAST_RECALL, close_rows, single_precision
+
+DISTANCE = 0.02
+
+
+def planted(random: np.random.Generator, count: int, pairs: int) -> np.ndarray:
+    """Rows of which the last are within the distance of the first."""
+    rows = random.normal(size=(count, 32))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[-pairs:] = rows[:pairs] + random.normal(0, 0.02, (pairs, 32))
+    return single_precision(rows)
+
+
+@pytest.mark.parametrize("block_cells", [1, 700, 1 << 22])
+def test_all_pairs_are_found_whatever_the_size_of_blocks(
+    block_cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BLOCK_CELLS", block_cells)
+    rows = planted(np.random.default_rng(0), 300, 40)
+    found = {tuple(pair) for pair in close_rows(rows, DISTANCE).pairs.tolist()}
+    distances = 1 - rows.astype(float) @ rows.T.astype(float)
+    near = {(i, j) for i, j in np.argwhere(distances <= DISTANCE).tolist() if i < j}
+    assert near <= found
+    assert max(distances[pair] for pair in found) < DISTANCE + 1e-3
+    asked = np.array([1, 5, 299])
+    of_asked = {tuple(pair) for pair in close_rows(rows, DISTANCE, asked).pairs.tolist()}
+    assert of_asked == {pair for pair in found if set(pair) & set(asked.tolist())}
+
+
+def test_an_index_finds_nearly_all_and_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = planted(np.random.default_rng(1), 6000, 500)
+    exact, none = close_rows(rows, DISTANCE)
+    monkeypatch.setattr(module, "EXACT_UP_TO", 1000)
+    found, recall = close_rows(rows, DISTANCE)
+    assert none is None
+    assert recall is not None
+    assert LEAST_RECALL <= recall <= 1
+    known = {tuple(pair) for pair in exact.tolist()}
+    indexed = {tuple(pair) for pair in found.tolist()}
+    assert len(known & indexed) >= 0.97 * len(known)
+    assert not indexed - known
