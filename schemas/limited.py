@@ -1,15 +1,18 @@
 """Runs functions on strangers' files in worker processes with a limit on time and memory.
 
-A worker is a process of its own, reused between calls and killed when a call exceeds its limits:
-a decoder that hangs, crashes or asks for all memory costs the one file that it was given. The
-kernel holds the limits: a timer of processor time, so that a busy machine refuses nothing, and
-`RLIMIT_DATA`, which Linux enforces and macOS does not. The caller waits ten times as long by the
-clock for workers that sleep.
+A worker is a process of its own, reused between calls and killed when a call exceeds its limits: a
+decoder that hangs, crashes or asks for all memory costs the one file that it was given. Workers are
+forked, not from this process and its threads, but from one that does nothing but import what they
+need. The kernel holds the limits: a timer of processor time, so that a busy machine refuses
+nothing, and `RLIMIT_DATA`, which Linux enforces and macOS does not. The caller waits ten times as
+long by the clock for workers that sleep.
 
 It is a fence against cost and crashes, no sandbox: a worker may read what its user may read.
 """
 
 import atexit
+import gc
+import importlib
 import json
 import os
 import pickle
@@ -35,7 +38,7 @@ _ITEM, _RESULT, _ERROR, _OUT_OF_MEMORY = range(4)
 _ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from schemas.limited import serve; serve(int(sys.argv[2]))"
+    "from schemas.limited import serve_forks; serve_forks(int(sys.argv[2]))"
 )
 
 
@@ -50,14 +53,17 @@ class LimitExceededError(Exception):
         self.reason = reason
 
 
-def run_limited(function: Callable[..., T], *args: Any, seconds: float, memory: int) -> T:
+def run_limited(
+    function: Callable[..., T], *args: Any, seconds: float, memory: int | None = None
+) -> T:
     """What `function(*args)` gives in a worker process. Safe in threads, which get a worker each.
 
     Args:
         function: a function of a module, without side effects that the caller needs.
         args: as the result, and whatever is raised, of what can be pickled.
         seconds: of processor time.
-        memory: bytes that may be allocated beyond what the worker holds before the call.
+        memory: bytes that may be allocated beyond what the worker holds before the call; None for
+            as many as there are.
 
     Raises:
         LimitExceededError: it took more than its limits, or the process died.
@@ -80,9 +86,9 @@ def iterate_limited(
 
 
 def _messages(
-    function: Callable[..., Any], args: tuple[Any, ...], seconds: float, memory: int
+    function: Callable[..., Any], args: tuple[Any, ...], seconds: float, memory: int | None
 ) -> Generator[Any]:
-    worker = _workers.take()
+    worker = _workers.take({one.__module__ for one in (function, *map(type, args))})
     is_reusable = False
     try:
         worker.send((function, args, seconds, memory))
@@ -106,8 +112,9 @@ def _messages(
         yield value
 
 
-def _too_much_memory(memory: int) -> LimitExceededError:
-    return LimitExceededError("too_much_memory", f"needs more than {memory:,} bytes of memory")
+def _too_much_memory(memory: int | None) -> LimitExceededError:
+    bytes_ = "there are" if memory is None else f"{memory:,}"
+    return LimitExceededError("too_much_memory", f"needs more than {bytes_} bytes of memory")
 
 
 def _rebuilt(kind: type[Exception], args: Any, attributes: dict[str, Any], trace: str) -> Exception:
@@ -122,11 +129,35 @@ class _End:
     """The result of a generator."""
 
 
-class _Worker:
-    """A process that runs one call after the other."""
+class _Origin:
+    """The process that workers are forked from; started when the first one is needed."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def fork(self, modules: set[str]) -> tuple[int, socket.socket]:
+        """The process id of a new worker that has imported `modules`, and the way to it."""
+        with self._lock:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    return self._fork(modules, theirs), ours
+                except (OSError, EOFError):  # it was killed
+                    self._end()
+                    return self._fork(modules, theirs), ours
+
+    def _fork(self, modules: set[str], theirs: socket.socket) -> int:
+        if self._process is None:
+            self._start()
+        _send(self._socket, ("fork", sys.path, sorted(modules)))
+        socket.send_fds(self._socket, [b"."], [theirs.fileno()])
+        pid: int = _receive(self._socket)
+        return pid
+
+    def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
+        self._socket.settimeout(_START_SECONDS)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _START, json.dumps(sys.path), str(theirs.fileno())],
@@ -137,12 +168,57 @@ class _Worker:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C is for the caller
             )
+
+    def wait(self, pid: int) -> int:
+        """The exit code of a worker that has ended, as `subprocess` gives it."""
+        return self._ask("wait", pid)
+
+    def kill(self, pid: int) -> None:
+        """Ends a worker; nobody else can have its process id before."""
+        self._ask("kill", pid)
+
+    def _ask(self, request: str, pid: int) -> int:
+        with self._lock, suppress(OSError, EOFError):
+            _send(self._socket, (request, pid))
+            code: int = _receive(self._socket)
+            return code
+        return -signal.SIGKILL  # the origin was killed; the worker ends when it is let go of
+
+    def end(self) -> None:
+        """Ends it; workers end when they are let go of."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._socket.close()
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+class _Worker:
+    """A process that runs one call after the other."""
+
+    def __init__(self, origin: _Origin, modules: set[str]) -> None:
+        self._origin = origin
+        self._pid, self._socket = origin.fork(modules)
+        self._has_ended = False
         self._calls = 0
 
     @property
     def is_fresh(self) -> bool:
         """Whether it may be given more calls."""
-        return self._calls < _MOST_CALLS and self._process.poll() is None
+        return self._calls < _MOST_CALLS and self._is_alive()
+
+    def _is_alive(self) -> bool:
+        self._socket.setblocking(False)
+        try:
+            return bool(self._socket.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except ConnectionResetError:
+            return False
 
     def send(self, call: tuple[Any, ...]) -> None:
         """Begins a call."""
@@ -151,7 +227,7 @@ class _Worker:
         with suppress(BrokenPipeError, ConnectionResetError):  # `receive` tells why
             _send(self._socket, call)
 
-    def receive(self, seconds: float, memory: int) -> tuple[int, Any]:
+    def receive(self, seconds: float, memory: int | None) -> tuple[int, Any]:
         """The next message of the call.
 
         Raises:
@@ -165,11 +241,12 @@ class _Worker:
             what = f"took more than {waits:g} s of time"
             raise LimitExceededError("too_slow", what) from None
         except (EOFError, ConnectionResetError):
-            self._raise_death(self._process.wait(), seconds, memory)
+            self._has_ended = True
+            self._raise_death(self._origin.wait(self._pid), seconds, memory)
         return message
 
     @staticmethod
-    def _raise_death(code: int, seconds: float, memory: int) -> NoReturn:
+    def _raise_death(code: int, seconds: float, memory: int | None) -> NoReturn:
         if code == -signal.SIGPROF:
             what = f"took more than {seconds:g} s of processor time"
             raise LimitExceededError("too_slow", what) from None
@@ -183,8 +260,8 @@ class _Worker:
     def kill(self) -> None:
         """Ends the process, whatever it does."""
         self._socket.close()
-        self._process.kill()
-        self._process.wait()
+        if not self._has_ended:
+            self._origin.kill(self._pid)
 
 
 class _Workers:
@@ -192,15 +269,16 @@ class _Workers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._origin = _Origin()
         self._idle: list[_Worker] = []
 
-    def take(self) -> _Worker:
-        """A worker that waits, or a new one."""
+    def take(self, modules: set[str]) -> _Worker:
+        """A worker that waits, or a new one that has imported `modules`."""
         while True:
             with self._lock:
                 worker = self._idle.pop() if self._idle else None
             if worker is None:
-                return _Worker()
+                return _Worker(self._origin, modules)
             if worker.is_fresh:
                 return worker
             worker.kill()
@@ -219,15 +297,22 @@ class _Workers:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.kill()
+        self._origin.end()
 
     def forget(self) -> None:
         """Leaves the workers to the process that this one was forked from."""
         self._lock = threading.Lock()
+        self._origin = _Origin()
         self._idle = []
 
 
+def end_workers() -> None:
+    """Ends the processes that wait for calls; the next call starts new ones."""
+    _workers.end()
+
+
 _workers = _Workers()
-atexit.register(_workers.end)
+atexit.register(end_workers)
 os.register_at_fork(after_in_child=_workers.forget)
 
 
@@ -257,6 +342,48 @@ def _read(source: socket.socket, size: int) -> bytearray:
             raise EOFError
         rest = rest[count:]
     return data
+
+
+def serve_forks(handle: int) -> None:
+    """The life of the process that workers are forked from, until the caller is gone."""
+    with socket.socket(fileno=handle) as caller, suppress(EOFError, OSError):
+        while True:
+            match _receive(caller):
+                case "fork", paths, modules:
+                    _, (theirs,), *_ = socket.recv_fds(caller, 1, 1)
+                    sys.path[:] = paths
+                    _send(caller, _forked(modules, theirs, caller))
+                    os.close(theirs)
+                case "wait", pid:
+                    _send(caller, _exit_code(pid))
+                case "kill", pid:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                    _send(caller, _exit_code(pid))
+
+
+def _exit_code(pid: int) -> int:
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:  # of an origin before this one
+        return -signal.SIGKILL
+
+
+def _forked(modules: list[str], theirs: int, caller: socket.socket) -> int:
+    for name in modules:
+        with suppress(Exception):  # the worker finds out when it needs it
+            importlib.import_module(name)
+    gc.freeze()  # what is not looked through is not copied
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            caller.close()
+            serve(theirs)
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
 
 
 def serve(handle: int) -> None:
@@ -293,15 +420,15 @@ def _answer(
     return True
 
 
-def _limit(seconds: float, memory: int) -> None:
+def _limit(seconds: float, memory: int | None) -> None:
     """Has the kernel end this process after `seconds`, and refuse it more than `memory`."""
     import resource
 
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    held = Path("/proc/self/statm")
+    held, most = Path("/proc/self/statm"), resource.RLIM_INFINITY
     if held.exists():
-        pages = int(held.read_text().split()[5])
-        most = pages * resource.getpagesize() + memory
+        if memory is not None:
+            most = int(held.read_text().split()[5]) * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))

@@ -1,11 +1,15 @@
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from schemas.limited import LimitExceededError, iterate_limited, run_limited
@@ -111,3 +115,35 @@ def test_threads_get_workers_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert sorted(found) == [0, 1, 2, 3]
+
+
+def test_workers_are_forked_from_a_process_of_their_own() -> None:
+    """Whose end costs no call: another one takes its place."""
+
+    def origin() -> psutil.Process:
+        return psutil.Process(run_limited(os.getppid, **LIMITS))
+
+    first = origin()
+    assert first.ppid() == os.getpid()
+    first.kill()
+    first.wait()
+    while origin().ppid() != os.getpid():  # workers of the origin that is gone go on
+        with pytest.raises(LimitExceededError):
+            run_limited(die, signal.SIGSEGV, **LIMITS)
+    with pytest.raises(LimitExceededError, match="SIGSEGV"):
+        run_limited(die, signal.SIGSEGV, **LIMITS)
+
+
+def test_no_worker_outlives_its_caller() -> None:
+    killed = "import os; from schemas.limited import run_limited; from tests.schemas import "
+    killed += "test_limited as own; print(run_limited(own.family, seconds=9), flush=True); "
+    killed += "os.kill(os.getpid(), 9)"
+    done = subprocess.run([sys.executable, "-c", killed], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    for one in map(int, done.stdout.split()):
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(one).wait(30)
+
+
+def family() -> str:
+    return f"{os.getpid()} {os.getppid()}"
