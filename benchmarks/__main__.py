@@ -5,6 +5,7 @@ import sys
 
 BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.stage_runner", []),
+    ("benchmarks.worker_processes", []),
     ("benchmarks.claiming", []),
     ("benchmarks.run_again", []),
     ("benchmarks.inspect_images", []),

@@ -171,6 +171,10 @@ class Store:
                     raise
         raise AssertionError
 
+    def read_only(self) -> "Store":
+        """This store, to read in it alone."""
+        return _ReadOnlyStore(self.engine, self.spool, self.patience_seconds)
+
     @contextmanager
     def no_writers(self) -> Iterator[None]:
         """Waits for all writers, and keeps new ones waiting until the block ends.
@@ -187,6 +191,15 @@ class Store:
     def close(self) -> None:
         """Closes all connections."""
         self.engine.dispose()
+
+
+class _ReadOnlyStore(Store):
+    """A store in which nothing is written."""
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        raise RuntimeError("this store is open for reading alone")
+        yield
 
 
 def retried(

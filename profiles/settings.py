@@ -7,7 +7,7 @@ with the prefix `LOUPE_`: `LOUPE_HOME`, `LOUPE_DATABASE_URL`, `LOUPE_LABEL_STUDI
 import difflib
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -34,8 +34,10 @@ class Settings(BaseSettings):
     workers started elsewhere mean the same place. An empty
     `label_studio_url` stands for the Label Studio that `loupe up` starts; an empty
     `label_studio_database_url` for a SQLite file under `home`. `worker_variables` names further
-    variables of the environment that runs through Prefect get. With a `signing_key` (PEM) or a
-    `signing_key_file` releases are signed.
+    variables of the environment that runs through Prefect get. Work that needs processors is done
+    in `engine_workers` processes (as many as there are processors, where it is None) or in threads
+    of the run, as `engine` says; a chunk may take `engine_seconds` of processor time. With a
+    `signing_key` (PEM) or a `signing_key_file` releases are signed.
     """
 
     model_config = SettingsConfigDict(
@@ -56,6 +58,9 @@ class Settings(BaseSettings):
     label_studio_token: SecretStr | None = None
     label_studio_database_url: SecretUrl = ""
     worker_variables: str = ""
+    engine: Literal["auto", "threads", "processes"] = "auto"
+    engine_workers: Annotated[int, Field(ge=1)] | None = None
+    engine_seconds: Annotated[float, Field(gt=0)] = 600.0
     signing_key: SecretStr | None = None
     signing_key_file: Path | None = None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from db.claims import pauses
 from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
@@ -21,7 +21,6 @@ from db.pending import (
 )
 from db.work import (
     ActivityRecord,
-    ClaimedChunk,
     WorkResult,
     claim_chunk,
     claim_whole,
@@ -33,6 +32,7 @@ from db.work import (
 )
 from flows.engine.context import RunContext
 from flows.engine.execution import open_executor
+from flows.engine.programs import Program, open_engine, work_through
 from flows.engine.report import StageReport, StageResult
 from schemas.base import EntityRecord
 from schemas.provenance import Role
@@ -126,25 +126,30 @@ class Stage:
         return self.label or self.name
 
 
+Work = Callable[[Sequence[T]], Sequence[StageResult]]
+"""Gives one result per input, in order. What it defers stays pending and is reported."""
+
+
+class _Chunk(NamedTuple):
+    """Inputs that are worked on together, and the claim on them where others could take them."""
+
+    inputs: Sequence[Any]
+    claim_id: str | None = None
+
+
 def run_stage(
     context: RunContext,
     stage: Stage,
     pending: Pending,
-    work: Callable[[Sequence[StoredEntity]], Sequence[StageResult]],
+    work: Work[StoredEntity] | Program[StoredEntity, Any],
 ) -> StageReport:
-    """Runs `work` over all pending entities, sharing them with runs side by side.
-
-    `work` gives one result per input, in order. What it defers stays pending and is reported.
-    """
+    """Runs `work` over all pending entities, sharing them with runs side by side."""
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     total = count_pending(context.store, plan_id, pending)
     grown = 0 if stage.independent else min(total // _MANY_CHUNKS, _MOST_INPUTS)
     size = max(stage.chunk_size, grown)
 
-    def run_chunk(chunk: ClaimedChunk, report: StageReport) -> Sequence[StageResult]:
-        return _work_and_commit(context, stage, plan_id, work, chunk.inputs, chunk.claim_id, report)
-
-    def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
+    def chunks(report: StageReport) -> Iterator[_Chunk]:
         waiting = pauses()
         while not report.stalled:
             before, claimed = report.finished, 0
@@ -156,7 +161,7 @@ def run_stage(
                 if stage.independent and not report.deferred_inputs.isdisjoint(
                     one.seq for one in chunk.inputs
                 ):
-                    give_back(chunk)  # deferred since this look began: the next one passes over it
+                    _give_back(context, chunk)  # deferred since this look began: not in the next
                     continue
                 yield chunk
             if report.finished > before:
@@ -166,10 +171,7 @@ def run_stage(
             else:
                 return
 
-    def give_back(chunk: ClaimedChunk) -> None:
-        drop_claims(context.store, chunk.claim_id)
-
-    return _run(context, stage, total, chunks, run_chunk, give_back)
+    return _run(context, stage, plan_id, total, chunks, work)
 
 
 def _claims(
@@ -179,20 +181,20 @@ def _claims(
     size: int,
     report: StageReport,
     passed_over: Collection[int],
-) -> Iterator[ClaimedChunk]:
+) -> Iterator[_Chunk]:
     after = low_water(context.store, plan_id, pending)
     while not report.stalled and (
         chunk := claim_chunk(context.store, plan_id, pending, size, after, passed_over)
     ):
         after = chunk.inputs[-1].seq
-        yield chunk
+        yield _Chunk(chunk.inputs, chunk.claim_id)
 
 
 def run_stream(
     context: RunContext,
     stage: Stage,
     items: Iterable[tuple[int, T]],
-    work: Callable[[Sequence[tuple[int, T]]], Sequence[StageResult]],
+    work: Work[tuple[int, T]] | Program[tuple[int, T], Any],
     total: int | None = None,
     *,
     fixed: bool = False,
@@ -208,7 +210,7 @@ def run_stream(
         items, total = (), mark.items
     read = 0
 
-    def chunks(report: StageReport) -> Iterator[list[tuple[int, T]]]:
+    def chunks(report: StageReport) -> Iterator[_Chunk]:
         nonlocal read
         report.already_done = mark.items
         remaining = iter(items)
@@ -219,12 +221,9 @@ def run_stream(
             if done:
                 context.progress.advance(stage.title, len(done))
             if new := [item for item in chunk if item[0] not in done]:
-                yield new
+                yield _Chunk(new)
 
-    def run_chunk(chunk: list[tuple[int, T]], report: StageReport) -> Sequence[StageResult]:
-        return _work_and_commit(context, stage, plan_id, work, chunk, None, report)
-
-    report = _run(context, stage, total, chunks, run_chunk)
+    report = _run(context, stage, plan_id, total, chunks, work)
     if fixed and read and report.already_done + report.finished == read:
         finish_stream(context.store, plan_id, mark._replace(items=read))
     return report
@@ -245,17 +244,17 @@ def worked_items(context: RunContext, stage: Stage, numbers: Sequence[int]) -> s
 def _run(
     context: RunContext,
     stage: Stage,
+    plan_id: int,
     total: int | None,
-    chunks: Callable[[StageReport], Iterator[T]],
-    run_chunk: Callable[[T, StageReport], Sequence[StageResult]],
-    give_back: Callable[[T], None] = lambda _: None,
+    chunks: Callable[[StageReport], Iterator[_Chunk]],
+    work: Work[Any] | Program[Any, Any],
 ) -> StageReport:
     """Runs every chunk on the stage's workers; one that fails, or finds none, is given back."""
     report = StageReport(stage.title, may_stall=not stage.independent)
 
-    def process(chunk: T) -> None:
-        with _given_back(chunk, give_back):
-            results = run_chunk(chunk, report)
+    def process(chunk: _Chunk, function: Work[Any]) -> None:
+        with _given_back(context, chunk):
+            results = _work_and_commit(context, stage, plan_id, function, chunk, report)
         report.add(results)
         finished = sum(isinstance(result, WorkResult) for result in results)
         context.progress.advance(stage.title, finished)
@@ -266,11 +265,12 @@ def _run(
         try:
             with (
                 context.store.claims.renewed(),
-                open_executor(stage.title, stage.workers, context.stop_sending) as executor,
+                _opened(context, stage, work, total) as (function, threads),
+                open_executor(stage.title, threads, context.stop_sending) as executor,
             ):
                 for chunk in chunks(report):
-                    with _given_back(chunk, give_back):
-                        executor.submit(partial(process, chunk))
+                    with _given_back(context, chunk):
+                        executor.submit(partial(process, chunk, function))
         finally:
             report.seconds = time.perf_counter() - started
             context.progress.end(report)
@@ -280,29 +280,50 @@ def _run(
 
 
 @contextmanager
-def _given_back(chunk: T, give_back: Callable[[T], None]) -> Iterator[None]:
+def _opened(
+    context: RunContext, stage: Stage, work: Work[Any] | Program[Any, Any], total: int | None
+) -> Iterator[tuple[Work[Any], int]]:
+    """What gives the results of a chunk, and on how many threads."""
+    if not isinstance(work, Program):
+        yield work, stage.workers
+        return
+    program, reader = work, context.store.read_only()
+    with open_engine(context.settings, program, total) as engine:
+
+        def run(inputs: Sequence[Any]) -> Sequence[StageResult]:
+            return work_through(engine, program, program.prepare(inputs, reader))
+
+        yield run, engine.threads
+
+
+@contextmanager
+def _given_back(context: RunContext, chunk: _Chunk) -> Iterator[None]:
     """Gives `chunk` back where the block fails: a claim of ours would be renewed for ever."""
     try:
         yield
     except BaseException:
-        give_back(chunk)
+        _give_back(context, chunk)
         raise
+
+
+def _give_back(context: RunContext, chunk: _Chunk) -> None:
+    if chunk.claim_id is not None:
+        drop_claims(context.store, chunk.claim_id)
 
 
 def _work_and_commit(
     context: RunContext,
     stage: Stage,
     plan_id: int,
-    work: Callable[[Sequence[T]], Sequence[StageResult]],
-    inputs: Sequence[T],
-    claim_id: str | None,
+    work: Work[Any],
+    chunk: _Chunk,
     report: StageReport,
 ) -> Sequence[StageResult]:
     started_at = datetime.now(UTC)
-    results = work(inputs)
-    if len(results) != len(inputs):
+    results = work(chunk.inputs)
+    if len(results) != len(chunk.inputs):
         raise RuntimeError(
-            f"stage {stage.name} gave {len(results)} results for {len(inputs)} inputs"
+            f"stage {stage.name} gave {len(results)} results for {len(chunk.inputs)} inputs"
         )
     activity = ActivityRecord(
         plan_id=plan_id,
@@ -314,5 +335,5 @@ def _work_and_commit(
     )
     report.defer(results)
     finished = [result for result in results if isinstance(result, WorkResult)]
-    commit_chunk(context.store, activity, finished, claim_id)
+    commit_chunk(context.store, activity, finished, chunk.claim_id)
     return results

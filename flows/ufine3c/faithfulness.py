@@ -5,10 +5,11 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz
 
@@ -18,7 +19,8 @@ from db.pending import Pending
 from db.store import Store
 from db.work import WorkResult
 from flows.answers import loop_in, refusal_in
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, software
+from flows.engine.programs import Program
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
 from flows.ufine3c.description_differences import find_differences
@@ -260,33 +262,77 @@ def check_rewrites(
         configuration={"settings": settings.model_dump(mode="json"), "authors": list(authors)},
         label="check faithfulness",
     )
-    rank = {author: place for place, author in enumerate(authors)}
+    pending = Pending(dataset, Rewrite.kind, ("proposed",))
+    return run_stage(context, stage, pending, RewriteChecks(dataset, settings, tuple(authors)))
 
-    def work(rewrites: Sequence[StoredEntity]) -> list[WorkResult]:
-        pairs = _pairs(context.store, dataset, rewrites, rank)
-        reports = check_faithfulness(pairs, settings)
+
+class _Rewritten(NamedTuple):
+    """A rewrite, the text of its source, and those of earlier rewrites of its image."""
+
+    rewrite: StoredEntity
+    source: str
+    siblings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RewriteChecks(Program[StoredEntity, _Rewritten]):
+    """The check of the rewrites of a dataset; see `check_rewrites`."""
+
+    stage = STAGE
+    seconds = 0.003
+
+    dataset: str
+    settings: FaithfulnessSettings
+    authors: tuple[str, ...]
+
+    def open(self) -> None:
+        """Loads lexicon and word list, which threads would otherwise load side by side."""
+        _vocabulary()
+
+    def prepare(self, inputs: Sequence[StoredEntity], reader: Store) -> list[_Rewritten]:
+        """Sources and siblings of these rewrites."""
+        rank = {author: place for place, author in enumerate(self.authors)}
+        caption_ids = parents_of(reader, [rewrite.id for rewrite in inputs], Role.REWRITE_OF)
+        captions = fetch(reader, {ids[0] for ids in caption_ids.values()})
+        siblings = _siblings(reader, self.dataset, inputs, rank)
+        found = []
+        for rewrite in inputs:
+            own = _order(rewrite.record(Rewrite), rewrite.id, rank)
+            earlier = tuple(text for order, text in siblings[str(rewrite.group)] if order < own)
+            source = captions[caption_ids[rewrite.id][0]].record(Caption)
+            found.append(_Rewritten(rewrite, source.text, earlier))
+        return found
+
+    def work(self, items: Sequence[_Rewritten]) -> list[WorkResult]:
+        """A report of each rewrite, or why it is none."""
+        pairs = [
+            RewritePair(
+                source=item.source,
+                rewrite=item.rewrite.record(Rewrite).text,
+                siblings=item.siblings,
+            )
+            for item in items
+        ]
+        reports = check_faithfulness(pairs, self.settings)
         return [
-            _result(context, rewrite, report)
-            for rewrite, report in zip(rewrites, reports, strict=True)
+            self.refused(item, report)
+            if isinstance(report, Rejection)
+            else _reported(item.rewrite, report)
+            for item, report in zip(items, reports, strict=True)
         ]
 
-    return run_stage(context, stage, Pending(dataset, Rewrite.kind, ("proposed",)), work)
+    def refused(self, item: _Rewritten, rejection: Rejection) -> WorkResult:
+        """The rewrite is rejected: nobody has to look at it."""
+        rewrite = item.rewrite
+        decision = NewDecision(rewrite.id, "reject", software(), reason=rejection.reason)
+        return WorkResult(rewrite.seq, decisions=(decision,), rejection=rejection)
 
 
-def _pairs(
-    store: Store, dataset: str, rewrites: Sequence[StoredEntity], rank: Mapping[str, int]
-) -> list[RewritePair]:
-    caption_ids = parents_of(store, [rewrite.id for rewrite in rewrites], Role.REWRITE_OF)
-    captions = fetch(store, {ids[0] for ids in caption_ids.values()})
-    siblings = _siblings(store, dataset, rewrites, rank)
-    pairs = []
-    for rewrite in rewrites:
-        record = rewrite.record(Rewrite)
-        own = _order(record, rewrite.id, rank)
-        earlier = (text for order, text in siblings[str(rewrite.group)] if order < own)
-        source = captions[caption_ids[rewrite.id][0]].record(Caption)
-        pairs.append(RewritePair(source=source.text, rewrite=record.text, siblings=tuple(earlier)))
-    return pairs
+def _reported(rewrite: StoredEntity, report: FaithfulnessReport) -> WorkResult:
+    entity = new_entity(
+        report, rewrite.dataset, parents=[(Role.CHECKS, rewrite.id)], group=rewrite.group
+    )
+    return WorkResult(rewrite.seq, entities=(entity,))
 
 
 _Order = tuple[int, str]
@@ -309,15 +355,3 @@ def _siblings(
     for many in siblings.values():
         many.sort()
     return siblings
-
-
-def _result(
-    context: RunContext, rewrite: StoredEntity, report: FaithfulnessReport | Rejection
-) -> WorkResult:
-    if isinstance(report, Rejection):
-        decision = NewDecision(rewrite.id, "reject", context.software, reason=report.reason)
-        return WorkResult(rewrite.seq, decisions=(decision,), rejection=report)
-    entity = new_entity(
-        report, rewrite.dataset, parents=[(Role.CHECKS, rewrite.id)], group=rewrite.group
-    )
-    return WorkResult(rewrite.seq, entities=(entity,))

@@ -1,0 +1,139 @@
+"""What worker processes make of a stage: records a second in threads, in one process and in more.
+
+    python -m benchmarks.worker_processes [--records 6000] [--rounds 3] [--workers 2]
+
+The rewrites of a store are checked (`check_faithfulness`), each time in a copy of the store and in
+a process of its own. Ways alternate, and ratios are of the medians. The start of the worker
+processes counts. On a machine that does other work, more processes also get a larger share of it:
+the last ratio is what processor times alone allow where nothing else runs, as one process is kept
+busy by a run that is not, and two processors share the work of all.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from db.entities import AgentRef, NewEntity, new_entity
+from db.work import WorkResult
+from flows.engine.context import RunContext, open_context
+from flows.engine.runner import Stage, run_stream
+from flows.ufine3c.faithfulness import check_rewrites
+from profiles.settings import load_settings
+from schemas.limited import end_workers
+from schemas.profile import FaithfulnessSettings
+from schemas.provenance import Role
+from schemas.records import Caption, Granularity, Rewrite
+from sources.demonstration.descriptions import describe
+from sources.demonstration.people import Chance, draw_person_attributes
+from sources.demonstration.poses import View, draw_pose
+
+DATASET, AUTHORS = "bench", ("one@1", "two@1")
+WANTED = 1.7
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=6000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.home:
+        print(json.dumps(measure(arguments.home)))
+        return
+    print(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} processors", flush=True)
+    ways = {"threads": 1, "processes, 1": 1, f"processes, {arguments.workers}": arguments.workers}
+    runs: dict[str, list[Times]] = {way: [] for way in ways}
+    with tempfile.TemporaryDirectory() as folder:
+        seeded = Path(folder) / "seeded"
+        seed(open_context(load_settings(home=seeded)), arguments.records)
+        for number in range(arguments.rounds):
+            for way, workers in ways.items():
+                home = Path(folder) / f"{number}-{way}"
+                shutil.copytree(seeded, home)
+                runs[way].append(in_process(home, way.partition(",")[0], workers))
+                shutil.rmtree(home)
+    print(f"load after: {os.getloadavg()[0]:.2f}")
+    for way, taken in runs.items():
+        speeds = [arguments.records / one.seconds for one in taken]
+        spread = f"{min(speeds):,.0f} to {max(speeds):,.0f}"
+        own, workers_own = (
+            1e6 * median(values) / arguments.records
+            for values in zip(*((one.own, one.workers) for one in taken), strict=True)
+        )
+        print(f"{way:<14}{median(speeds):>7,.0f} records/s  ({spread});", end="")
+        print(f" processor time a record {own:,.0f} µs, of workers {workers_own:,.0f} µs")
+    threads, one, more = (median(run.seconds for run in taken) for taken in runs.values())
+    print(f"{arguments.workers} processes to one      {one / more:>6.2f}  (wanted: {WANTED})")
+    print(f"{arguments.workers} processes to threads  {threads / more:>6.2f}")
+    own = median(run.own for run in runs[f"processes, {arguments.workers}"])
+    work = median(run.workers for run in runs["processes, 1"])
+    print(f"2 to one, by processor time {2 * work / (own + work):>5.2f}")
+
+
+class Times(NamedTuple):
+    """Seconds of a stage, and processor time of the run and of its workers."""
+
+    seconds: float
+    own: float
+    workers: float
+
+
+def in_process(home: Path, engine: str, workers: int) -> Times:
+    variables = {"LOUPE_ENGINE": engine, "LOUPE_ENGINE_WORKERS": str(workers)}
+    command = [sys.executable, "-m", "benchmarks.worker_processes", "--home", str(home)]
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=os.environ | variables
+    )
+    return Times(*json.loads(done.stdout))
+
+
+def measure(home: Path) -> Times:
+    context = open_context(load_settings(home=home))
+    started, before = time.perf_counter(), time.process_time()
+    check_rewrites(context, DATASET, FaithfulnessSettings(), AUTHORS)
+    seconds, own = time.perf_counter() - started, time.process_time() - before
+    end_workers()
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Times(seconds, own, workers.ru_utime + workers.ru_stime)
+
+
+def seed(context: RunContext, records: int) -> None:
+    """Images of described people, each with a caption that two authors have rewritten."""
+    stage = Stage("seed", "1", DATASET, {}, agents=(AgentRef("software", "bench"),), workers=1)
+
+    def work(numbers: Sequence[tuple[int, int]]) -> list[WorkResult]:
+        return [WorkResult(number, tuple(rewritten(number))) for number, _ in numbers]
+
+    images = records // len(AUTHORS)
+    run_stream(context, stage, ((number, number) for number in range(images)), work)
+
+
+def rewritten(number: int) -> Iterator[NewEntity]:
+    """A caption, and what another voice says of the same person, for each author."""
+    person = draw_person_attributes(Chance("bench", number))
+    chance = Chance("bench", number, "said")
+    pose = draw_pose(chance, person, chance.pick(tuple(View)))
+    text, *others = (
+        describe(person, pose, Granularity.FINE, who, chance) for who in range(1 + len(AUTHORS))
+    )
+    group = f"image {number}"
+    caption = new_entity(Caption(source="bench", text=text, position=0), DATASET, group=group)
+    yield caption
+    for author, other in zip(AUTHORS, others, strict=True):
+        record = Rewrite(source="bench", text=other, author=author)
+        yield new_entity(record, DATASET, parents=[(Role.REWRITE_OF, caption.id)], group=group)
+
+
+if __name__ == "__main__":
+    main()
