@@ -217,8 +217,8 @@ def _words(text: str) -> list[str]:
 # If a control allows several choices, their set is one category. An annotator who did not see a
 # control (the reason of a rejection, after accepting) has not rated the item in it.
 #
-# The coefficients are those of statsmodels (Cohen, Fleiss) and NLTK (Krippendorff). The bootstrap
-# replicates are vectorised versions of the same definitions.
+# The coefficients are computed here, for many bootstrap replicates at once, and only tested against
+# statsmodels (Cohen, Fleiss) and NLTK (Krippendorff), whose imports take longer than most commands.
 
 Category = tuple[str, ...]
 Facts = Callable[[str], frozenset[Hashable]]
@@ -442,8 +442,6 @@ def _cohen(items: Sequence[_Pairs]) -> Estimate:
     kinds = _numbered(category for pairs in items for pair in pairs for category in pair)
     if problem := _undefined(len(items), kinds):
         return problem
-    from statsmodels.stats.inter_rater import cohens_kappa
-
     patterns, counts = _distinct(tuple(sorted(pairs)) for pairs in items)
     tables = np.zeros((len(patterns), len(kinds), len(kinds)))
     for number, pairs in enumerate(patterns):
@@ -458,8 +456,7 @@ def _cohen(items: Sequence[_Pairs]) -> Estimate:
         expected = (lefts * rights).sum(axis=1) / pairs**2
         return ratio(weights @ equal / pairs - expected, 1 - expected)
 
-    table = np.tensordot(counts, tables, axes=1)
-    return estimate(float(cohens_kappa(table, return_results=False)), counts, kappa)
+    return estimate(_over_all(counts, kappa), counts, kappa)
 
 
 def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
@@ -470,8 +467,6 @@ def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
     kinds = _numbered(category for item in chosen for category in item)
     if problem := _undefined(len(chosen), kinds):
         return problem
-    from statsmodels.stats.inter_rater import fleiss_kappa
-
     ratings, counts = _rating_counts(chosen, kinds)
     equal = ((ratings**2).sum(axis=1) - size) / (size * (size - 1))
 
@@ -481,7 +476,7 @@ def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
         expected = (shares**2).sum(axis=1)
         return ratio(weights @ equal / rated - expected, 1 - expected)
 
-    return estimate(float(fleiss_kappa(np.repeat(ratings, counts, axis=0))), counts, kappa)
+    return estimate(_over_all(counts, kappa), counts, kappa)
 
 
 def _krippendorff(items: Sequence[Sequence[Category]]) -> Estimate:
@@ -489,8 +484,6 @@ def _krippendorff(items: Sequence[Sequence[Category]]) -> Estimate:
     kinds = _numbered(category for item in items for category in item)
     if problem := _undefined(len(items), kinds):
         return problem
-    from nltk.metrics.agreement import AnnotationTask
-
     ratings, counts = _rating_counts([tuple(item) for item in items], kinds)
     sizes = ratings.sum(axis=1)
     unlike = (sizes**2 - (ratings**2).sum(axis=1)) / (sizes - 1)
@@ -501,12 +494,11 @@ def _krippendorff(items: Sequence[Sequence[Category]]) -> Estimate:
         expected = (values**2 - (totals**2).sum(axis=1)) / (values - 1)
         return ratio(expected - weights @ unlike, expected)
 
-    task = AnnotationTask(
-        (rater, number, category)
-        for number, item in enumerate(items)
-        for rater, category in enumerate(item)
-    )
-    return estimate(float(task.alpha()), counts, alpha)
+    return estimate(_over_all(counts, alpha), counts, alpha)
+
+
+def _over_all(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) -> float:
+    return float(statistic(counts[None].astype(np.float64))[0])
 
 
 def _undefined(items: int, kinds: Mapping[Category, int]) -> Estimate | None:

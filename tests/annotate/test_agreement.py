@@ -220,20 +220,38 @@ def test_perfect_agreement_is_one(values: list[str], people: int) -> None:
         assert figure.value == (pytest.approx(1) if len(set(values)) > 1 else None)
 
 
-def test_the_replicates_follow_the_definitions_of_the_libraries() -> None:
-    """A bootstrap around a figure: the middle of its replicates is near what a library says."""
+def test_the_coefficients_are_those_of_the_libraries() -> None:
+    """And a bootstrap lies around its figure."""
+    from nltk.metrics.agreement import AnnotationTask
+    from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
+
     generator = np.random.default_rng(1)
     rows = [
         {"a": value, "b": value if generator.random() < 0.7 else "x"}
         for value in generator.choice(list("xyz"), 400)
     ]
+    table, ratings = np.zeros((3, 3)), np.zeros((400, 3))
+    for number, row in enumerate(rows):
+        one, other = ("xyz".index(row[name]) for name in "ab")
+        table[one, other] += 1
+        ratings[number, one] += 1
+        ratings[number, other] += 1
     (found,) = agreement(items_of(rows)).choices
+    assert found.cohen.value == pytest.approx(cohens_kappa(table, return_results=False))
+    assert found.fleiss.value == pytest.approx(fleiss_kappa(ratings))
     for figure in (found.cohen, found.fleiss, found.krippendorff):
         assert figure.value is not None
         assert figure.low is not None
         assert figure.high is not None
         assert (figure.low + figure.high) / 2 == pytest.approx(figure.value, abs=0.01)
         assert figure.high - figure.low == pytest.approx(4 * 0.032, abs=0.04)
+
+    thinned = [*rows, *({**row, "c": "y"} for row in rows[:150])]
+    (found,) = agreement(items_of(thinned)).choices
+    task = AnnotationTask(
+        (name, number, value) for number, row in enumerate(thinned) for name, value in row.items()
+    )
+    assert found.krippendorff.value == pytest.approx(task.alpha())
 
 
 def test_texts_agree_by_edits_and_by_what_they_state() -> None:
