@@ -63,7 +63,7 @@ class BuiltinRewriter(_ChatModelBase):
 
     provider: Literal["builtin"] = "builtin"
     name: str = "loupe-rule-rewriter"
-    revision: str = "1"
+    revision: str = "2"
     prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
     seed: int = 0
     style: Literal["plain", "flowing", "brief"] = "plain"

@@ -10,6 +10,7 @@ from annotate.interfaces.page import (
     finding_marks,
     image_address,
     marked_text,
+    shown_hints,
 )
 from annotate.items import CaptionItem, load_caption_items
 from db.entities import StoredEntity
@@ -37,7 +38,7 @@ def caption_page(item: CaptionItem, images_url: str) -> TaskContent:
 
     For a caption of a task, the heading says what it has to distinguish.
     """
-    findings = item.report.findings if item.report is not None else ()
+    findings = shown_hints(item.report.findings) if item.report is not None else []
     # A check compares two texts; it calls the caption the rewrite.
     marks = finding_marks(findings, "rewrite")
     examined = item.report is not None or item.doubts is not None

@@ -4,7 +4,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from html import escape
 from importlib.resources import files
@@ -578,6 +578,26 @@ def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
         open_marks = sorted(still + opening.get(start, []))
         pieces.append(_piece(text[start:end], [mark for _, mark in open_marks]))
     return f"<p>{''.join(pieces)}</p>"
+
+
+HintType = tuple[str, str]
+"""What a hint says happened (`added`, `lost`, `contradicted`), and to which attribute."""
+
+HINTS_NOT_SHOWN: frozenset[HintType] = frozenset()
+"""Types of hint that are right less than nine times in ten, as `test_hints.py` measures them."""
+
+
+def hint_type(finding: Finding) -> HintType:
+    """The type of a hint; one that replaces a fact has the attribute of the old one."""
+    fact = finding.source or finding.rewrite
+    return finding.change, str(fact.attribute) if fact is not None else ""
+
+
+def shown_hints(
+    findings: Iterable[Finding], hidden: Collection[HintType] = HINTS_NOT_SHOWN
+) -> list[Finding]:
+    """The findings that people see: those of a type that is right often enough."""
+    return [finding for finding in findings if hint_type(finding) not in hidden]
 
 
 def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"]) -> list[Mark]:

@@ -14,6 +14,7 @@ from annotate.interfaces.page import (
     finding_marks,
     image_address,
     marked_text,
+    shown_hints,
 )
 from annotate.items import RewriteItem, load_rewrite_items
 from db.entities import StoredEntity
@@ -38,7 +39,7 @@ class RewriteRevision(TextVerdict):
 
 def rewrite_page(item: RewriteItem, images_url: str) -> TaskContent:
     """The content of a rewrite's page."""
-    findings = item.report.findings if item.report is not None else ()
+    findings = shown_hints(item.report.findings) if item.report is not None else []
     removed, inserted = changed_words(item.caption.text, item.rewrite.text)
     in_source = [*finding_marks(findings, "source"), *removed]
     in_rewrite = [*finding_marks(findings, "rewrite"), *inserted]

@@ -398,7 +398,10 @@ def compare_items(source: Description, rewrite: Description, lexicon: Lexicon) -
     matching = match_items(present, [item for item in rewrite.items if not item.negated], lexicon)
     for one, other in matching.pairs:
         yield from _compare_kinds(one, other, lexicon)
-        yield from _compare_attributes(one, other, source, lexicon)
+        found = _compare_attributes(one, other, source, lexicon)
+        if other.kind == "clothing" != one.kind:  # «her outfit consists of …» repeats no details
+            found = (finding for finding in found if finding.change != "lost")
+        yield from found
     yield from _compare_unmatched(matching, present, source, lexicon)
     yield from _compare_negated(source, rewrite, lexicon)
 

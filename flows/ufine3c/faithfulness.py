@@ -207,7 +207,7 @@ def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-VERSION = "1"
+VERSION = "2"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
 

@@ -16,7 +16,7 @@ _WORN = frozenset(("upper", "outer", "lower", "whole", "clothing"))
 _ADORNING = frozenset(("head", "face", "mask", "neck", "wrist", "waist"))
 _ON_FEET = frozenset(("feet", "socks"))
 _NEVER_HELD = _ON_FEET | {"waist", "lower"}
-_SKIN = {"fair": "fair skin", "medium": "slightly yellow skin", "dark": "dark skin"}
+_SKIN = {"fair": "fair skin", "medium": "a medium skin tone", "dark": "dark skin"}
 _NOUNS = {
     "male": {"boy": "boy", "gentleman": "gentleman", "guy": "man", "lad": "boy"},
     "female": {"girl": "girl", "lady": "lady"},

@@ -156,7 +156,10 @@ _SKIN_OF_COLOUR = {
     "brown": "dark",
     "black": "dark",
 }
+_SKIN_OF_WORD = {"tan": "medium"}  # as a colour of cloth it is beige
 _SKIN_OF_SHADE = {"light": "fair", "dark": "dark"}
+_TRAITS = frozenset((Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
+_TRAIT_NOUNS = ("build", "figure", "physique", "body", "height", "stature", "skin", "skin tone")
 
 
 def state_modifiers(reading: Reading, thing: Thing) -> None:
@@ -164,7 +167,7 @@ def state_modifiers(reading: Reading, thing: Thing) -> None:
     modifiers = reading.phrase.modifiers
     for place, mention in enumerate(modifiers):
         later = modifiers[place + 1 :]
-        if thing.role is Role.PERSON:
+        if thing.role is Role.PERSON or _names_a_trait(mention):
             _state_of_person(reading, thing, mention, later)
             continue
         if thing.role is Role.HAIR:
@@ -173,6 +176,11 @@ def state_modifiers(reading: Reading, thing: Thing) -> None:
             _state_of_item(reading, thing, mention)
         if Tag.COLOUR in mention.tags:
             _state_colour(thing, mention, modifiers[place - 1] if place else NOTHING)
+
+
+def _names_a_trait(mention: Mention) -> bool:
+    """Whether it says of the person what it says: «with a heavy build and short hair»."""
+    return mention.among(_TRAITS) and mention.phrase.endswith(_TRAIT_NOUNS)
 
 
 def state_sex(reading: Reading, sex: str, span: Span) -> None:
@@ -197,7 +205,8 @@ def _state_of_item(reading: Reading, thing: Thing, mention: Mention) -> None:
             thing.state(Attribute.PATTERN, value, span)
         elif tag is Tag.SLEEVE:
             sleeve = value if value == "sleeveless" else f"{value} sleeves"
-            thing.state(Attribute.LENGTH, sleeve, span)
+            garment = reading.owner if thing.kind == "sleeve" and reading.owner else thing
+            garment.state(Attribute.LENGTH, sleeve, span)
         elif tag is Tag.REACH:
             thing.state(Attribute.LENGTH, f"{value}-length", span)
         elif tag is Tag.SIZE:
@@ -236,17 +245,19 @@ def _state_of_person(
         elif tag is Tag.SIZE and value == "short" and thing is person:
             person.state(Attribute.BUILD, "short height", span)
         elif tag is Tag.COLOUR:
-            _state_colour_of_person(reading, value, span)
+            _state_colour_of_person(reading, mention, value)
         elif tag is Tag.SHADE and thing is reading.skin:
             _state_shade_of_skin(person, value, span, later)
 
 
-def _state_colour_of_person(reading: Reading, colour: str, span: Span) -> None:
-    """«A blond man», «a black woman»."""
+def _state_colour_of_person(reading: Reading, mention: Mention, colour: str) -> None:
+    """«A blond man», «a black woman», «tan skin»."""
     if colour == "blond":
-        reading.description.hair.state(Attribute.COLOUR, colour, span)
-    elif colour in _SKIN_OF_COLOUR:
-        reading.description.person.state(Attribute.SKIN, _SKIN_OF_COLOUR[colour], span)
+        reading.description.hair.state(Attribute.COLOUR, colour, mention.span)
+        return
+    tone = _SKIN_OF_WORD.get(mention.phrase) or _SKIN_OF_COLOUR.get(colour)
+    if tone is not None:
+        reading.description.person.state(Attribute.SKIN, tone, mention.span)
 
 
 def _state_shade_of_skin(person: Thing, shade: str, span: Span, later: list[Mention]) -> None:
@@ -616,6 +627,8 @@ def _put(item: Thing, place: Place, span: Span) -> None:
 # Heads that are worn or carried: items that the lexicon knows, and other things.
 
 _NAME_GOES_ON = HEADS | MODIFIERS | {Tag.OTHER}
+_LIKENING = ("like", "resembles", "resembling")
+_IN_LIKENESS = MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.OTHER, Tag.FILLER}
 _LIST_GOES_ON = _NAME_GOES_ON | {Tag.AND, Tag.COMMA}
 
 
@@ -623,6 +636,9 @@ def take_item(reading: Reading, mention: Mention) -> None:
     """A head noun that names a garment, footwear or accessory."""
     follows = reading.at(1)
     if Tag.ITEM in follows.tags:
+        return
+    if _is_reached(reading) or _is_likened(reading):
+        reading.phrase.modifiers = []
         return
     if Tag.PART in follows.tags:
         kind = mention.value(Tag.ITEM)
@@ -634,6 +650,22 @@ def take_item(reading: Reading, mention: Mention) -> None:
     else:
         reading.subject, reading.open_parts = [thing], []
     _end_item(reading, thing)
+
+
+def _is_reached(reading: Reading) -> bool:
+    """«The jeans reach down to the shoes»: where a garment ends, and no news of the shoes."""
+    article = reading.at(-1).has(Tag.DEFINITE, Tag.POSSESSIVE)
+    return article and Tag.REACHES in reading.at(-2).tags
+
+
+def _is_likened(reading: Reading) -> bool:
+    """«Hair styled like a pilot's cap»: there is no cap."""
+    for mention in reversed(reading.mentions[: reading.position]):
+        if mention.phrase in _LIKENING:
+            return True
+        if mention.phrase != "'s" and not mention.among(_IN_LIKENESS):
+            return False
+    return False
 
 
 def take_other(reading: Reading, mention: Mention) -> None:
@@ -922,10 +954,14 @@ def take_level(reading: Reading, mention: Mention) -> None:
     end_predicate(reading)
     last = reading.last
     garment = last if last is not None and last.role is Role.ITEM else reading.owner
-    reaches = any(Tag.REACHES in reading.at(-back).tags for back in range(1, _VERB_REACH + 1))
-    if reaches and garment is not None:
-        value = f"{mention.value(Tag.LEVEL)}-length"
-        garment.state(Attribute.LENGTH, value, mention.span)
+    before = [reading.at(-back) for back in range(1, _VERB_REACH + 1)]
+    verb = next((mention for mention in before if Tag.REACHES in mention.tags), None)
+    if verb is not None and garment is not None:
+        level = mention.value(Tag.LEVEL)
+        if verb.phrase.startswith("expos"):  # what is exposed is below the hem
+            levels = reading.lexicon.scales["reach"]
+            level = levels[max(0, levels.index(level) - 1)]
+        garment.state(Attribute.LENGTH, f"{level}-length", mention.span)
 
 
 # Reads a description from left to right and notes what it states of the person.
