@@ -51,7 +51,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "headband glasses sunglasses spectacles bespectacled mask hatless",
     "upper body": "shirt t-shirt tee top sweater jumper jacket coat hoodie blouse vest dress suit "
     "sweatshirt cardigan polo windbreaker parka blazer upper tunic gown robe overcoat jersey",
-    "sleeves and length": r"long[- ](?:\w+[- ])?(?:jeans|pants|trousers|skirt|dress|coat|jacket) legs? sleeves? sleeved sleeveless short-sleeved? long-sleeved? knee ankle "
+    "sleeves and length": r"long[- ](?:\w+[- ])?(?:jeans|pants|trousers|skirt|dress|coat|jacket) "
+    "legs? sleeves? sleeved sleeveless short-sleeved? long-sleeved? knee ankle "
     "ankles knees calf thigh waist hip length knee-length cropped rolled mid-length",
     "lower body": "trousers pants jeans shorts skirt leggings slacks lower dress joggers "
     "sweatpants tights culottes",
