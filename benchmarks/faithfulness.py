@@ -10,8 +10,8 @@ from time import perf_counter
 from rich.console import Console
 from rich.table import Table
 
-from flows.ufine3c.faithfulness import RewritePair, check_faithfulness
-from schemas.faithfulness import FaithfulnessReport
+from flows.ufine3c.faithfulness import check_faithfulness
+from schemas.faithfulness import FaithfulnessReport, RewritePair
 from schemas.profile import FaithfulnessSettings
 from tests.corruption import corrupt
 from tests.person_sets import REAL, Pair, development_pairs, held_out_pairs, real_pairs

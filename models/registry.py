@@ -13,6 +13,7 @@ from schemas.profile import (
     BuiltinDescriber,
     BuiltinRewriter,
     ChatModelSpec,
+    ImportedRewrites,
     OpenAIChat,
     TransformersChat,
     VllmChat,
@@ -32,6 +33,10 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
             from models.builtin.rule_rewriter import RuleRewriter
 
             return RuleRewriter(spec)
+        case ImportedRewrites():
+            from models.imported_rewrites import ImportedRewritesModel
+
+            return ImportedRewritesModel(spec)
         case BuiltinDescriber():
             from models.builtin.describer import ColourDescriber
 

@@ -66,3 +66,11 @@ class FaithfulnessReport(EntityRecord):
     kind: ClassVar[str] = "faithfulness"
     verdict: Literal["faithful", "suspect"]
     findings: tuple[Finding, ...]
+
+
+class RewritePair(Record):
+    """A source description, its rewrite, and the earlier rewrites of the same image."""
+
+    source: str
+    rewrite: str
+    siblings: tuple[str, ...] = ()

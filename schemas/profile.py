@@ -1,10 +1,11 @@
 """The shape of a profile: which models do the work, with which settings, at which price."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.base import Record
+from schemas.base import Record, sha256_of
 from schemas.chat import ModelRef
 from schemas.confusion import ConfusionSettings
 from schemas.contrast import ChoiceSettings, EditCheckSettings
@@ -72,6 +73,35 @@ class BuiltinRewriter(_ChatModelBase):
     def parameters(self) -> dict[str, Any]:
         """What, beside the model, determines an answer."""
         return {"seed": self.seed, "style": self.style}
+
+
+class ImportedRewrites(_ChatModelBase):
+    """Rewrites that exist already, written by people or by a model elsewhere; `name` is the author.
+
+    `path` is a file of JSON lines, `{"source": "…", "rewrite": "…"}`, and `sha256` is its digest: a
+    file that changed is read again. Where a description has several rewrites, `number` says which
+    one is taken, from 1.
+    """
+
+    provider: Literal["file"]
+    revision: str = "1"
+    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
+    path: Path
+    number: int = Field(default=1, ge=1)
+    sha256: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the name, determines a rewrite."""
+        return {"sha256": self.sha256, "number": self.number}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _look_at_the_file(cls, values: dict[str, Any]) -> dict[str, Any]:
+        path = Path(str(values.get("path", "")))
+        if values.get("sha256") is not None or not path.is_file():
+            return values
+        return values | {"sha256": sha256_of(path.read_bytes())}
 
 
 class BuiltinDescriber(_ChatModelBase):
@@ -204,6 +234,7 @@ class TransformersChat(_SampledModel):
 
 ChatModelSpec = Annotated[
     BuiltinRewriter
+    | ImportedRewrites
     | BuiltinDescriber
     | BuiltinCaptioner
     | BuiltinContraster

@@ -17,6 +17,7 @@ from db.blob_check import sampled_faults
 from db.blobs import BlobStore
 from db.engine import is_there
 from db.store import Store
+from models.imported_rewrites import read_pairs_of
 from profiles.loader import load_profile
 from profiles.settings import Settings
 from schemas.base import Record
@@ -28,7 +29,7 @@ from schemas.embedding import (
     OpenClipEmbedder,
     PrecomputedEmbedder,
 )
-from schemas.errors import LoupeError
+from schemas.errors import FormatError, LoupeError
 from schemas.image_edit import BuiltinEditor, ImageEditorSpec, QwenImageEdit
 from schemas.image_search import (
     GOOGLE_ENDS_ON,
@@ -43,6 +44,7 @@ from schemas.profile import (
     BuiltinDescriber,
     BuiltinRewriter,
     ChatModelSpec,
+    ImportedRewrites,
     OpenAIChat,
     Profile,
     TransformersChat,
@@ -138,6 +140,8 @@ def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
         match spec:
             case BuiltinRewriter() | BuiltinDescriber() | BuiltinCaptioner() | BuiltinContraster():
                 yield _has(spec, "built in")
+            case ImportedRewrites():
+                yield _check_rewrites(spec)
             case OpenAIChat():
                 yield _check_server_of(spec, listings)
             case VllmChat():
@@ -152,6 +156,16 @@ def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
                 yield _check_detector(spec)
             case _:
                 yield _check_embedder(spec)
+
+
+def _check_rewrites(spec: ImportedRewrites) -> Finding:
+    """The file is read, since every line of it must be a pair."""
+    subject = f"model {spec.ref}"
+    try:
+        count = sum(1 for _ in read_pairs_of(spec.path))
+    except FormatError as error:
+        return lacking(subject, str(error), f"ls {spec.path.parent}")
+    return Finding(subject=subject, verdict=Verdict.OK, detail=f"{count:,} rewrites in a file")
 
 
 def _check_editor(editor: ImageEditorSpec) -> Finding:

@@ -1,8 +1,6 @@
 """`loupe check`."""
 
-import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +10,6 @@ from rich.markup import escape
 from flows.cli.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
-    from flows.ufine3c.faithfulness import RewritePair
     from schemas.faithfulness import FaithfulnessReport
     from schemas.records import Rejection
 
@@ -40,17 +37,21 @@ def check(
     rejected (it is no rewrite: empty, a copy, a refusal, another language …). With --json a list in
     the order of the pairs. Exit code 0 whatever is found.
     """
-    from flows.ufine3c.faithfulness import RewritePair, check_faithfulness
+    from flows.ufine3c.faithfulness import check_faithfulness
+    from models.imported_rewrites import read_pairs, read_pairs_of
     from profiles.loader import load_profile
     from profiles.settings import load_settings
     from schemas.errors import UsageError
+    from schemas.faithfulness import RewritePair
 
     if (source is None) != (rewrite is None) or (pairs is None) == (source is None):
         raise UsageError("give a file of pairs, or --source and --rewrite")
     if source is not None and rewrite is not None:
         given = [RewritePair(source=source, rewrite=rewrite)]
+    elif pairs is not None and str(pairs) != "-":
+        given = list(read_pairs_of(pairs))
     else:
-        given = list(_pairs_in(pairs or Path("-")))
+        given = list(read_pairs(sys.stdin.buffer.read(), "standard input"))
     settings = load_profile(profile or load_settings().profile).faithfulness
     found = [_as_json(one) for one in check_faithfulness(given, settings)]
     if as_json:
@@ -65,30 +66,6 @@ def check(
         f"{sum(one['verdict'] == verdict for one in found):,} {verdict}" for verdict in _STYLES
     )
     err.print(f"pairs checked: {len(found):,} ({counts})", soft_wrap=True)
-
-
-def _pairs_in(path: Path) -> "Iterator[RewritePair]":
-    """The pairs of a file of JSON lines, whatever else these hold; blank lines are left out."""
-    from flows.ufine3c.faithfulness import RewritePair
-    from schemas.errors import FormatError
-    from schemas.faults import fault_of
-
-    try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read ({error.strerror})") from error
-    for number, line in enumerate(data.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-            texts = {key: found[key] for key in ("source", "rewrite") if key in found}
-            yield RewritePair.model_validate(texts)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise FormatError(
-                f"{path}, line {number}: {fault_of(error, RewritePair)}; "
-                f'each line must be {{"source": "…", "rewrite": "…"}}'
-            ) from error
 
 
 def _as_json(result: "FaithfulnessReport | Rejection") -> dict[str, Any]:

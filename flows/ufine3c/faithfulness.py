@@ -26,8 +26,7 @@ from flows.engine.runner import Stage, run_stage
 from flows.ufine3c.description_differences import find_differences
 from models.builtin.person.lexicon import load_lexicon
 from models.builtin.person.parser import parse_description
-from schemas.base import Record
-from schemas.faithfulness import FaithfulnessReport
+from schemas.faithfulness import FaithfulnessReport, RewritePair
 from schemas.profile import FaithfulnessSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection, Rewrite
@@ -210,14 +209,6 @@ def _bare(text: str) -> str:
 VERSION = "2"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
-
-
-class RewritePair(Record):
-    """A source description, its rewrite, and the earlier rewrites of the same image."""
-
-    source: str
-    rewrite: str
-    siblings: tuple[str, ...] = ()
 
 
 def check_faithfulness(

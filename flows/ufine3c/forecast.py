@@ -8,10 +8,9 @@ from db.pending import count_pending
 from db.store import Store
 from db.work import register_plan
 from flows.answers import STAGE
-from flows.ufine3c.rewriting import VERSION, pending_captions, rewrite_configuration
-from prompts.loader import load_prompt
+from flows.ufine3c.rewriting import VERSION, pending_captions, prompt_of, rewrite_configuration
 from schemas.build import UFine3CBuild
-from schemas.profile import BuiltinRewriter, ChatModelSpec, Profile
+from schemas.profile import BuiltinRewriter, ChatModelSpec, ImportedRewrites, Profile
 from schemas.records import Caption
 
 _CHARACTERS_PER_TOKEN = 4.0  # English text, the usual estimate
@@ -48,7 +47,7 @@ def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[Foreca
 
 
 def _row(store: Store, dataset: str, spec: ChatModelSpec, profile: Profile) -> ForecastRow:
-    prompt = load_prompt(profile.rewrite.prompt)
+    prompt = prompt_of(spec, profile.rewrite)
     configuration = rewrite_configuration(spec, profile.rewrite, prompt)
     plan_id = register_plan(store, STAGE, VERSION, configuration)
     calls = count_pending(store, plan_id, pending_captions(dataset))
@@ -68,7 +67,7 @@ def _row(store: Store, dataset: str, spec: ChatModelSpec, profile: Profile) -> F
 def _tokens_a_call(
     store: Store, dataset: str, spec: ChatModelSpec, prompt_characters: int
 ) -> tuple[float, float]:
-    if isinstance(spec, BuiltinRewriter):
+    if isinstance(spec, BuiltinRewriter | ImportedRewrites):
         return 0.0, 0.0
     for row in cost_rows(store, dataset):
         known = row.calls - row.failed - row.unknown_usage

@@ -11,11 +11,12 @@ from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_
 from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatRequest
-from schemas.profile import ChatModelSpec, RewriteSettings
+from schemas.profile import ChatModelSpec, ImportedRewrites, RewriteSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection, Rewrite
 
 VERSION = "1"
+IMPORTED = "imported_rewrite"
 
 
 def answer_schema(max_characters: int) -> dict[str, Any]:
@@ -48,6 +49,11 @@ def pending_captions(dataset: str) -> Pending:
     return Pending(dataset, Caption.kind, ("proposed", "accepted"))
 
 
+def prompt_of(spec: ChatModelSpec, settings: RewriteSettings) -> Prompt:
+    """The prompt that a model is given; rewrites that are imported had none, and theirs says so."""
+    return load_prompt(IMPORTED if isinstance(spec, ImportedRewrites) else settings.prompt)
+
+
 def rewrite_configuration(
     spec: ChatModelSpec, settings: RewriteSettings, prompt: Prompt
 ) -> dict[str, Any]:
@@ -69,7 +75,7 @@ def rewrite_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is gone; what came back before is stored.
     """
-    prompt = load_prompt(settings.prompt)
+    prompt = prompt_of(spec, settings)
     model = DatasetModel(context, dataset, spec)
     prompt_id = model.store_prompt(prompt).id
     limit = settings.max_characters

@@ -9,10 +9,21 @@ from PIL import Image
 
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError, FormatError
-from schemas.profile import BuiltinCaptioner, BuiltinContraster, BuiltinDescriber, BuiltinRewriter
+from schemas.profile import (
+    BuiltinCaptioner,
+    BuiltinContraster,
+    BuiltinDescriber,
+    BuiltinRewriter,
+    ImportedRewrites,
+)
 
 SpecT = TypeVar(
-    "SpecT", bound=BuiltinCaptioner | BuiltinContraster | BuiltinDescriber | BuiltinRewriter
+    "SpecT",
+    bound=BuiltinCaptioner
+    | BuiltinContraster
+    | BuiltinDescriber
+    | BuiltinRewriter
+    | ImportedRewrites,
 )
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.ufine3c.faithfulness import RewritePair, check_faithfulness
-from schemas.faithfulness import FaithfulnessReport
+from flows.ufine3c.faithfulness import check_faithfulness
+from schemas.faithfulness import FaithfulnessReport, RewritePair
 from schemas.profile import FaithfulnessSettings
 from schemas.records import Rejection
 from tests.corruption import corrupt

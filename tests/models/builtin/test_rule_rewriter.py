@@ -5,11 +5,11 @@ from typing import Literal
 
 import pytest
 
-from flows.ufine3c.faithfulness import RewritePair, check_faithfulness
+from flows.ufine3c.faithfulness import check_faithfulness
 from models.builtin.rule_rewriter import RuleRewriter
 from models.chat import ChatModel
 from schemas.chat import ChatAnswer, ChatRequest
-from schemas.faithfulness import FaithfulnessReport
+from schemas.faithfulness import FaithfulnessReport, RewritePair
 from schemas.profile import BuiltinRewriter, FaithfulnessSettings
 from tests.person_sets import REAL, own_texts, real_texts
 

@@ -1,0 +1,87 @@
+"""Rewrites that exist already, in a file of pairs: they answer in place of a model."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from models.builtin.chat import BuiltinChatModel
+from schemas.base import sha256_of
+from schemas.chat import ChatRequest
+from schemas.errors import ConfigurationError, FormatError
+from schemas.faithfulness import RewritePair
+from schemas.faults import fault_of
+from schemas.profile import ImportedRewrites
+
+
+class ImportedRewritesModel(BuiltinChatModel[ImportedRewrites]):
+    """Answers with the rewrite that the file has of a request's subject, blanks apart.
+
+    A description that the file has no rewrite of is refused.
+    """
+
+    def text_for(self, request: ChatRequest) -> str:
+        """The rewrite, as JSON."""
+        spec = self._specification
+        found = self._rewrites.get(_key(request.subject), [])
+        if len(found) < spec.number:
+            raise FormatError(
+                f"{spec.path.name} has {len(found)} rewrites of this description, "
+                f"wanted number {spec.number}"
+            )
+        return json.dumps({"rewrite": found[spec.number - 1]}, ensure_ascii=False)
+
+    @cached_property
+    def _rewrites(self) -> dict[str, list[str]]:
+        spec = self._specification
+        data = _read(spec.path)
+        if spec.sha256 != sha256_of(data):
+            raise ConfigurationError(
+                f"{spec.path} is not the file that the profile names by sha256, or changed while "
+                f"it was read; run again"
+            )
+        found: dict[str, list[str]] = defaultdict(list)
+        for pair in read_pairs(data, str(spec.path)):
+            found[_key(pair.source)].append(pair.rewrite)
+        return found
+
+
+def read_pairs(data: bytes, name: str) -> Iterator[RewritePair]:
+    """The pairs of JSON lines, whatever else these hold; blank lines are left out.
+
+    Args:
+        data: UTF-8, `{"source": "…", "rewrite": "…"}` in each line.
+        name: what to call it in messages.
+
+    Raises:
+        FormatError: a line is something else.
+    """
+    for number, line in enumerate(data.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+            texts = {key: found[key] for key in ("source", "rewrite") if key in found}
+            yield RewritePair.model_validate(texts)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise FormatError(
+                f"{name}, line {number}: {fault_of(error, RewritePair)}; "
+                f'each line must be {{"source": "…", "rewrite": "…"}}'
+            ) from error
+
+
+def read_pairs_of(path: Path) -> Iterator[RewritePair]:
+    """As `read_pairs`, of a file; raises `FormatError` where it cannot be read, too."""
+    return read_pairs(_read(path), str(path))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read ({error.strerror})") from error
+
+
+def _key(text: str) -> str:
+    return " ".join(text.split())
