@@ -164,6 +164,18 @@ class _SampledModel(_ChatModelBase):
         return self.sampling.model_dump()
 
 
+class Launch(Record):
+    """How vLLM serves a model on a machine of one's own; `loupe doctor` prints the command.
+
+    `architecture` is the class that the model's configuration names, `flags` follow the address,
+    `vllm` is the version where today's does not serve the model any more.
+    """
+
+    architecture: str
+    flags: tuple[str, ...] = ()
+    vllm: str | None = None
+
+
 class OpenAIChat(_SampledModel):
     """A model behind an OpenAI-compatible server, such as vLLM.
 
@@ -173,7 +185,8 @@ class OpenAIChat(_SampledModel):
     Servers differ in what they take. `limit_parameter` names the limit on an answer's tokens;
     `leave_out` are sampling parameters that are not sent, `headers`, `query` and `body` are sent
     with every request. `structured` is how the form of an answer is asked for: by its JSON schema,
-    as any JSON object, or in the words of the prompt alone.
+    as any JSON object, or in the words of the prompt alone. `launch` says how a server of one's own
+    is started; answers do not depend on it.
     """
 
     provider: Literal["openai"]
@@ -189,6 +202,7 @@ class OpenAIChat(_SampledModel):
     timeout_seconds: float = Field(default=120.0, gt=0)
     max_retries: int = Field(default=5, ge=0)
     max_in_flight: int = Field(default=32, gt=0)
+    launch: Launch | None = None
 
     @property
     def sent_sampling(self) -> dict[str, Any]:

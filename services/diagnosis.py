@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
@@ -45,6 +46,7 @@ from schemas.profile import (
     BuiltinRewriter,
     ChatModelSpec,
     ImportedRewrites,
+    Launch,
     OpenAIChat,
     Profile,
     TransformersChat,
@@ -310,15 +312,18 @@ def _check_listing(model: OpenAIChat, answer: httpx.Response) -> Finding:
             f"{model.base_url} takes {length:,} tokens in all; a request with sampling.max_tokens "
             f"{model.sampling.max_tokens:,} needs {wanted:,}"
         )
-        return lacking(_subject(model), detail, f"vllm serve {model.name} --max-model-len {wanted}")
+        return lacking(_subject(model), detail, f"{_start_command(model)} --max-model-len {wanted}")
     return _has(model, f"{model.base_url} answers")
 
 
 def _start_command(model: OpenAIChat) -> str:
     parts = urlsplit(model.base_url)
-    if parts.hostname in {LOOPBACK, "localhost"}:
-        return f"vllm serve {model.name} --host {LOOPBACK} --port {parts.port or 80}"
-    return f"curl -v {model.base_url}/models"
+    if parts.hostname not in {LOOPBACK, "localhost"}:
+        return f"curl -v {model.base_url}/models"
+    launch = model.launch or Launch(architecture="")
+    program = ["uvx", "--from", f"vllm=={launch.vllm}"] if launch.vllm else []
+    address = ["--host", LOOPBACK, "--port", str(parts.port or 80)]
+    return shlex.join([*program, "vllm", "serve", model.name, *address, *launch.flags])
 
 
 def _subject(model: _Model) -> str:
