@@ -11,6 +11,7 @@ from db.annotators import set_annotator_state
 from db.entities import LIVE, StoredEntity, fetch, find, parents_of
 from db.reviews import tasks_by_key
 from db.store import Store
+from flows.ccd.pipeline import ccd_pipeline
 from release.reading import read_release
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.provenance import Role
@@ -19,7 +20,7 @@ from sources.demonstration.stills import write_stills_world
 from tests.annotate.answering import Regions, about
 from tests.flows.ccd_reviewers import GATES, Opinion, but, mended_group, right, wrong
 from tests.flows.ccd_world import DATASET, contrast_build
-from tests.flows.prefect_runs import FlowRun, Prefect
+from tests.flows.prefect_runs import Prefect
 from tests.flows.recos_world import write_build
 from tests.flows.scripted_annotators import ScriptedAnnotator, hire
 from tests.flows.worlds import loupe
@@ -41,16 +42,11 @@ class Staff(NamedTuple):
     annotators: list[ScriptedAnnotator]
     adjudicator: ScriptedAnnotator
 
-    def build(self, config: Path) -> FlowRun:
-        """One run of the deployment."""
-        run = self.installation.run("build-ccd/default", config=config, profile="builtin")
-        assert run.state == "COMPLETED", run.message
-        return run
-
-    def waiting(self, kind: str, run: FlowRun) -> list[StoredEntity]:
-        """The items that wait for people, as the run reports them."""
+    def waiting(self, kind: str, config: Path) -> list[StoredEntity]:
+        """The items that wait for people after another run, as it reports them."""
+        said = self.installation.run_here(ccd_pipeline(), config, "builtin")
         found = list(find(self.store, DATASET, kind, states=("proposed",)))
-        assert run.message.startswith(f"{len(found)} items of {DATASET} wait for people")
+        assert said.startswith(f"{len(found)} items of {DATASET} wait for people")
         return found
 
     def answer(self, person: ScriptedAnnotator, step: str, says: Opinion) -> int:
@@ -89,18 +85,18 @@ def test_contrasts_are_built_with_two_people_and_one_who_settles(
     build = contrast_build(stills, anchors=3, **GATES)
     config = write_build(build, tmp_path / "build.toml")
 
-    strategies = staff.waiting(Strategy.kind, staff.build(config))
+    strategies = staff.waiting(Strategy.kind, config)
     refused, disputed, saved = strategies[:3]
     first = but(right, {refused.id: wrong, disputed.id: wrong, saved.id: wrong})
     second = but(right, {refused.id: wrong})
     for person, says in zip(staff.annotators, (first, second), strict=True):
         assert staff.answer(person, "strategies", says) == len(strategies)
 
-    assert len(staff.waiting(Strategy.kind, staff.build(config))) == 2
+    assert len(staff.waiting(Strategy.kind, config)) == 2
     settled = but(right, {disputed.id: wrong})
     assert staff.answer(staff.adjudicator, "strategies", settled) == 2
 
-    candidates = staff.waiting(Candidate.kind, staff.build(config))
+    candidates = staff.waiting(Candidate.kind, config)
     made_for = parents_of(staff.store, [one.id for one in candidates], Role.MADE_FOR)
     served = {found[0] for found in made_for.values()}
     assert not {refused.id, disputed.id} & served
@@ -110,11 +106,12 @@ def test_contrasts_are_built_with_two_people_and_one_who_settles(
     assert sum(given) == len(candidates)
     assert min(given) > 0, "the work is shared"
 
-    groups = staff.waiting(CaptionGroup.kind, staff.build(config))
+    groups = staff.waiting(CaptionGroup.kind, config)
     says = but(right, {groups[0].id: mended_group({(1, 0): EDITED})})
     assert sum(staff.answer(one, "groups", says) for one in staff.annotators) == len(groups)
 
-    last = staff.build(config)
+    last = staff.installation.run("build-ccd/default", config=config, profile="builtin")
+    assert last.state == "COMPLETED", last.message
     folder = staff.installation.settings.home / "releases" / f"{DATASET}-{build.version}"
     assert str(folder.parent) in last.message
     verified = loupe(staff.installation.settings.home, "release", "verify", folder, "--json")

@@ -10,13 +10,14 @@ import pytest
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.evaluations import evaluations_of
 from db.store import Store
+from flows.recos.pipeline import recos_pipeline
 from flows.recos.task_images import images_of_tier
 from release.reading import read_release
 from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from sources.demonstration.stills import write_stills_world
-from tests.flows.prefect_runs import FlowRun, Prefect
+from tests.flows.prefect_runs import Prefect
 from tests.flows.recos_world import DATASET, small_build, write_build, write_profile
 from tests.flows.scripted_annotators import chosen, hire, written
 from tests.flows.worlds import loupe
@@ -47,27 +48,29 @@ def test_three_versions_are_built_with_people_and_scored_by_task(
     let_work_alone(home, NAME)
     (person,) = hire(store, installation.settings, label_studio, NAME)
 
-    first = build_further(installation, files)
+    first = installation.run_here(recos_pipeline(), *files)
     captions = list(find(store, DATASET, Caption.kind, states=("proposed",)))
-    assert first.message.startswith(f"{len(captions)} items of {DATASET} wait for people")
+    assert first.startswith(f"{len(captions)} items of {DATASET} wait for people")
     edited = captions[0].record(Caption).text
     answered = person.answer_all(f"{DATASET}-captions", lambda _, data: on_caption(data, edited))
     assert answered == len(captions) == 50
 
-    second = build_further(installation, files)
+    second = installation.run_here(recos_pipeline(), *files)
     questions = list(find(store, DATASET, Confusion.kind, states=("proposed",)))
-    assert second.message.startswith(f"{len(questions)} items of {DATASET} wait for people")
+    assert second.startswith(f"{len(questions)} items of {DATASET} wait for people")
     unlucky = images_of_tier(store, DATASET, "v1")[0]
     sha256 = unlucky.record(Image).sha256
     queue = f"{DATASET}-confusions"
     assert person.answer_all(queue, lambda _, data: on_question(data, sha256)) == len(questions)
 
-    third = build_further(installation, files)
+    third = installation.run_here(recos_pipeline(), *files)
     again = list(find(store, DATASET, Confusion.kind, states=("proposed",)))
-    assert third.message.startswith(f"{len(again)} items of {DATASET} wait for people")
+    assert third.startswith(f"{len(again)} items of {DATASET} wait for people")
     assert person.answer_all(queue, lambda _, data: on_question(data, sha256)) == len(again) > 0
 
-    last = build_further(installation, files)
+    config, profile = files
+    last = installation.run("build-recos/default", config=config, profile=profile)
+    assert last.state == "COMPLETED", last.message
     assert str(home / "releases") in last.message
     releases = {tier: home / "releases" / f"{DATASET}-{tier[1]}.1.0" for tier in ("v0", "v1", "v2")}
     for folder in releases.values():
@@ -77,13 +80,6 @@ def test_three_versions_are_built_with_people_and_scored_by_task(
     assert_they_hold_what_was_said(store, releases, edited, unlucky)
     assert_tasks_are_scored(installation, store, releases["v1"])
     store.close()
-
-
-def build_further(installation: Prefect, files: tuple[Path, Path]) -> FlowRun:
-    config, profile = files
-    run = installation.run("build-recos/default", config=config, profile=profile)
-    assert run.state == "COMPLETED", run.message
-    return run
 
 
 def let_work_alone(home: Path, name: str) -> None:
