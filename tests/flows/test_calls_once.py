@@ -20,8 +20,10 @@ from tests.servers.processes import REPOSITORY
 
 pytestmark = pytest.mark.timeout(240)
 
-CALLS = 120
+CALLS = 80
 DELAY_SECONDS = 0.1
+on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+"""What hangs on processes and not on the database: both read /proc alike."""
 IN_FLIGHT = 2 * 4  # of a run: two chunks at once, four requests each
 
 
@@ -110,7 +112,7 @@ def expect_each_call_once(world: World, *runs: subprocess.Popen[str]) -> None:
     assert [bill.deferred for bill in bills] == [0] * len(bills)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # both read /proc alike
+@on_sqlite
 def test_runs_in_separate_pid_namespaces_buy_each_call_once(world: World) -> None:
     require("unshare")
     runs = [world.start(wrapped_in=OWN_NAMESPACE)]
@@ -142,6 +144,7 @@ def test_runs_of_different_plans_share_the_calls_that_both_need(world: World) ->
     expect_each_call_once(world, *runs)
 
 
+@on_sqlite
 def test_a_neighbour_takes_over_at_once_from_a_killed_run(world: World) -> None:
     killed = world.start()
     begin(killed)
@@ -159,6 +162,7 @@ def test_a_neighbour_takes_over_at_once_from_a_killed_run(world: World) -> None:
     assert bill.deferred == 0
 
 
+@on_sqlite
 def test_runs_side_by_side_spend_no_more_than_their_own_budgets(world: World) -> None:
     limit = 400.0  # tokens at a price of one; a call has about twenty
     runs = [world.start(plan, max_cost=limit) for plan in ("one", "another")]
