@@ -3,12 +3,16 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 # Similarities of chosen pairs of rows, and how far a fast product may be from them.
 #
@@ -90,7 +94,13 @@ def products_in_their_own_thread() -> Iterator[None]:
     Left to itself, its library starts threads for each product, for which several workers then
     wait in turn: measured, that takes half as much processor time again.
     """
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         yield
+
+
+@cache
+def _libraries() -> "ThreadpoolController":
+    """Those that are loaded, NumPy's among them; to look for them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
