@@ -1,8 +1,9 @@
 """What tests of several packages share: databases of both kinds, with our tables in them."""
 
+import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,17 @@ pytest_plugins = [
     "tests.servers.fixtures",
     "tests.annotate.browser",
 ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Without looking for garbage, of which collecting makes none; what it makes stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
