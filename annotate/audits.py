@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from annotate.agreement import Similarity
 from annotate.assignment import Item
 from annotate.queues import Queue
 from db.annotations import counted_answers
@@ -17,6 +16,9 @@ from schemas.proposals import Picture
 from schemas.provenance import Role
 from schemas.quality import OPTIONS, ChoiceTest, Interval, wilson_interval
 from schemas.records import Split
+
+if TYPE_CHECKING:
+    from annotate.agreement import Similarity
 
 # Stratified samples, drawn by digests.
 
@@ -144,8 +146,8 @@ class Sample(NamedTuple):
 class Similarities(NamedTuple):
     """The similarity of images and of captions; rows as in `Sample` and `Caption`."""
 
-    images: Similarity
-    captions: Similarity
+    images: "Similarity"
+    captions: "Similarity"
 
 
 class DrawnChoices(NamedTuple):

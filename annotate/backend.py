@@ -4,7 +4,6 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -18,6 +17,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from schemas.errors import ServiceError
 
 # What Loupe needs of a review server, in its own words.
+
+MARKER = "loupe-queue:"
+"""How the line of a project's description begins that names its queue and purpose."""
 
 OPENED_WITH = "draft_id"
 """The name in a task's data of the id of the draft that its page opens with."""
@@ -118,12 +120,16 @@ class AnnotationBackend(Protocol):
         """
         ...
 
-    def find_project(self, marker: str) -> int | None:
-        """The number of the project with that marker, or None."""
+    def find_project(self, marker: str, known: int | None = None) -> int | None:
+        """The number of the project with that marker, or None.
+
+        Without a marker anywhere, because somebody edited the description, it is `known` (as the
+        store has it), unless that project is gone or carries the marker of another one.
+        """
         ...
 
-    def ensure_project(self, spec: ProjectSpec) -> int:
-        """The number of the project, created or updated."""
+    def ensure_project(self, spec: ProjectSpec, known: int | None = None) -> int:
+        """The number of the project, found as by `find_project`, created or updated."""
         ...
 
     def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
@@ -153,16 +159,16 @@ class AnnotationBackend(Protocol):
         ...
 
 
-# Label Studio's SDK, imported on first use, and its errors as ours.
+# Requests to Label Studio, and its errors as ours. Its SDK takes seconds to import, so that only
+# the validation of labelling configurations uses it.
 
 T = TypeVar("T")
+_UNAUTHORIZED = 401
 _SERVER_ERROR = 500
-# The SDK would repeat a POST whose answer was lost, and so import tasks twice.
-_ONCE: Any = {"max_retries": 0}
 
 
 class Connection:
-    """A Label Studio by its URL and a personal access token, which is renewed as it has to be.
+    """A Label Studio by its URL and a personal access token.
 
     Raises `ServiceError` where the server refuses, `DeskUnavailableError` where it is not known
     whether it did what was asked; each in one sentence that says what was not done.
@@ -170,15 +176,16 @@ class Connection:
 
     def __init__(self, url: str, token: SecretStr, timeout_seconds: float) -> None:
         self.url = url.rstrip("/")
-        local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
-        client = httpx.Client(
+        parts = urlsplit(url)
+        self._client = httpx.Client(
             timeout=timeout_seconds,
             follow_redirects=True,
-            trust_env=not local,
+            trust_env=parts.hostname not in ("127.0.0.1", "localhost"),
+            verify=parts.scheme != "http",  # reading the authorities' certificates takes a while
             limits=httpx.Limits(max_keepalive_connections=0),  # needs no closing
         )
-        with self._explained("accept its token"):
-            self._sdk = new_client(self.url, token, client)
+        self._token = token
+        self._access = ""
 
     def get(self, path: str, parameters: Mapping[str, Any], what: str) -> bytes:
         """What lies at `path`; asked for up to three times, since that does no harm."""
@@ -204,56 +211,65 @@ class Connection:
         what: str,
         content: bytes | None = None,
     ) -> bytes:
-        from label_studio_sdk.core.api_error import ApiError
+        """The answer; only a request whose access token had ended is repeated, with a new one."""
+        known = bool(self._access)
+        answer = self._signed(method, path, parameters, what, content)
+        if answer.status_code == _UNAUTHORIZED and known:
+            self._access = ""
+            answer = self._signed(method, path, parameters, what, content)
+        return self._accepted(answer, what)
 
-        with self._explained(what):
-            answer = self._sdk._client_wrapper.httpx_client.request(
-                path,
-                method=method,
-                params=dict(parameters),
-                content=content,
-                headers={"Content-Type": "application/json"} if content is not None else None,
-                request_options=_ONCE,
-            )
-            if not answer.is_success:
-                raise ApiError(status_code=answer.status_code, body=answer.text)
-        return bytes(answer.content)
-
-    @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
-        from label_studio_sdk.core.api_error import ApiError
-
-        sentence = f"Label Studio at {self.url} did not {what}"
-        try:
-            yield
-        except ApiError as error:
-            status = error.status_code or 0
-            kind = DeskUnavailableError if status > _SERVER_ERROR else ServiceError
-            if status == _SERVER_ERROR:
-                kind = DeskFaultError
-            raise kind(f"{sentence}: status {status}, {_said(error.body)}") from error
-        except httpx.HTTPError as error:
-            raise DeskUnavailableError(f"{sentence}: {type(error).__name__}, {error}") from error
-        except json.JSONDecodeError as error:
-            raise DeskUnavailableError(f"{sentence}: its answer is no JSON") from error
-
-
-def new_client(url: str, token: SecretStr, http_client: Any) -> Any:
-    """A client for the Label Studio at `url`.
-
-    The token is always given, as the SDK would read it from the environment at import.
-    """
-    with _quietly():
-        from label_studio_sdk import LabelStudio
-
-        return LabelStudio(  # type: ignore[no-untyped-call]
-            base_url=url, api_key=token.get_secret_value(), httpx_client=http_client
+    def _signed(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, Any],
+        what: str,
+        content: bytes | None,
+    ) -> httpx.Response:
+        if not self._access:
+            self._access = self._new_access(what)
+        headers = {"Authorization": f"Bearer {self._access}"}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        request = self._client.build_request(
+            method, f"{self.url}/{path}", params=dict(parameters), content=content, headers=headers
         )
+        return self._answer(request, what)
+
+    def _new_access(self, what: str) -> str:
+        path, step = f"{self.url}/api/token/refresh/", "accept its token"
+        body = {"refresh": self._token.get_secret_value()}
+        answer = self._answer(self._client.build_request("POST", path, json=body), what)
+        try:
+            return str(json.loads(self._accepted(answer, step))["access"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DeskUnavailableError(self._sentence(step, "its answer has no token")) from error
+
+    def _answer(self, request: httpx.Request, what: str) -> httpx.Response:
+        try:
+            return self._client.send(request)
+        except httpx.HTTPError as error:
+            why = f"{type(error).__name__}, {error}"
+            raise DeskUnavailableError(self._sentence(what, why)) from error
+
+    def _accepted(self, answer: httpx.Response, what: str) -> bytes:
+        """The content of an answer that does what was asked."""
+        if answer.is_success:
+            return answer.content
+        kind = ServiceError if answer.status_code < _SERVER_ERROR else DeskUnavailableError
+        if answer.status_code == _SERVER_ERROR:
+            kind = DeskFaultError
+        why = f"status {answer.status_code}, it said {answer.text[:300]}"
+        raise kind(self._sentence(what, why))
+
+    def _sentence(self, what: str, why: str) -> str:
+        return f"Label Studio at {self.url} did not {what}: {why}"
 
 
 def parse_config(config: str) -> Any:
     """A labelling configuration as the SDK's `LabelInterface`, which validates what goes in."""
-    with _quietly():
+    with warnings.catch_warnings(action="ignore", category=PydanticDeprecatedSince20):
         from label_studio_sdk.label_interface.interface import LabelInterface
 
         interface: Any = LabelInterface(config)
@@ -269,15 +285,6 @@ def _patiently(ask: Callable[[], T]) -> T:
         reraise=True,
     )
     return attempts(ask)
-
-
-def _said(body: Any) -> str:
-    text = body if isinstance(body, str) else json.dumps(body, default=str, ensure_ascii=False)
-    return f"it said {text[:300]}"
-
-
-def _quietly() -> warnings.catch_warnings:
-    return warnings.catch_warnings(action="ignore", category=PydanticDeprecatedSince20)
 
 
 # Label Studio as a review desk: the workspace of one account on it.
@@ -398,12 +405,12 @@ class LabelStudioDesk:
         """What the store calls it."""
         return self._server_name or self._connection.url
 
-    def find_project(self, marker: str) -> int | None:
-        """The oldest project that carries the marker, or None."""
-        project = self._find_project(marker, ("description",))
+    def find_project(self, marker: str, known: int | None = None) -> int | None:
+        """The oldest project that carries the marker; else `known`, if it carries no other."""
+        project = self._find_project(marker, ("description",), known)
         return None if project is None else project.id
 
-    def ensure_project(self, spec: ProjectSpec) -> int:
+    def ensure_project(self, spec: ProjectSpec, known: int | None = None) -> int:
         """The project, made or brought up to date.
 
         Raises:
@@ -411,7 +418,7 @@ class LabelStudioDesk:
                 are there do not fit it.
         """
         settings = _project_settings(spec)
-        project = self._find_project(spec.marker, settings)
+        project = self._find_project(spec.marker, settings, known)
         if project is None:
             return self._create_project(spec, settings)
         changed = {
@@ -482,18 +489,24 @@ class LabelStudioDesk:
                 {"id": "delete_tasks", "project": project_id},
             )
 
-    def _find_project(self, marker: str, fields: Iterable[str]) -> _Project | None:
+    def _find_project(
+        self, marker: str, fields: Iterable[str], known: int | None = None
+    ) -> _Project | None:
         """The project, or None; of several (made by concurrent pushes) the oldest."""
         found: list[_Project] = []
+        by_number: list[_Project] = []
         seen = 0
         for page_number in count(1):
             query = {"page": page_number, "page_size": 100, "include": ",".join(["id", *fields])}
             page = self._read(_ProjectPage, "api/projects/", query, "list its projects")
             seen += len(page.results)
             found += [item for item in page.results if _carries(item, marker)]
+            by_number += [
+                item for item in page.results if item.id == known and not _is_marked(item)
+            ]
             if not page.results or seen >= page.count:
                 break
-        return min(found, key=lambda project: project.id, default=None)
+        return min(found or by_number, key=lambda project: project.id, default=None)
 
     def _create_project(self, spec: ProjectSpec, settings: dict[str, Any]) -> int:
         what = f"create the project {spec.title!r}"
@@ -596,10 +609,14 @@ def _carries(project: _Project, marker: str) -> bool:
     return marker in (project.description or "").splitlines()
 
 
+def _is_marked(project: _Project) -> bool:
+    return any(line.startswith(MARKER) for line in (project.description or "").splitlines())
+
+
 def _project_settings(spec: ProjectSpec) -> dict[str, Any]:
     return {
         "title": spec.title[:_TITLE_CHARACTERS],
-        "description": f"{spec.marker}\nMade by Loupe, which finds it by the line above.",
+        "description": f"{spec.marker}\nMade by Loupe.",
         "label_config": spec.config,
         "expert_instruction": spec.instructions,
         "show_instruction": True,

@@ -12,7 +12,7 @@ from annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
 from annotate.backend import AnnotationBackend, RemoteTask
 from annotate.interfaces.registry import interface_of
 from annotate.items import INHERITED
-from annotate.projects import Desks, Seat, project_marker
+from annotate.projects import Desks, Seat, project_marker, stored_project
 from annotate.queues import Queue
 from db.annotations import (
     CountedAnswer,
@@ -87,7 +87,8 @@ def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
     deleted, failures = 0, list[ServiceError]()
     for (server, queue, seat), keys in sorted(by_project.items()):
         try:
-            deleted += _erase_of_project(desks(seat.assignee), server, queue, seat, keys)
+            known = stored_project(store, server, queue, seat)
+            deleted += _erase_of_project(desks(seat.assignee), server, queue, seat, keys, known)
         except ServiceError as error:
             failures.append(error)
         else:
@@ -98,7 +99,12 @@ def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
 
 
 def _erase_of_project(
-    desk: AnnotationBackend, server: str, queue: str, seat: Seat, keys: Collection[str]
+    desk: AnnotationBackend,
+    server: str,
+    queue: str,
+    seat: Seat,
+    keys: Collection[str],
+    known: int | None,
 ) -> int:
     if desk.server_name != server:
         raise ServiceError(
@@ -106,7 +112,7 @@ def _erase_of_project(
             f"installation is {desk.server_name}; set LOUPE_LABEL_STUDIO_URL and "
             f"LOUPE_LABEL_STUDIO_TOKEN to the former to have them deleted"
         )
-    project_id = desk.find_project(project_marker(queue, seat))
+    project_id = desk.find_project(project_marker(queue, seat), known)
     if project_id is None:
         return 0
     numbers = [task.id for task in desk.list_tasks(project_id) if task.key in keys]

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from annotate.backend import AnnotationBackend, ProjectSpec
+from annotate.backend import MARKER, AnnotationBackend, ProjectSpec
 from annotate.interfaces.adjudication import adjudication_config, adjudication_instructions
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
+from db.reviews import project_of_tasks
+from db.store import Store
 
 Desks = Callable[[str], AnnotationBackend]
 """Gives the workspace of an assignee, by pseudonym; `HOUSE` is the installation itself."""
@@ -43,10 +45,17 @@ def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
 
 
 def project_marker(queue: str, seat: Seat) -> str:
-    """The line by which the project is found again."""
-    return f"loupe-queue: {queue} ({seat.purpose})"
+    """A line of the project's description, by which it is found before a task of it is stored."""
+    return f"{MARKER} {queue} ({seat.purpose})"
 
 
-def find_project(desks: Desks, queue: Queue, seat: Seat) -> int | None:
+def stored_project(store: Store, server: str, queue: str, seat: Seat) -> int | None:
+    """The number of the project that the tasks of a seat were sent to, as the store has it."""
+    return project_of_tasks(store, server, queue, seat.assignee, seat.purpose)
+
+
+def find_project(store: Store, desks: Desks, queue: Queue, seat: Seat) -> int | None:
     """The number of a seat's project, or None where there is none yet."""
-    return desks(seat.assignee).find_project(project_marker(queue.name, seat))
+    desk = desks(seat.assignee)
+    known = stored_project(store, desk.server_name, queue.name, seat)
+    return desk.find_project(project_marker(queue.name, seat), known)

@@ -15,7 +15,6 @@ from annotate.decisions import settle
 from annotate.projects import Desks, Seat, find_project
 from annotate.queues import HOUSE, Queue
 from annotate.received import Notice, Reader, Reading
-from annotate.statistics import PullReport, ReconcileReport
 from db.annotations import (
     UnclearAnnotation,
     annotations_of,
@@ -36,12 +35,81 @@ from db.reviews import (
     tasks_by_key,
 )
 from db.store import Store
+from schemas.base import Record
 from schemas.errors import ServiceError, UsageError
 
 _PAGE = 500
 # Changes become visible in the order in which they are committed, not in that of their times.
 OVERLAP = timedelta(seconds=30)
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class PullReport(Record):
+    """What a pull found, in annotations, and what came of it, in items.
+
+    Attributes:
+        queue: the queue.
+        accepted: new answers that accept.
+        edited: new answers that change what was shown.
+        rejected: new answers that reject.
+        known: answers that were received before.
+        skipped: tasks that their assignees skipped; others get them.
+        decided: items that are decided now, by the new answers or because fewer are needed.
+        conflicts: items on which the new answers disagree; an adjudicator gets them.
+        returned: revoked answers: their author's accuracy on gold items was too low.
+        unclear: unclear answers (their tasks stay open) and quarantined ones, which are not the
+            assignee's; reported until corrected or discarded.
+        remarks: ambiguous answers and how they were interpreted.
+        deleted: answers deleted in Label Studio; their decisions stay, as only a decision reverses
+            a decision.
+        too_late: answers about withdrawn entities.
+        foreign: tasks that are not ours.
+        unreached: workspaces that could not be read now, and why.
+    """
+
+    queue: str
+    accepted: int = 0
+    edited: int = 0
+    rejected: int = 0
+    known: int = 0
+    skipped: int = 0
+    decided: int = 0
+    conflicts: int = 0
+    returned: int = 0
+    unclear: tuple[Notice, ...] = ()
+    remarks: tuple[Notice, ...] = ()
+    deleted: tuple[Notice, ...] = ()
+    too_late: tuple[Notice, ...] = ()
+    foreign: tuple[int, ...] = ()
+    unreached: tuple[str, ...] = ()
+
+
+class ReconcileReport(Record):
+    """The result of comparing Label Studio with the store.
+
+    Attributes:
+        queue: the queue.
+        on_desk: our tasks in Label Studio.
+        adopted: tasks whose place was unknown.
+        missing: entities whose open tasks are not in Label Studio; the next push sends them.
+        duplicates: tasks that were there twice; the untouched copy was removed.
+        foreign: tasks that are not ours.
+        recovered: answers that no pull had seen.
+        deleted: answers deleted in Label Studio; their decisions stay.
+        decided: items that are decided now.
+        unreached: workspaces that could not be read now, and why; their tasks are not `missing`.
+    """
+
+    queue: str
+    on_desk: int = 0
+    adopted: int = 0
+    missing: tuple[str, ...] = ()
+    duplicates: int = 0
+    foreign: tuple[int, ...] = ()
+    recovered: int = 0
+    deleted: tuple[Notice, ...] = ()
+    decided: int = 0
+    unreached: tuple[str, ...] = ()
 
 
 def pull(
@@ -66,7 +134,7 @@ def pull(
     unreached = _Unreached()
     for seat in (seats := _seats(store, queue)):
         with unreached.noting(seat):
-            project_id = find_project(desks, queue, seat)
+            project_id = find_project(store, desks, queue, seat)
             if project_id is not None:
                 found = found.plus(_pull_project(store, desks(seat.assignee), project_id, reader))
     unreached.raise_if_all(seats)
@@ -122,7 +190,7 @@ def _reconcile_seat(
     report: ReconcileReport,
 ) -> tuple[ReconcileReport, set[str]]:
     """The report with what was found at a seat, and the keys of the tasks that are there."""
-    project_id = find_project(desks, queue, seat)
+    project_id = find_project(store, desks, queue, seat)
     if project_id is None:
         gone = _deleted(store, ours, set())
         return report.model_copy(update={"deleted": report.deleted + gone}), set()

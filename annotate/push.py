@@ -18,9 +18,8 @@ from annotate.gold import Seen, mix
 from annotate.interfaces.adjudication import adjudication_data
 from annotate.interfaces.page import TaskContent
 from annotate.interfaces.registry import interface_of
-from annotate.projects import Desks, Seat, project_spec
+from annotate.projects import Desks, Seat, project_spec, stored_project
 from annotate.queues import HOUSE, Purpose, Queue
-from annotate.statistics import PushReport
 from db.annotations import (
     CountedAnswer,
     annotations_of,
@@ -43,9 +42,37 @@ from db.reviews import (
     tasks_by_key,
 )
 from db.store import Store
+from schemas.base import Record
 from schemas.errors import ServiceError, UsageError
 from schemas.provenance import Role
 from schemas.records import Caption, Image
+
+
+class PushReport(Record):
+    """What a push did.
+
+    Attributes:
+        queue: the queue.
+        pushed: tasks that are new on the desk.
+        known: tasks that were there before and still wait.
+        gold: those among `pushed` whose answer is known.
+        conflicts: those among `pushed` that an adjudicator has to settle.
+        duplicates: tasks that were there twice and are there once now.
+        closed: tasks that were taken off the desk, because no answer is needed any more.
+        short: items that wait for more people, or for tomorrow where there is a daily cap.
+        projects: the numbers of the projects with open tasks, by assignee.
+    """
+
+    queue: str
+    pushed: int = 0
+    known: int = 0
+    gold: int = 0
+    conflicts: int = 0
+    duplicates: int = 0
+    closed: int = 0
+    short: int = 0
+    projects: tuple[tuple[str, int], ...] = ()
+
 
 # Descriptions of one image should be independent of each other. Only the first person who gets an
 # image sees a model's draft; the others start without one, even if the first one skips.
@@ -486,7 +513,8 @@ class _Pusher:
             ServiceError: the desk refuses, or stays unavailable.
         """
         desk = self._desks(seat.assignee)
-        project_id = desk.ensure_project(project_spec(self._queue, seat))
+        known = stored_project(self._store, desk.server_name, self._queue.name, seat)
+        project_id = desk.ensure_project(project_spec(self._queue, seat), known)
         placed = {
             task.task_id: task.key
             for task in tasks
@@ -496,7 +524,7 @@ class _Pusher:
         wanted = [task for task in tasks if task.state in WAITING]
         if not _holds(desk, project_id, placed):  # a push was killed, or tasks were lost
             there, duplicates = self._settle(desk, project_id, tasks)
-        known = sum(task.key in there for task in wanted)
+        already = sum(task.key in there for task in wanted)
         fault: DeskUnavailableError | None = None
         for attempt in count(1):
             absent = [task for task in wanted if task.key not in there]
@@ -514,7 +542,7 @@ class _Pusher:
                 time.sleep(self._pause_seconds)
                 there, removed = self._settle(desk, project_id, tasks)
                 duplicates += removed
-        return _Sent(seat.assignee, project_id, len(wanted) - known, known, duplicates)
+        return _Sent(seat.assignee, project_id, len(wanted) - already, already, duplicates)
 
     def _settle(
         self, desk: AnnotationBackend, project_id: int, tasks: Sequence[StoredTask]

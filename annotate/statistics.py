@@ -22,7 +22,6 @@ from annotate.agreement import (
 from annotate.answers import ReviewAnswer
 from annotate.candidates import candidates, needs_review
 from annotate.queues import Queue
-from annotate.received import Notice
 from db.annotations import UnclearAnnotation, unclear_annotations
 from db.gold import Revocation, StoredCheck, all_checks, revocations
 from db.review_audits import (
@@ -356,103 +355,6 @@ def _verdicts(counts: Mapping[str, int]) -> Verdicts:
         edited=share(edited, known),
         rejected=share(rejected, known),
     )
-
-
-# What a push, a pull and a reconcile say that they did.
-
-
-class PushReport(Record):
-    """What a push did.
-
-    Attributes:
-        queue: the queue.
-        pushed: tasks that are new on the desk.
-        known: tasks that were there before and still wait.
-        gold: those among `pushed` whose answer is known.
-        conflicts: those among `pushed` that an adjudicator has to settle.
-        duplicates: tasks that were there twice and are there once now.
-        closed: tasks that were taken off the desk, because no answer is needed any more.
-        short: items that wait for more people, or for tomorrow where there is a daily cap.
-        projects: the numbers of the projects with open tasks, by assignee.
-    """
-
-    queue: str
-    pushed: int = 0
-    known: int = 0
-    gold: int = 0
-    conflicts: int = 0
-    duplicates: int = 0
-    closed: int = 0
-    short: int = 0
-    projects: tuple[tuple[str, int], ...] = ()
-
-
-class PullReport(Record):
-    """What a pull found, in annotations, and what came of it, in items.
-
-    Attributes:
-        queue: the queue.
-        accepted: new answers that accept.
-        edited: new answers that change what was shown.
-        rejected: new answers that reject.
-        known: answers that were received before.
-        skipped: tasks that their assignees skipped; others get them.
-        decided: items that are decided now, by the new answers or because fewer are needed.
-        conflicts: items on which the new answers disagree; an adjudicator gets them.
-        returned: revoked answers: their author's accuracy on gold items was too low.
-        unclear: unclear answers (their tasks stay open) and quarantined ones, which are not the
-            assignee's; reported until corrected or discarded.
-        remarks: ambiguous answers and how they were interpreted.
-        deleted: answers deleted in Label Studio; their decisions stay, as only a decision reverses
-            a decision.
-        too_late: answers about withdrawn entities.
-        foreign: tasks that are not ours.
-        unreached: workspaces that could not be read now, and why.
-    """
-
-    queue: str
-    accepted: int = 0
-    edited: int = 0
-    rejected: int = 0
-    known: int = 0
-    skipped: int = 0
-    decided: int = 0
-    conflicts: int = 0
-    returned: int = 0
-    unclear: tuple[Notice, ...] = ()
-    remarks: tuple[Notice, ...] = ()
-    deleted: tuple[Notice, ...] = ()
-    too_late: tuple[Notice, ...] = ()
-    foreign: tuple[int, ...] = ()
-    unreached: tuple[str, ...] = ()
-
-
-class ReconcileReport(Record):
-    """The result of comparing Label Studio with the store.
-
-    Attributes:
-        queue: the queue.
-        on_desk: our tasks in Label Studio.
-        adopted: tasks whose place was unknown.
-        missing: entities whose open tasks are not in Label Studio; the next push sends them.
-        duplicates: tasks that were there twice; the untouched copy was removed.
-        foreign: tasks that are not ours.
-        recovered: answers that no pull had seen.
-        deleted: answers deleted in Label Studio; their decisions stay.
-        decided: items that are decided now.
-        unreached: workspaces that could not be read now, and why; their tasks are not `missing`.
-    """
-
-    queue: str
-    on_desk: int = 0
-    adopted: int = 0
-    missing: tuple[str, ...] = ()
-    duplicates: int = 0
-    foreign: tuple[int, ...] = ()
-    recovered: int = 0
-    deleted: tuple[Notice, ...] = ()
-    decided: int = 0
-    unreached: tuple[str, ...] = ()
 
 
 # People have pseudonyms; their names are added on request.

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import httpx
 from pydantic import SecretStr
 
-from annotate.backend import BATCH, LabelStudioDesk, NewTask, ProjectSpec, new_client
+from annotate.backend import BATCH, LabelStudioDesk, NewTask, ProjectSpec
 from annotate.pull import OVERLAP, pull
 from annotate.push import push
 from annotate.queues import shipped
@@ -35,6 +35,7 @@ from schemas.records import Caption, Image, Rewrite
 from services.environments import ensure_environment, environments_root
 from services.label_studio import NAME, label_studio_token, start_label_studio
 from services.process import free_port, stop
+from tests.annotate.answering import new_sdk
 from tests.postgres import postgres_programs, private_postgres
 
 PUSH, PULL, RATIO, NOTHING_NEW_SECONDS = 800, 300, 0.7, 2.0
@@ -78,7 +79,7 @@ class Server(NamedTuple):
 
     def sdk(self) -> Any:
         """Its makers' way to it."""
-        return new_client(self.url, self.token, httpx.Client(trust_env=False, timeout=600))
+        return new_sdk(self.url, self.token, httpx.Client(trust_env=False, timeout=600))
 
     def new_project(self) -> int:
         """The number of a new project."""

@@ -126,6 +126,23 @@ def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
 
 
 @retried
+def project_of_tasks(
+    store: Store, server: str, queue: str, assignee: str, purpose: str
+) -> int | None:
+    """The project on `server` that the newest task of a seat lies in, or None without a task."""
+    query = select(ReviewTask.project_id).where(
+        ReviewTask.queue == queue,
+        ReviewTask.server == server,
+        ReviewTask.assignee == assignee,
+        ReviewTask.purpose == purpose,
+        ReviewTask.task_id.is_not(None),
+    )
+    with store.read() as connection:
+        newest = query.order_by(ReviewTask.pushed_at.desc(), ReviewTask.key).limit(1)
+        return connection.scalar(newest)
+
+
+@retried
 def tasks_to_erase(store: Store, withdrawal: int) -> list[StoredTask]:
     """The tasks that are still to be deleted on their servers, as what they hold is erased."""
     query = select(*TASK_COLUMNS).where(ReviewTask.erased_by == withdrawal)

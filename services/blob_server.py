@@ -93,7 +93,7 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
         name=NAME,
         command=(sys.executable, "-m", "services.blob_server", "--port", str(port), *listed),
         working_directory=settings.home,
-        environment={**_without_keys(os.environ), **settings.environment(keys=False)},
+        environment={**without_keys(os.environ), **settings.environment(keys=False)},
         url=url,
         port=port,
         port_option="--blobs-port",
@@ -101,7 +101,7 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
     return start(settings.home, spec, lambda: answers(f"{url}/health"))
 
 
-def _without_keys(environment: Mapping[str, str]) -> dict[str, str]:
+def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """Without what others sign, upload and pay with; stores of images may need the rest."""
     return {name: value for name, value in environment.items() if not _KEYS.fullmatch(name)}
 

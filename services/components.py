@@ -9,3 +9,4 @@ class Component(StrEnum):
     PREFECT = "prefect"
     LABEL_STUDIO = "label-studio"
     BLOBS = "blobs"
+    WATCHER = "watcher"

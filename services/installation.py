@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from profiles.settings import Settings
 from schemas.base import Record
-from services import blob_server, label_studio, prefect_server
+from services import blob_server, label_studio, prefect_server, queue_watcher
 from services.components import Component
 from services.credentials import services_folder, write_private
 from services.environments import ensure_environment, is_installed
@@ -29,9 +29,11 @@ _HEALTH_PATHS = {
     prefect_server.SERVER: "/api/health",
     label_studio.NAME: "/health",
     blob_server.NAME: "/health",
+    queue_watcher.NAME: "/health",
 }
-# The worker goes first, so that it can still tell its server that it goes.
+# The worker goes before its server, so that it can still tell it that it goes.
 _STOP_ORDER = (
+    queue_watcher.NAME,
     prefect_server.WORKER,
     prefect_server.SERVER,
     blob_server.NAME,
@@ -76,6 +78,8 @@ def bring_up(
         _bring_up_label_studio(settings, report)
     if Component.BLOBS in components:
         _bring_up_blobs(settings, report)
+    if Component.WATCHER in components:
+        _bring_up_watcher(settings, report)
     if Component.PREFECT in components:
         _bring_up_prefect(settings, working_directory, report)
 
@@ -123,6 +127,12 @@ def _bring_up_blobs(settings: Settings, report: Report) -> None:
         report(f"{blob_server.NAME}: starting")
         origins = _label_studio_origins(settings)
         blob_server.start_blob_server(settings, settings.blobs_port, origins)
+
+
+def _bring_up_watcher(settings: Settings, report: Report) -> None:
+    if not _is_up(settings.home, queue_watcher.NAME, report):
+        report(f"{queue_watcher.NAME}: starting")
+        queue_watcher.start_queue_watcher(settings)
 
 
 def _label_studio_origins(settings: Settings) -> list[str]:

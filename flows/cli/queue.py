@@ -12,9 +12,10 @@ from flows.cli.output import JsonOption, err, out, print_json, print_table
 from flows.cli.queue_statistics import stats
 
 if TYPE_CHECKING:
+    from annotate.pull import PullReport, ReconcileReport
+    from annotate.push import PushReport
     from annotate.queues import Queue
     from annotate.received import Notice
-    from annotate.statistics import PullReport, PushReport, ReconcileReport
     from db.reviews import GateCount
     from db.store import Store
     from profiles.settings import Settings
@@ -204,45 +205,80 @@ def watch(
         int | None, typer.Option(help="Pull immediately when a webhook posts to this port.")
     ] = None,
 ) -> None:
-    """Pull and push in a loop until Ctrl+C.
+    """Pull and push in a loop until Ctrl+C; `loupe up` runs this as a service.
 
-    To react without delay, point a webhook of Label Studio at the printed address.
+    Without QUEUE: the queues that a build or `loupe queue push` has opened, under the policy of the
+    build, and those that the queues file declares. To react without delay, point a webhook of Label
+    Studio at the printed address.
     """
     from flows.engine.gates import Webhooks, webhook_server
 
-    webhooks = Webhooks()
+    webhooks, problems = Webhooks(), dict[str, str]()
     with webhook_server(webhooks, hints_port) as address:
         err.print(f"pulling every {every:g} s, and when a webhook posts to {address}")
         with suppress(KeyboardInterrupt):
             while True:
-                _pull_and_push(queue)
+                _pull_and_push(queue, problems)
                 webhooks.wait(every)
 
 
-def _pull_and_push(name: str | None) -> None:
-    """One pull and push; the error of a queue is printed, and the next round tries it again."""
+def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
+    """One pull and push; the next round tries again what failed.
+
+    A problem of a queue (too few people, say) is printed when it is new; `problems` keeps them.
+    """
     from annotate.pull import pull as pull_queue
     from annotate.push import push as push_queue
     from flows.engine.context import code_revision
     from flows.engine.gates import images_url, open_desks
     from schemas.errors import ServiceError, UsageError
 
-    settings, store = _open()
+    try:
+        settings, store = _open()
+    except UsageError:
+        return  # nothing was built yet
     try:
         desks = open_desks(settings, store)
-        for chosen in _queues(settings, store, name):
+        for chosen in _watched(settings, store, name):
+            problem = ""
             try:
                 pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
                 news = pulled.accepted + pulled.edited + pulled.rejected + pulled.decided
                 if news or pulled.unreached:
                     _show_pull(pulled)
-                pushed = push_queue(store, desks, chosen, images_url(settings))
-                if pushed.pushed or pushed.closed:
-                    _show_push(pushed, desks("").url)
-            except (ServiceError, UsageError) as error:  # too few people just now, say
-                err.print(f"{error}; trying again later", markup=False)
+                if chosen.policy.policy != "auto":
+                    pushed = push_queue(store, desks, chosen, images_url(settings))
+                    if pushed.pushed or pushed.closed:
+                        _show_push(pushed, desks("").url)
+            except (ServiceError, UsageError) as error:
+                problem = str(error)
+            if problem and problems.get(chosen.name) != problem:
+                err.print(f"{problem}; trying again later", markup=False)
+            problems[chosen.name] = problem
     finally:
         store.close()
+
+
+def _watched(settings: "Settings", store: "Store", name: str | None) -> "list[Queue]":
+    """The queues that are open, under the policies that they were opened with.
+
+    A queue without tasks may belong to a build that runs and whose gate is still to decide.
+    """
+    from annotate.queues import parse_policy
+    from db.reviews import count_tasks, gate_counts
+    from flows.engine.gates import chosen_queues, declared_queues
+
+    declared = declared_queues(settings)
+    if name is not None:
+        return chosen_queues(store, declared, name)
+    opened = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
+    counts = gate_counts(store)
+    watched = []
+    for queue in chosen_queues(store, declared, None):
+        if queue.name in opened:
+            used = _used_policy([one for one in counts if one.queue == queue.name], queue)
+            watched.append(queue.model_copy(update={"policy": parse_policy(used)}))
+    return watched
 
 
 def _open() -> "tuple[Settings, Store]":

@@ -31,9 +31,10 @@ def up(
     blobs_port: Annotated[int | None, typer.Option(help="Port of the image server [8090].")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start Prefect, Label Studio and the image server.
+    """Start Prefect, Label Studio, the image server and the queue watcher.
 
-    Also registers the deployments of the flows in Prefect.
+    The watcher pulls answers and pushes tasks. Also registers the deployments of the flows in
+    Prefect.
     """
     from profiles.settings import load_settings
     from services.installation import bring_up, survey

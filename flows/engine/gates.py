@@ -5,11 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
 from annotate.backend import AnnotationBackend, LabelStudioDesk
 from annotate.candidates import apply_policy, count_proposed, reopen_for_people
 from annotate.projects import Desks
@@ -155,13 +150,22 @@ def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]
         ServiceError: the port is taken.
     """
     import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
 
     def answer(_: Request) -> Response:
         webhooks.receive()
         return Response(status_code=204)
 
     chosen = port or free_port()
-    app = Starlette(routes=[Route(PATH, answer, methods=["POST"])])
+
+    def health(_: Request) -> Response:
+        return Response(status_code=204)
+
+    routes = [Route(PATH, answer, methods=["POST"]), Route("/health", health)]
+    app = Starlette(routes=routes)
     config = uvicorn.Config(app, host=LOOPBACK, port=chosen, log_level="warning", access_log=False)
     server = uvicorn.Server(config)
 

@@ -1,8 +1,22 @@
-"""Annotations as Label Studio's page makes them."""
+"""Annotations as Label Studio's page makes them, and the SDK with which programs send them."""
 
+import warnings
 from typing import Any
 
+from pydantic import SecretStr
+from pydantic.warnings import PydanticDeprecatedSince20
+
 Regions = list[dict[str, Any]]
+
+
+def new_sdk(url: str, token: SecretStr, http_client: Any) -> Any:
+    """The SDK of Label Studio's makers; without a token it would read one from the environment."""
+    with warnings.catch_warnings(action="ignore", category=PydanticDeprecatedSince20):
+        from label_studio_sdk import LabelStudio
+
+        return LabelStudio(  # type: ignore[no-untyped-call]
+            base_url=url, api_key=token.get_secret_value(), httpx_client=http_client
+        )
 
 
 def accepting(text: str) -> Regions:

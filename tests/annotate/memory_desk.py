@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 from annotate.backend import (
+    MARKER,
     OPENED_WITH,
     DeskUnavailableError,
     NewTask,
@@ -64,12 +65,14 @@ class MemoryDesk:
         (tasks,) = self.tasks.values()
         return tasks
 
-    def find_project(self, marker: str) -> int | None:
+    def find_project(self, marker: str, known: int | None = None) -> int | None:
         found = [number for number, spec in self.specs.items() if spec.marker == marker]
+        if not found and known in self.specs and not self.specs[known].marker.startswith(MARKER):
+            return known
         return min(found, default=None)
 
-    def ensure_project(self, spec: ProjectSpec) -> int:
-        number = self.find_project(spec.marker) or next(self.server.numbers)
+    def ensure_project(self, spec: ProjectSpec, known: int | None = None) -> int:
+        number = self.find_project(spec.marker, known) or next(self.server.numbers)
         self.specs[number] = spec
         self.tasks.setdefault(number, {})
         return number

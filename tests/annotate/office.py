@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from sqlalchemy import insert
 
 from annotate.projects import Desks
+from annotate.push import PushReport
 from annotate.push import push as push_patiently
 from annotate.queues import Queue
-from annotate.statistics import PushReport
 from db.entities import fetch
 from db.reviews import tasks_by_key
 from db.store import Store

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import AnnotationBackend, LabelStudioDesk, new_client
+from annotate.backend import AnnotationBackend, LabelStudioDesk
 from annotate.projects import Desks
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
@@ -17,7 +17,7 @@ from db.reviews import review_tasks
 from schemas.errors import ServiceError
 from schemas.records import Rewrite
 from services.process import free_port
-from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.annotate.answering import Regions, accepting, editing, new_sdk, rejecting
 from tests.annotate.fault_proxy import Fault, fault_proxy
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import push
@@ -46,7 +46,7 @@ class ApiAnnotator:
     def __init__(self, url: str, token: SecretStr) -> None:
         limits = httpx.Limits(max_keepalive_connections=0)
         client = httpx.Client(trust_env=False, timeout=120, limits=limits)
-        self.sdk = new_client(url, token, client)
+        self.sdk = new_sdk(url, token, client)
 
     def annotate(
         self,
@@ -197,7 +197,7 @@ def test_a_wrong_token_is_one_sentence(
 ) -> None:
     world.add()
     desk = LabelStudioDesk(label_studio.url, SecretStr("0" * 40))
-    with pytest.raises(ServiceError, match="did not list its projects: status 401"):
+    with pytest.raises(ServiceError, match="did not accept its token: status 401"):
         push(world.store, at(desk), queue)
 
 

@@ -10,7 +10,14 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import LabelStudioDesk, NewTask, ProjectCounts, ProjectSpec, RemoteTask
+from annotate.backend import (
+    MARKER,
+    LabelStudioDesk,
+    NewTask,
+    ProjectCounts,
+    ProjectSpec,
+    RemoteTask,
+)
 from db.store import Store
 from schemas.errors import ServiceError
 from services.credentials import load_workspaces
@@ -92,6 +99,22 @@ def test_a_project_is_made_once_and_found_by_its_marker(
     number = desk.ensure_project(spec)
     assert desk.ensure_project(spec) == desk.find_project(spec.marker) == number
     assert desk.find_project(spec.marker[:-1]) is None
+
+
+def test_a_project_whose_description_was_edited_is_known_by_its_number(
+    workplace: Workplace, spec: ProjectSpec, project: int, label_studio: LabelStudioServer
+) -> None:
+    desk, marker = workplace.desk, f"{MARKER} {spec.marker}"
+    other = desk.ensure_project(spec._replace(marker=f"{marker} other"))
+    edited = {"description": "Ask Dana first."}
+    token = load_workspaces(label_studio.home)[workplace.person.pseudonym].token
+    with signed_in(label_studio.url, token) as owner:
+        owner.patch(f"/api/projects/{project}/", json=edited).raise_for_status()
+    assert desk.find_project(marker) is None
+    assert desk.find_project(marker, other) is None
+    assert desk.find_project(marker, project) == project
+    assert desk.ensure_project(spec._replace(marker=marker), project) == project
+    assert desk.find_project(marker) == project
 
 
 def test_a_project_is_brought_up_to_date(

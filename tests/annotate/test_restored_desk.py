@@ -13,9 +13,8 @@ from pydantic import SecretStr
 
 from annotate.backend import LabelStudioDesk
 from annotate.projects import Desks, Seat, find_project
-from annotate.pull import pull, reconcile
+from annotate.pull import PullReport, pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
-from annotate.statistics import PullReport
 from db.annotations import annotations_of
 from db.annotators import add_annotator
 from db.entities import fetch
@@ -133,7 +132,7 @@ class Review(NamedTuple):
         """What somebody finds on their desk, in order."""
         of_key = {task.key: item for item, task in self.tasks(name).items()}
         seat = Seat(self.pseudonyms[name], "review")
-        project = find_project(self.desks, self.queue, seat)
+        project = find_project(self.world.store, self.desks, self.queue, seat)
         assert project is not None
         listed = self.desks(seat.assignee).list_tasks(project)
         return sorted(of_key[task.key] for task in listed)

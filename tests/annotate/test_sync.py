@@ -5,11 +5,10 @@ import pytest
 
 from annotate.answers import AnnotationRecord
 from annotate.projects import Desks
-from annotate.pull import OVERLAP, moved, pull, reconcile
-from annotate.push import PUSH_ATTEMPTS
+from annotate.pull import OVERLAP, PullReport, ReconcileReport, moved, pull, reconcile
+from annotate.push import PUSH_ATTEMPTS, PushReport
 from annotate.push import push as push_patiently
 from annotate.queues import HOUSE, Auto, Queue, Sample, shipped
-from annotate.statistics import PullReport, PushReport, ReconcileReport
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions, set_active
 from db.entities import AgentRef, StoredEntity, fetch, find, parents_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from profiles.settings import Settings, load_settings
-from services import blob_server, label_studio
+from services import blob_server, label_studio, queue_watcher
 from services.components import Component
 from services.installation import bring_up, survey, take_down
 from services.process import ServiceSpec, ServiceState, free_port, recorded, running, start
@@ -45,6 +45,16 @@ def test_up_status_up_down(settings: Settings) -> None:
     assert start_images(settings) == [again]
     assert take_down(settings.home) == ["blob-server"]
     assert blob_server.blob_server_url(settings.home) is None
+
+
+def test_the_watcher_waits_for_a_store(settings: Settings) -> None:
+    """It is started before anything is built, and lives."""
+    steps: list[str] = []
+    bring_up(settings, [Component.WATCHER], settings.home, steps.append)
+    assert steps == ["queue-watcher: starting"]
+    (report,) = [one for one in survey(settings.home) if one.state is ServiceState.RUNNING]
+    assert (report.name, report.answers) == (queue_watcher.NAME, True)
+    assert take_down(settings.home) == [queue_watcher.NAME]
 
 
 def test_the_next_up_repairs_a_crash(settings: Settings) -> None:

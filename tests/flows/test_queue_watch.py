@@ -1,0 +1,43 @@
+"""Which queues the watcher of `loupe up` serves, and under which policy."""
+
+from pathlib import Path
+
+from annotate.candidates import apply_policy
+from annotate.queues import Auto, Policy, Queue, Sample, shipped
+from flows.cli.queue import _watched
+from profiles.settings import load_settings
+from tests.annotate.memory_desk import MemoryOffice
+from tests.annotate.office import push
+from tests.annotate.world import DATASET, REWRITE, World
+
+
+def opened(world: World, policy: Policy | None) -> Queue:
+    """A queue that a build with that gate has opened."""
+    queue = shipped().queue(DATASET, "rewrites", policy)
+    apply_policy(world.store, queue)
+    push(world.store, MemoryOffice(), queue)
+    return queue
+
+
+def watched(world: World, home: Path) -> list[str]:
+    settings = load_settings(home=home)
+    return [str(queue.policy) for queue in _watched(settings, world.store, None)]
+
+
+def test_a_queue_that_no_build_has_opened_is_left_alone(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add()
+    assert watched(world, tmp_path) == []
+
+
+def test_a_queue_is_served_under_the_policy_of_its_build(tmp_path: Path) -> None:
+    for number, (policy, said) in enumerate(
+        [(None, "required"), (Sample(rate=0.2, seed=3), "sample:0.2:3"), (Auto(), None)]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        world = World(folder)
+        for item in range(12):
+            world.add(f"{REWRITE} {item}", suspect=item == 0)
+        opened(world, policy)
+        assert watched(world, folder) == ([said] if said else []), said
