@@ -57,6 +57,11 @@ def test_notices_stand_only_where_they_are_true(manifest: Manifest) -> None:
     marked = manifest.model_copy(update={"demonstration": True, "unreviewed": True})
     assert "> **Demonstration.**" in render_card(marked)
     assert "> **Unreviewed.**" in render_card(marked)
+    pinned, *others = manifest.models
+    moving = pinned.model_copy(update={"revision": "main"})
+    assert "is not pinned" not in render_card(manifest)
+    card = render_card(manifest.model_copy(update={"models": (moving, *others)}))
+    assert "A revision such as `main` is not pinned" in card
     tags = frontmatter.loads(render_card(marked)).metadata["tags"]
     assert tags == ["image-text-retrieval", "person-retrieval", "demonstration", "unreviewed"]
 
