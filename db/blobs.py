@@ -58,6 +58,7 @@ class BlobStore:
     """
 
     def __init__(self, url: str) -> None:
+        self.url = url
         try:
             self._filesystem, root = fsspec.core.url_to_fs(url)
         except ImportError as error:

@@ -29,6 +29,8 @@ from pathlib import Path
 from types import GeneratorType
 from typing import Any, Final, NoReturn, TypeVar
 
+from schemas.processes import processors
+
 T = TypeVar("T")
 _CLOCK_PER_PROCESSOR_SECOND: Final = 10
 _START_SECONDS: Final = 300.0
@@ -286,7 +288,7 @@ class _Workers:
     def give_back(self, worker: _Worker) -> None:
         """Keeps a worker for later, as many as there are processors."""
         with self._lock:
-            if worker.is_fresh and len(self._idle) < (os.cpu_count() or 1):
+            if worker.is_fresh and len(self._idle) < processors():
                 self._idle.append(worker)
                 return
         worker.kill()

@@ -17,6 +17,12 @@ _PROC = Path("/proc")
 _DEAD = frozenset("ZX")  # a zombie was killed; its parent has not noticed yet
 
 
+def processors() -> int:
+    """How many processors this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
 def own_place() -> str:
     """The place of this process."""
     return place_of(os.getpid())

@@ -89,7 +89,7 @@ class StoredImages:
     def _looked_at(self, image: StoredEntity) -> Look:
         """What has no fingerprint: it was decided on before any was made, or cannot be used."""
         try:
-            return look_at(stored_image(self._context, image).read())
+            return look_at(stored_image(self._context.blobs, image).read())
         except IntegrityError as error:
             return Look("", None, str(error))
 

@@ -94,6 +94,7 @@ def _exempt_loaded_modules_from_collection() -> None:
     gc.freeze()
 
 
+@cache
 def software() -> AgentRef:
     """This code as an agent."""
     return AgentRef("software", "loupe", version(DISTRIBUTION))

@@ -4,15 +4,19 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from db.blobs import BlobStore
 from db.entities import StoredEntity, children_of, fetch, new_entity
 from db.pending import Pending
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.image_reading import stored_image
+from flows.engine.programs import Program
 from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
@@ -44,10 +48,38 @@ def fingerprint_images(context: RunContext, dataset: str) -> StageReport:
         label=f"fingerprint {dataset}",
     )
 
-    def work(images: Sequence[StoredEntity]) -> list[WorkResult]:
-        return [_result(context, image) for image in images]
+    pending = Pending(dataset, Image.kind, ("proposed",))
+    return run_stage(context, stage, pending, Fingerprints(context.blobs.url))
 
-    return run_stage(context, stage, Pending(dataset, Image.kind, ("proposed",)), work)
+
+@dataclass(frozen=True)
+class Fingerprints(Program[StoredEntity, StoredEntity]):
+    """The fingerprints of images whose pictures are in a blob store."""
+
+    stage = FINGERPRINTS_STAGE
+    seconds = 0.01
+
+    blobs_url: str
+
+    @cached_property
+    def _blobs(self) -> BlobStore:
+        return BlobStore(self.blobs_url)
+
+    def work(self, items: Sequence[StoredEntity]) -> list[WorkResult]:
+        """A fingerprint of each image, or why its picture cannot be used."""
+        return [self._result(image) for image in items]
+
+    def refused(self, item: StoredEntity, rejection: Rejection) -> WorkResult:
+        """Rejected, as an image without a fingerprint."""
+        return WorkResult(item.seq, rejection=rejection)
+
+    def _result(self, image: StoredEntity) -> WorkResult:
+        picture = stored_image(self._blobs, image)
+        found = fingerprint(picture.read(), picture.name)
+        if isinstance(found, Rejection):
+            return self.refused(image, found)
+        made = new_entity(found, image.dataset, parents=[(Role.LOOKS_LIKE, image.id)])
+        return WorkResult(image.seq, entities=(made,))
 
 
 def fingerprints_of(
@@ -63,17 +95,6 @@ def fingerprints_of(
         for made in found.get(image.id, ())
         if records[made].made_by == FINGERPRINT
     }
-
-
-def _result(context: RunContext, image: StoredEntity) -> WorkResult:
-    stored = stored_image(context, image)
-    found = fingerprint(stored.read(), stored.name)
-    if isinstance(found, Rejection):
-        return WorkResult(image.seq, rejection=found)
-    return WorkResult(
-        image.seq,
-        entities=(new_entity(found, image.dataset, parents=[(Role.LOOKS_LIKE, image.id)]),),
-    )
 
 
 # Near-duplicates among the images of a folder, without a store

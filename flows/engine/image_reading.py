@@ -86,11 +86,11 @@ class StoredImage(NamedTuple):
         return self.blobs.read(self.sha256, self.media_type)
 
 
-def stored_image(context: RunContext, image: StoredEntity) -> StoredImage:
+def stored_image(blobs: BlobStore, image: StoredEntity) -> StoredImage:
     """The picture of an image, in the blob store."""
     record = image.record(ImageRecord)
     name = f"{record.source}/{record.file_path}"
-    return StoredImage(record.sha256, record.media_type, name, context.blobs)
+    return StoredImage(record.sha256, record.media_type, name, blobs)
 
 
 def stored_picture(context: RunContext, picture: Picture) -> StoredImage:

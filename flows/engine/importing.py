@@ -13,6 +13,7 @@ from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, is_finished, run_stream
 from profiles.settings import Settings
+from retrieval.similarity.products import usual_workers
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release
@@ -150,6 +151,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
             "options": options.model_dump(mode="json"),
             "limits": limits.model_dump(mode="json"),
         },
+        workers=usual_workers(),  # each waits for a process that decodes
         label=f"import {spec.name}",
     )
 

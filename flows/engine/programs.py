@@ -5,18 +5,18 @@ A worker process that ends costs nothing but time. Its items are divided until t
 ends its process whenever it is worked on, and that one is rejected.
 """
 
-import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from db.store import Store
 from db.work import WorkResult
 from profiles.settings import Settings
 from schemas.errors import ServiceError
 from schemas.limited import LimitExceededError, run_limited
+from schemas.processes import processors
 from schemas.records import Rejection
 
 _WORTH_SECONDS = 10.0
@@ -41,9 +41,9 @@ class Program(ABC, Generic[InputT, ItemT]):
     stage: ClassVar[str]
     seconds: ClassVar[float]
 
-    @abstractmethod
-    def prepare(self, inputs: Sequence[InputT], reader: Store) -> Sequence[ItemT]:
-        """What there is to work on, an item for each input in order; nothing can be written."""
+    def prepare(self, inputs: Sequence[InputT], reader: Store) -> Sequence[ItemT]:  # noqa: ARG002
+        """What there is to work on, an item for each input in order; by default the inputs."""
+        return cast("Sequence[ItemT]", inputs)
 
     def open(self) -> None:
         """Loads what all items need; once a process, before the first of them."""
@@ -119,7 +119,7 @@ def _work_in_process(program: Program[Any, Any], items: Sequence[Any]) -> list[W
             _opened.pop().close()
         program.open()
         _opened.append(program)
-    return program.work(items)
+    return _opened[0].work(items)
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def open_engine(
     settings: Settings, program: Program[Any, Any], inputs: int | None
 ) -> Iterator[Engine]:
     """Where `program` works on so many inputs (None: not known), by the settings."""
-    workers = settings.engine_workers or _processors()
+    workers = settings.engine_workers or processors()
     is_worth = workers > 1 and (inputs or 0) * program.seconds >= _WORTH_SECONDS
     if settings.engine == "processes" or (settings.engine == "auto" and is_worth):
         yield _Processes(program, workers, settings.engine_seconds)
@@ -137,11 +137,6 @@ def open_engine(
         yield here
     finally:
         here.close()
-
-
-def _processors() -> int:
-    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def work_through(

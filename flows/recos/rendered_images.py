@@ -11,6 +11,7 @@ from flows.engine.importing import Tombstones
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from flows.recos.sign_pairs import FurtherPairs
+from retrieval.similarity.products import usual_workers
 from schemas.build import SourceSpec, TaskSpec
 from schemas.provenance import Role
 from schemas.records import Image, Rejection, Source
@@ -123,6 +124,7 @@ def import_rendered(
         version=VERSION,
         dataset=spec.name,
         configuration={"source": source.model_dump(mode="json")},
+        workers=usual_workers(),  # each waits for a process that decodes
         label=f"import {spec.name}",
     )
 

@@ -60,7 +60,7 @@ def embed_stored(
     context: RunContext, embedder: CachedEmbedder, images: Sequence[StoredEntity]
 ) -> Vectors:
     """A row for each image, of shape (n, d)."""
-    return embedder.embed_images([stored_image(context, image) for image in images])
+    return embedder.embed_images([stored_image(context.blobs, image) for image in images])
 
 
 def picture_of(image: StoredEntity) -> Picture:

@@ -1,6 +1,5 @@
 """Similarities of chosen pairs of rows, and how far a fast product may be from them."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
+from schemas.processes import processors
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -82,9 +82,7 @@ _MOST_WORKERS = 8
 
 def usual_workers() -> int:
     """As many threads as this process has processors, at most 8: each needs memory of its own."""
-    allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
-    processors = len(allowed(0)) if allowed else os.cpu_count() or 1
-    return min(_MOST_WORKERS, processors)
+    return min(_MOST_WORKERS, processors())
 
 
 @contextmanager

@@ -1,13 +1,16 @@
 """Programs: the same store in threads and in processes, and processes that end cost no result."""
 
+import io
 import os
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from threading import Thread
 
+import PIL.Image
 import psutil
 import pytest
 
@@ -18,6 +21,7 @@ from db.store import Store
 from db.tables.work import Claim
 from db.work import WorkResult
 from flows.engine.context import RunContext
+from flows.engine.fingerprints import fingerprint_images
 from flows.engine.ledger import Budget
 from flows.engine.programs import Program, open_engine
 from flows.engine.report import StageReport
@@ -28,7 +32,7 @@ from profiles.settings import load_settings
 from schemas.errors import ServiceError
 from schemas.profile import FaithfulnessSettings
 from schemas.provenance import Role
-from schemas.records import Caption, Rejection, Rewrite
+from schemas.records import Caption, Image, Rejection, Rewrite
 from tests.db.samples import DATASET, caption, row_count, store_entities
 from tests.flows.homes import contents_of
 from tests.flows.runs import context_of, new_run
@@ -116,8 +120,8 @@ def test_a_pool_is_started_for_much_work_alone(tmp_path: Path) -> None:
     assert threads(1, engine="processes") == 6
 
 
-def test_the_store_is_the_same_in_every_way(migrated_sqlite: Path, tmp_path: Path) -> None:
-    """Rewrites of every kind: faithful, suspect, refused, near-identical to others."""
+def check_rewrites_of_every_kind(run: RunContext) -> StageReport:
+    """Faithful ones, suspect ones, refused ones, and near-identical ones."""
     texts = (
         "A man in a red coat and blue jeans carries a black bag.",
         "Carrying a black bag, a man wears blue jeans and a red coat.",
@@ -125,35 +129,62 @@ def test_the_store_is_the_same_in_every_way(migrated_sqlite: Path, tmp_path: Pat
         "I'm sorry, I can't help with that.",
         "",
     )
-    homes = {}
-    for way in WAYS:
-        homes[way] = tmp_path / way
-        homes[way].mkdir()
-        with new_run(migrated_sqlite, homes[way]) as run:
-            for number in range(7):
-                source = new_entity(
-                    Caption(source="x", text=f"{texts[0]} He is number {number}.", position=0),
-                    DATASET,
-                    group=str(number),
-                )
-                rewrites = [
-                    new_entity(
-                        Rewrite(source="x", text=text, author=author),
-                        DATASET,
-                        parents=[(Role.REWRITE_OF, source.id)],
-                        group=str(number),
-                    )
-                    for author in ("a@1", "b@1")
-                    for text in texts
-                ]
-                store_entities(run.store, [source, *rewrites])
-            report = check_rewrites(
-                in_way(run, way), DATASET, FaithfulnessSettings(), ("a@1", "b@1")
+    for number in range(7):
+        text = f"{texts[0]} He is number {number}."
+        source = new_entity(Caption(source="x", text=text, position=0), DATASET, group=str(number))
+        rewrites = [
+            new_entity(
+                Rewrite(source="x", text=text, author=author),
+                DATASET,
+                parents=[(Role.REWRITE_OF, source.id)],
+                group=str(number),
             )
+            for author in ("a@1", "b@1")
+            for text in texts
+        ]
+        store_entities(run.store, [source, *rewrites])
+    return check_rewrites(run, DATASET, FaithfulnessSettings(), ("a@1", "b@1"))
+
+
+def fingerprint_images_of_every_kind(run: RunContext) -> StageReport:
+    """Images, some of whose files are none."""
+    images = []
+    for number in range(70):
+        file = io.BytesIO()
+        pixels = Random(number).randbytes(40 * 60)
+        PIL.Image.frombytes("L", (40, 60), pixels).save(file, "PNG")
+        data = file.getvalue()[: 100 if number % 7 == 3 else None]
+        sha256 = run.blobs.put(data, "image/png")
+        record = Image(
+            source="x",
+            identity=str(number),
+            split=None,
+            file_path=f"{number}.png",
+            sha256=sha256,
+            source_sha256=sha256,
+            media_type="image/png",
+            width_px=40,
+            height_px=60,
+        )
+        images.append(new_entity(record, DATASET))
+    store_entities(run.store, images)
+    return fingerprint_images(run, DATASET)
+
+
+@pytest.mark.parametrize("stage", [check_rewrites_of_every_kind, fingerprint_images_of_every_kind])
+def test_the_store_is_the_same_in_every_way(
+    migrated_sqlite: Path, tmp_path: Path, stage: Callable[[RunContext], StageReport]
+) -> None:
+    homes = []
+    for way in WAYS:
+        homes.append(tmp_path / way)
+        homes[-1].mkdir()
+        with new_run(migrated_sqlite, homes[-1]) as run:
+            report = stage(in_way(run, way))
             assert report.finished == 70
-            assert report.done
-            assert len(report.rejected) >= 3
-    assert contents_of(homes["processes"]) == contents_of(homes["threads"])
+            assert report.done >= 14
+            assert report.rejected.total() >= 10
+    assert contents_of(homes[0]) == contents_of(homes[1])
 
 
 def test_work_is_done_in_other_processes(context: RunContext) -> None:
@@ -199,7 +230,13 @@ def test_a_signal_lets_processes_finish_what_they_work_on(
 ) -> None:
     with stopped_by_signals():
         run = replace(context, budget=Budget())
-        alive = once_at_work(tmp_path, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+
+        def stop(_: list[int]) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            while not run.budget.stop.is_requested:
+                time.sleep(0.01)
+
+        alive = once_at_work(tmp_path, stop)
         with pytest.raises(SystemExit) as ended:
             shout(run, Shouted(alive=alive), chunk_size=1)
     assert ended.value.code == 128 + signal.SIGTERM
