@@ -6,11 +6,10 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
-from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from db.engine import escape_like, insert_new
 from db.store import Store, retried
-from db.tables.provenance import Agent, Derivation, Entity
+from db.tables.provenance import Agent, ChildEntity, Derivation, Entity, ParentEntity
 from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
@@ -68,8 +67,6 @@ K = TypeVar("K")
 Parents = tuple[tuple[Role, str], ...]
 
 LIVE = ("proposed", "accepted")
-_OWN, _OTHER = aliased(Entity), aliased(Entity)
-"""Made once: an alias makes its columns, which costs more than a query."""
 _PAGE = 1000
 SelectEntities = Select[int, str, str, str, str | None, str | None, str, str]
 
@@ -221,8 +218,8 @@ def find_children(store: Store, parent_id: str, role: Role) -> Iterator[StoredEn
     query = (
         select_entities()
         .join(Derivation, Derivation.child_seq == Entity.seq)
-        .join(_OTHER, _OTHER.seq == Derivation.parent_seq)
-        .where(_OTHER.id == parent_id, Derivation.role == role)
+        .join(ParentEntity, ParentEntity.seq == Derivation.parent_seq)
+        .where(ParentEntity.id == parent_id, Derivation.role == role)
         .order_by(Entity.seq)
         .limit(_PAGE)
     )
@@ -260,33 +257,30 @@ def find_in_groups(
 
 def parents_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """For each id the ids that it was derived from in `role`, in order of id."""
-    return _related(store, ids, role, Derivation.child_seq, Derivation.parent_seq)
+    return _related(store, ids, role, ChildEntity, ParentEntity)
 
 
 def children_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """For each id the ids that were derived from it in `role`, in order of id."""
-    return _related(store, ids, role, Derivation.parent_seq, Derivation.child_seq)
+    return _related(store, ids, role, ParentEntity, ChildEntity)
 
 
 @retried
 def _related(
-    store: Store,
-    ids: Iterable[str],
-    role: Role,
-    here: InstrumentedAttribute[int],
-    there: InstrumentedAttribute[int],
+    store: Store, ids: Iterable[str], role: Role, own: type[Entity], other: type[Entity]
 ) -> dict[str, list[str]]:
     query = (
-        select(_OWN.id, _OTHER.id)
-        .join(Derivation, here == _OWN.seq)
-        .join(_OTHER, there == _OTHER.seq)
+        select(own.id, other.id)
+        .select_from(Derivation)
+        .join(ChildEntity, Derivation.child_seq == ChildEntity.seq)
+        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
         .where(Derivation.role == role)
-        .order_by(_OTHER.id)
+        .order_by(other.id)
     )
     related: dict[str, list[str]] = defaultdict(list)
     with store.read() as connection:
         for page in pages(ids):
-            for own_id, other_id in connection.execute(query.where(_OWN.id.in_(page))):
+            for own_id, other_id in connection.execute(query.where(own.id.in_(page))):
                 related[own_id].append(other_id)
     return related
 

@@ -12,7 +12,17 @@ from sqlalchemy import Connection, select
 from db.engine import escape_like
 from db.entities import pages
 from db.store import Store, retried
-from db.tables.provenance import Activity, Agent, Association, Decision, Derivation, Entity, Plan
+from db.tables.provenance import (
+    Activity,
+    Agent,
+    Association,
+    ChildEntity,
+    Decision,
+    Derivation,
+    Entity,
+    ParentEntity,
+    Plan,
+)
 from db.tables.work import ModelCall
 from schemas.base import EntityRecord
 from schemas.errors import UsageError
@@ -194,13 +204,12 @@ def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
 
 
 def _parents(connection: Connection, ids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-    child, parent = Entity.__table__.alias("child"), Entity.__table__.alias("parent")
     query = (
-        select(child.c.id, Derivation.role, parent.c.id)
-        .join(Derivation, Derivation.child_seq == child.c.seq)
-        .join(parent, parent.c.seq == Derivation.parent_seq)
-        .where(child.c.id.in_(ids))
-        .order_by(Derivation.role, parent.c.id)
+        select(ChildEntity.id, Derivation.role, ParentEntity.id)
+        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
+        .join(ParentEntity, ParentEntity.seq == Derivation.parent_seq)
+        .where(ChildEntity.id.in_(ids))
+        .order_by(Derivation.role, ParentEntity.id)
     )
     links: dict[str, list[tuple[str, str]]] = {}
     for child_id, role, parent_id in connection.execute(query):

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
-from sqlalchemy.orm import aliased
 
 from db.entities import StoredEntity, pages, select_entities
 from db.release_rows import derived_from, entities_by_id
-from db.tables.provenance import Derivation, Entity
+from db.tables.provenance import Derivation, Entity, ParentEntity
 from schemas.base import canonical_json
 from schemas.confusion import ConfusionCheck
 from schemas.proposals import Strategy
@@ -101,14 +100,13 @@ def _about(
     connection: Connection, ids: Sequence[str], role: Role, kind: str
 ) -> Iterator[tuple[str, StoredEntity]]:
     """(id, entity of a kind that names it in a role), without withdrawn entities."""
-    parent = aliased(Entity)
     query = (
         select_entities()
-        .add_columns(parent.id)
+        .add_columns(ParentEntity.id)
         .join(Derivation, Derivation.child_seq == Entity.seq)
-        .join(parent, Derivation.parent_seq == parent.seq)
+        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
         .where(Derivation.role == role, Entity.kind == kind)
-        .where(Entity.state != "withdrawn", parent.id.in_(ids))
+        .where(Entity.state != "withdrawn", ParentEntity.id.in_(ids))
     )
     for *entity, parent_id in connection.execute(query):
         yield parent_id, StoredEntity._make(entity)

@@ -10,11 +10,17 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import aliased
 
 from db.entities import pages
 from db.store import Store, retried
-from db.tables.provenance import Activation, Decision, Derivation, Entity, Plan
+from db.tables.provenance import (
+    Activation,
+    Decision,
+    Derivation,
+    Entity,
+    ParentEntity,
+    Plan,
+)
 from db.tables.work import LowWaterMark, Work
 from schemas.base import canonical_json, digest_of
 
@@ -62,12 +68,11 @@ def _is_of_kind(pending: Pending) -> ColumnElement[bool]:
 
 
 def _has_parent(wanted: ParentFilter) -> ColumnElement[bool]:
-    parent = aliased(Entity)
     return exists().where(
         Derivation.child_seq == Entity.seq,
         Derivation.role == wanted.role,
-        Derivation.parent_seq == parent.seq,
-        parent.state.in_(wanted.states),
+        Derivation.parent_seq == ParentEntity.seq,
+        ParentEntity.state.in_(wanted.states),
     )
 
 

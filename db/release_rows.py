@@ -18,14 +18,20 @@ from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 from sqlalchemy import Connection, or_, select
-from sqlalchemy.orm import aliased
 
 from db.crop_origins import CropOrigin, crop_origins
 from db.engine import faults_as_errors
 from db.entities import LIVE, StoredEntity, pages, select_entities
 from db.releases import StoreVersion, time_travel
 from db.store import Store
-from db.tables.provenance import Agent, Decision, Derivation, Entity
+from db.tables.provenance import (
+    Agent,
+    ChildEntity,
+    Decision,
+    Derivation,
+    Entity,
+    ParentEntity,
+)
 from db.tables.releases import Release, ReleaseItem
 from db.tables.work import ModelCall
 from schemas.provenance import CallRow, Role
@@ -201,16 +207,16 @@ def _children(
     connection: Connection, ids: Sequence[str]
 ) -> Iterator[tuple[str, str | None, StoredEntity]]:
     """(parent id, model call, child) of everything said about `ids`."""
-    parent = aliased(Entity)
     query = (
         select_entities()
-        .add_columns(parent.id, Entity.model_call_key)
+        .add_columns(ParentEntity.id, Entity.model_call_key)
         .join(Derivation, Derivation.child_seq == Entity.seq)
-        .join(parent, Derivation.parent_seq == parent.seq)
+        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
         .where(Derivation.role.in_(_DOWN))
     )
     for page in pages(ids):
-        for *entity, parent_id, model_call in connection.execute(query.where(parent.id.in_(page))):
+        found = connection.execute(query.where(ParentEntity.id.in_(page)))
+        for *entity, parent_id, model_call in found:
             yield parent_id, model_call, StoredEntity._make(entity)
 
 
@@ -258,15 +264,14 @@ def derived_from(
     connection: Connection, ids: Iterable[str], roles: Sequence[Role]
 ) -> Iterator[tuple[str, str, str]]:
     """(child id, parent id, parent's kind): what `ids` were derived from in any of `roles`."""
-    child, parent = aliased(Entity), aliased(Entity)
     query = (
-        select(child.id, parent.id, parent.kind)
-        .join(Derivation, Derivation.child_seq == child.seq)
-        .join(parent, Derivation.parent_seq == parent.seq)
+        select(ChildEntity.id, ParentEntity.id, ParentEntity.kind)
+        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
+        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
         .where(Derivation.role.in_(roles))
     )
     for page in pages(ids):
-        for row in connection.execute(query.where(child.id.in_(page))):
+        for row in connection.execute(query.where(ChildEntity.id.in_(page))):
             yield row[0], row[1], row[2]
 
 

@@ -7,12 +7,18 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, insert, select
-from sqlalchemy.orm import aliased
 
 from db.entities import find, pages, parents_of
 from db.reviews import WAITING
 from db.store import Store, retried
-from db.tables.provenance import Agent, Decision, Derivation, Entity
+from db.tables.provenance import (
+    Agent,
+    ChildEntity,
+    Decision,
+    Derivation,
+    Entity,
+    ParentEntity,
+)
 from db.tables.review import Annotation, Annotator, ReviewTask
 from db.tables.review_quality import AuditDraw, AuditItem
 from schemas.provenance import Role
@@ -173,16 +179,15 @@ def _had_a_part(connection: Connection, queue: str, ids: Sequence[str]) -> dict[
 def _before_the_edit(
     connection: Connection, asked: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    child, parent = aliased(Entity), aliased(Entity)
     query = (
-        select(child.id, parent.id)
-        .join(Derivation, Derivation.child_seq == child.seq)
-        .join(parent, Derivation.parent_seq == parent.seq)
+        select(ChildEntity.id, ParentEntity.id)
+        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
+        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
         .where(Derivation.role == Role.EDITED_FROM)
     )
     above: dict[str, list[str]] = defaultdict(list)
     for page in pages(asked):
-        for child_id, parent_id in connection.execute(query.where(child.id.in_(page))):
+        for child_id, parent_id in connection.execute(query.where(ChildEntity.id.in_(page))):
             above[parent_id] += asked[child_id]
     return above
 

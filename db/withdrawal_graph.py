@@ -16,7 +16,7 @@ from sqlalchemy.orm import aliased
 from db.engine import escape_like
 from db.entities import pages
 from db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
-from db.tables.provenance import Derivation, Entity
+from db.tables.provenance import ChildEntity, Derivation, Entity, ParentEntity
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.provenance import Role
@@ -480,13 +480,12 @@ def _edges(
     connection: Connection, ids: Iterable[str], roles: Sequence[str] | None, *, down: bool
 ) -> Iterator[tuple[str, str, str, str]]:
     """(child, role, parent, its kind) of the links below or above `ids`, in these roles or all."""
-    child, parent = aliased(Entity), aliased(Entity)
-    near = parent if down else child
+    near = ParentEntity if down else ChildEntity
     query = (
-        select(child.id, Derivation.role, parent.id, parent.kind)
-        .join(Derivation, Derivation.child_seq == child.seq)
-        .join(parent, parent.seq == Derivation.parent_seq)
-        .order_by(child.seq, Derivation.role, parent.seq)
+        select(ChildEntity.id, Derivation.role, ParentEntity.id, ParentEntity.kind)
+        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
+        .join(ParentEntity, ParentEntity.seq == Derivation.parent_seq)
+        .order_by(ChildEntity.seq, Derivation.role, ParentEntity.seq)
     )
     if roles is not None:
         query = query.where(Derivation.role.in_(roles))

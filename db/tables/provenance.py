@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, String, Text, text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from db.tables.base import Base, Digest, Number
 
@@ -124,3 +124,7 @@ class Activation(Base):
     active: Mapped[bool]
     agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
     changed_at: Mapped[datetime]
+
+
+ChildEntity, ParentEntity = aliased(Entity), aliased(Entity)
+"""Both ends of a derivation, made once: an alias makes its columns, which takes milliseconds."""
