@@ -336,12 +336,22 @@ def insert_new_text(
     """
     if not rows:
         return
-    mark = "%s" if connection.dialect.name == "postgresql" else "?"
-    connection.exec_driver_sql(
-        f"INSERT INTO {table.__tablename__} ({', '.join(columns)}) "  # noqa: S608 our own names
-        f"VALUES ({', '.join(mark for _ in columns)}) ON CONFLICT DO NOTHING",
-        rows,
-    )
+    into = f"INSERT INTO {table.__tablename__} ({', '.join(columns)})"
+    if connection.dialect.name == "postgresql":
+        arrays = ", ".join(
+            f"%s::{_ARRAYS[table.__table__.c[name].type.python_type]}" for name in columns
+        )
+        connection.exec_driver_sql(
+            f"{into} SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING",  # noqa: S608 our own names
+            tuple(map(list, zip(*rows, strict=True))),
+        )
+        return
+    marks = ", ".join("?" for _ in columns)
+    connection.exec_driver_sql(f"{into} VALUES ({marks}) ON CONFLICT DO NOTHING", rows)
+
+
+_ARRAYS = {str: "text[]", int: "bigint[]", bytes: "bytea[]"}
+"""Types for values that PostgreSQL then fits into columns; a shorter one would cut them off."""
 
 
 def escape_like(text: str) -> str:

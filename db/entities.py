@@ -294,13 +294,22 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
     links = [(role, entity.id, parent) for entity in entities for role, parent in entity.parents]
     if not links:
         return
-    mark = "%s" if connection.dialect.name == "postgresql" else "?"
-    inserted = connection.exec_driver_sql(
-        "INSERT INTO derivation (child_seq, role, parent_seq) "  # noqa: S608 no foreign text
-        f"SELECT child.seq, {mark}, parent.seq FROM entity AS child, entity AS parent "
-        f"WHERE child.id = {mark} AND parent.id = {mark} ON CONFLICT DO NOTHING",
-        links,
-    )
+    into = "INSERT INTO derivation (role, child_seq, parent_seq)"
+    if connection.dialect.name == "postgresql":
+        inserted = connection.exec_driver_sql(
+            f"{into} SELECT role, child.seq, parent.seq "  # noqa: S608 no foreign text
+            "FROM unnest(%s::text[], %s::text[], %s::text[]) AS link (role, child_id, parent_id) "
+            "JOIN entity AS child ON child.id = child_id "
+            "JOIN entity AS parent ON parent.id = parent_id ON CONFLICT DO NOTHING",
+            tuple(map(list, zip(*links, strict=True))),
+        )
+    else:
+        inserted = connection.exec_driver_sql(
+            f"{into} SELECT ?, child.seq, parent.seq "  # noqa: S608 no foreign text
+            "FROM entity AS child, entity AS parent "
+            "WHERE child.id = ? AND parent.id = ? ON CONFLICT DO NOTHING",
+            links,
+        )
     if inserted.rowcount < len(links):  # linked before, or a parent is missing
         _require_parents(connection, links)
 
