@@ -34,12 +34,16 @@ class DeskFaultError(DeskUnavailableError):
 
 
 class ProjectSpec(NamedTuple):
-    """The wanted state of a project on the server, identified by its `marker`."""
+    """The wanted state of a project on the server, identified by its `marker`.
+
+    `note` is what its annotator reads on the project's card.
+    """
 
     marker: str
     title: str
     config: str
     instructions: str
+    note: str = "A review queue of Loupe."
 
 
 class NewTask(NamedTuple):
@@ -616,7 +620,7 @@ def _is_marked(project: _Project) -> bool:
 def _project_settings(spec: ProjectSpec) -> dict[str, Any]:
     return {
         "title": spec.title[:_TITLE_CHARACTERS],
-        "description": f"{spec.marker}\nMade by Loupe.",
+        "description": f"{spec.note}\n{spec.marker}",
         "label_config": spec.config,
         "expert_instruction": spec.instructions,
         "show_instruction": True,

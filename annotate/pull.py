@@ -41,6 +41,7 @@ from schemas.errors import ServiceError, UsageError
 _PAGE = 500
 # Changes become visible in the order in which they are committed, not in that of their times.
 OVERLAP = timedelta(seconds=30)
+_REMOVED = ("discarded", "sent_back")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -375,7 +376,8 @@ def _deleted(
         (annotation.remote_id, tasks[key].entity_id)
         for key, annotations in annotations_of(store, live).items()
         for annotation in annotations
-        if (key, annotation.remote_id) not in seen and annotation.state != "discarded"
+        if (key, annotation.remote_id) not in seen
+        and annotation.state not in ("discarded", "sent_back")
     }
     return tuple(
         Notice(entity_id=entity_id, annotation_id=remote_id, detail=detail)

@@ -16,20 +16,23 @@ from annotate.candidates import candidates, needs_review
 from annotate.decisions import outcomes, settle
 from annotate.gold import Seen, mix
 from annotate.interfaces.adjudication import adjudication_data
-from annotate.interfaces.page import TaskContent
+from annotate.interfaces.page import TaskContent, returned_content
 from annotate.interfaces.registry import interface_of
 from annotate.projects import Desks, Seat, project_spec, stored_project
 from annotate.queues import HOUSE, Purpose, Queue
 from db.annotations import (
     CountedAnswer,
+    UnclearAnnotation,
     annotations_of,
     answered_since,
     counted_answers,
     entity_states,
+    send_back,
+    unclear_annotations,
 )
 from db.annotators import StoredAnnotator, active_annotators
 from db.entities import StoredEntity, children_of, fetch, pages, parents_of
-from db.gold import gold_items, suspended_annotators
+from db.gold import IN_FORCE, Revocation, gold_items, revocations, suspended_annotators
 from db.reviews import (
     WAITING,
     StoredTask,
@@ -59,6 +62,7 @@ class PushReport(Record):
         conflicts: those among `pushed` that an adjudicator has to settle.
         duplicates: tasks that were there twice and are there once now.
         closed: tasks that were taken off the desk, because no answer is needed any more.
+        sent_back: unclear answers whose authors have their task again, with the reason.
         short: items that wait for more people, or for tomorrow where there is a daily cap.
         projects: the numbers of the projects with open tasks, by assignee.
     """
@@ -70,6 +74,7 @@ class PushReport(Record):
     conflicts: int = 0
     duplicates: int = 0
     closed: int = 0
+    sent_back: int = 0
     short: int = 0
     projects: tuple[tuple[str, int], ...] = ()
 
@@ -404,11 +409,13 @@ def push(
         UsageError: the queue names an unknown person, or wants more people than there are.
         ServiceError: the desk refuses, or stays unavailable.
     """
+    sent_back = _take_back_unclear(store, desks, queue)
     stored = review_tasks(store, queue.name)
     plan = make_plan(store, queue, desks(HOUSE).server_name, stored)
     announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
     pusher = _Pusher(store, desks, queue, images_url, pause_seconds)
     sent = [pusher.send(seat, tasks) for seat, tasks in _by_seat(stored, plan.new)]
+    _explain_suspensions(store, desks, queue)
     closed = _remove_obsolete(
         store, desks, tasks_by_key(store, [task.key for task in plan.obsolete])
     )
@@ -421,6 +428,7 @@ def push(
         conflicts=new["conflict"],
         duplicates=sum(one.duplicates for one in sent),
         closed=closed,
+        sent_back=sent_back,
         short=plan.short,
         projects=tuple((one.assignee, one.project_id) for one in sent),
     )
@@ -465,6 +473,51 @@ def _remove_obsolete(store: Store, desks: Desks, obsolete: Mapping[str, StoredTa
             desk.delete_tasks(project_id, sorted({numbers[key] for key in numbers.keys() - unread}))
         closed += close_tasks(store, [task.key for task in tasks if task.key not in unread])
     return closed
+
+
+def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
+    """Says on the project of each suspended annotator why their items were taken back."""
+    for one in revocations(store, queue.name):
+        if one.state != IN_FORCE:
+            continue
+        desk, seat = desks(one.assignee), Seat(one.assignee, "review")
+        known = stored_project(store, desk.server_name, queue.name, seat)
+        if known is not None:
+            spec = project_spec(queue, seat)._replace(note=_suspension_note(one, queue))
+            desk.ensure_project(spec, known)
+
+
+def _suspension_note(revocation: Revocation, queue: Queue) -> str:
+    agreed = round(revocation.accuracy * revocation.answers)
+    return (
+        f"Paused: {agreed} of your last {revocation.answers} answers to items with a known answer "
+        f"agreed with it; this queue asks for {queue.accuracy_floor:.0%}. Items that only you had "
+        "answered go to other people now. Please read the instructions again and talk to the lead "
+        "of this queue, who can let you continue."
+    )
+
+
+def _take_back_unclear(store: Store, desks: Desks, queue: Queue) -> int:
+    """Removes tasks with unclear answers from Label Studio; returns how many.
+
+    They still wait, so that the push sends them again, with the reason and what their authors had
+    answered. A task with an answer since the last pull stays.
+    """
+    by_project: dict[tuple[str, str, int], list[UnclearAnnotation]] = defaultdict(list)
+    for one in unclear_annotations(store, queue.name):
+        if one.state == "unclear" and one.task.task_id is not None:
+            by_project[one.task.assignee, one.task.server, one.task.project_id].append(one)
+    count = 0
+    for (assignee, server, project_id), found in sorted(by_project.items()):
+        desk = desks(assignee)
+        if server != desk.server_name:
+            continue
+        unread = _unread(store, desk, project_id, {one.task.key for one in found})
+        back = [one for one in found if one.task.key not in unread]
+        desk.delete_tasks(project_id, [one.task.task_id for one in back if one.task.task_id])
+        send_back(store, back)
+        count += len(back)
+    return count
 
 
 def _unread(
@@ -598,6 +651,7 @@ class _Pusher:
             self._interface.with_draft(content, drafts[task.key]) if task.key in drafts else content
             for task, content in zip(tasks, contents, strict=True)
         ]
+        contents = self._with_reasons(tasks, contents)
         conflicts = [task.entity_id for task in tasks if task.purpose == "adjudication"]
         with self._store.read() as connection:
             answers = counted_answers(connection, self._queue.name, conflicts)
@@ -607,6 +661,24 @@ class _Pusher:
             else content
             for task, entity, content in zip(tasks, entities, contents, strict=True)
         ]
+
+    def _with_reasons(
+        self, tasks: Sequence[StoredTask], contents: Sequence[TaskContent]
+    ) -> list[TaskContent]:
+        """The pages, those that come back with the reason and the earlier answer."""
+        earlier = annotations_of(
+            self._store, [task.key for task in tasks if task.state == "unclear"]
+        )
+        again = []
+        for task, content in zip(tasks, contents, strict=True):
+            back = [one for one in earlier.get(task.key, ()) if one.state == "sent_back"]
+            if back:
+                problem, regions = back[-1].answer["problem"], back[-1].result.get("regions")
+                config = self._interface.config
+                again.append(returned_content(content, config, problem, regions))
+            else:
+                again.append(content)
+        return again
 
     def _with_answers(
         self, content: TaskContent, entity: StoredEntity, answers: Sequence[CountedAnswer]

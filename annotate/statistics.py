@@ -235,10 +235,13 @@ class AnnotatorStatistics(Record):
 class UnclearTask(Record):
     """An answer that does not count: its task's assignee and its problem.
 
-    `state` is `unclear` (the task waits for a clear answer) or `quarantined`.
+    `state` is `unclear` (the task waits for a clear answer), `sent_back` (its author has it again,
+    with the problem) or `quarantined`. `project_id` and `task_id` say where the task lies now.
     """
 
     annotation_id: int
+    project_id: int
+    task_id: int | None
     entity_id: str
     assignee: str
     state: str
@@ -503,6 +506,8 @@ def _return(stored: Revocation) -> Return:
 def _unclear(found: UnclearAnnotation) -> UnclearTask:
     return UnclearTask(
         annotation_id=found.remote_id,
+        project_id=found.task.project_id,
+        task_id=found.task.task_id,
         entity_id=found.task.entity_id,
         assignee=found.task.assignee,
         state=found.state,

@@ -18,7 +18,7 @@ from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, ReviewTask
 from schemas.provenance import Role
 
-AnnotationState = Literal["clear", "unclear", "quarantined", "discarded"]
+AnnotationState = Literal["clear", "unclear", "sent_back", "quarantined", "discarded"]
 
 
 class StoredAnnotation(NamedTuple):
@@ -50,7 +50,10 @@ class NewAnnotation(NamedTuple):
 
 
 class UnclearAnnotation(NamedTuple):
-    """An annotation that counts for nothing, and why; `state` is unclear or quarantined."""
+    """An annotation that counts for nothing, and why.
+
+    `state` is unclear, sent_back (its author has it again) or quarantined.
+    """
 
     key: str
     task: StoredTask
@@ -189,7 +192,7 @@ def unclear_annotations(store: Store, queue: str) -> list[UnclearAnnotation]:
             ReviewTask.queue == queue,
             or_(
                 Annotation.state == "quarantined",
-                and_(Annotation.state == "unclear", ReviewTask.state == "unclear"),
+                and_(Annotation.state.in_(("unclear", "sent_back")), ReviewTask.state == "unclear"),
             ),
         )
         .order_by(Annotation.annotated_at, Annotation.key)
@@ -237,7 +240,7 @@ def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) 
                 update(Annotation)
                 .where(
                     Annotation.review_task_key.in_(page),
-                    Annotation.state.in_(("unclear", "quarantined")),
+                    Annotation.state.in_(("unclear", "sent_back", "quarantined")),
                 )
                 .values(state="discarded")
             )
@@ -249,6 +252,21 @@ def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) 
             connection.execute(
                 update(Annotation).where(Annotation.key.in_(page)).values(state="discarded")
             )
+
+
+@retried
+def send_back(store: Store, annotations: Iterable[UnclearAnnotation]) -> None:
+    """Notes that the tasks of unclear annotations were removed, to be sent to their authors again.
+
+    The tasks still wait, and lie nowhere until they are sent.
+    """
+    keys = sorted({one.task.key for one in annotations})
+    with store.write() as connection:
+        for page in pages(keys):
+            mine = Annotation.review_task_key.in_(page), Annotation.state == "unclear"
+            connection.execute(update(Annotation).where(*mine).values(state="sent_back"))
+            waiting = ReviewTask.key.in_(page), ReviewTask.state == "unclear"
+            connection.execute(update(ReviewTask).where(*waiting).values(task_id=None))
 
 
 def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set[str]:

@@ -106,6 +106,10 @@ def resource(name: str) -> str:
     return files("annotate.interfaces").joinpath(name).read_text(encoding="utf-8")
 
 
+RETURNED = "returned"
+"""The variable of the reason why a task came back to its annotator; empty if it did not."""
+_RETURNED_VIEW = f'<View className="loupe-returned"><Header value="${RETURNED}" size="5"/></View>'
+
 _INSTRUCTIONS_STYLE = (
     ".loupe-instructions p, .loupe-instructions ul { margin: 8px 0; } "
     ".loupe-instructions ul { list-style: disc; padding-left: 20px; }"
@@ -119,9 +123,13 @@ def instructions(name: str) -> str:
 
 
 def page_config(name: str) -> str:
-    """A page's XML from a file beside this one, with the style and text fields of all pages."""
+    """A page's XML from a file beside this one, with what all pages have in common.
+
+    That is the style, the text fields, and the reason why a task came back.
+    """
     common = f"<Style>\n{resource('common.css')}"
-    return _with_text_fields(resource(name).replace("<Style>\n", common, 1))
+    page = resource(name).replace("<Style>\n", common, 1)
+    return _with_text_fields(page.replace("</Style>", f"</Style>{_RETURNED_VIEW}", 1))
 
 
 def script_frame(name: str, document: str) -> str:
@@ -311,6 +319,17 @@ def validate(config: str, contents: Sequence[TaskContent]) -> None:
             raise ServiceError(f"a pre-annotation does not fit its page: {'; '.join(problems)}")
 
 
+def returned_content(content: TaskContent, config: str, problem: str, result: Any) -> TaskContent:
+    """The page of a task that comes back: why, and filled in as its annotator had left it."""
+    why = f"Your answer could not be used: {problem}. Please correct it and submit it again."
+    data = {**content.data, RETURNED: why}
+    if not result or malformed(config, result):
+        return content._replace(data=data)
+    return content._replace(
+        data=data, predictions=[{"model_version": "your earlier answer", "result": result}]
+    )
+
+
 # When two answers agree, and how an answer is shown to an adjudicator.
 
 
@@ -375,7 +394,10 @@ class LabellingPage:
         self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
         """One page per entity, in order."""
-        contents = self.pages(store, entities, images_url)
+        contents = [
+            content._replace(data={**content.data, RETURNED: ""})
+            for content in self.pages(store, entities, images_url)
+        ]
         validate(self.config, contents)
         return contents
 

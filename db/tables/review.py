@@ -51,8 +51,9 @@ class Annotation(Base):
     """What came back from Label Studio for a review task; `key` is made from its content.
 
     `result` is what the page says, `answer` how it was understood. `state` is clear, unclear (it is
-    no answer), quarantined (it is somebody else's, or lay on another task before; it never counts)
-    or discarded (one of these two that the lead has dealt with).
+    no answer), sent_back (it was unclear, and its author has the task again), quarantined (it is
+    somebody else's, or lay on another task before; it never counts) or discarded (one of these that
+    the lead has dealt with).
     """
 
     __tablename__ = "annotation"

@@ -248,7 +248,7 @@ def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
                     _show_pull(pulled)
                 if chosen.policy.policy != "auto":
                     pushed = push_queue(store, desks, chosen, images_url(settings))
-                    if pushed.pushed or pushed.closed:
+                    if pushed.pushed or pushed.closed or pushed.sent_back:
                         _show_push(pushed, desks("").url)
             except (ServiceError, UsageError) as error:
                 problem = str(error)
@@ -309,6 +309,7 @@ def _show_push(report: "PushReport", url: str) -> None:
         "conflicts for an adjudicator": report.conflicts,
         "duplicates removed": report.duplicates,
         "closed": report.closed,
+        "unclear answers sent back to their authors": report.sent_back,
         "items wait for more annotators or for tomorrow": report.short,
     }
     parts += [f"{count:,} {what}" for what, count in more.items() if count]

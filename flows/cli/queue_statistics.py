@@ -62,8 +62,10 @@ def stats(
     elif not found:
         out.print("nothing to review yet")
     else:
+        from services.label_studio import label_studio_address
+
         for one in found:
-            show(one)
+            show(one, label_studio_address(settings))
 
 
 def stated_facts(text: str) -> frozenset[Hashable]:
@@ -84,8 +86,8 @@ def _write_page(path: Path, statistics: "Sequence[QueueStatistics]") -> None:
     err.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
-def show(statistics: "QueueStatistics") -> None:
-    """The statistics of a queue as tables on the terminal."""
+def show(statistics: "QueueStatistics", label_studio_url: str = "") -> None:
+    """The statistics of a queue as tables on the terminal, with links to unclear answers."""
     items, plan = statistics.items, statistics.forecast
     out.print(f"\n[bold]{statistics.queue}[/bold]  policy {statistics.policy}, ", end="")
     out.print(f"{statistics.overlap} {'answers' if statistics.overlap > 1 else 'answer'} each")
@@ -99,7 +101,7 @@ def show(statistics: "QueueStatistics") -> None:
     _show_work(statistics)
     _show_quality(statistics)
     _show_agreement(statistics)
-    _show_unclear(statistics)
+    _show_unclear(statistics, label_studio_url)
 
 
 def forecast_sentence(statistics: "QueueStatistics") -> str:
@@ -182,7 +184,7 @@ def _show_agreement(statistics: "QueueStatistics") -> None:
         out.print("no agreement: no item has two answers")
 
 
-def _show_unclear(statistics: "QueueStatistics") -> None:
+def _show_unclear(statistics: "QueueStatistics", label_studio_url: str) -> None:
     """Answers that are ignored until corrected, or discarded with `loupe queue discard`."""
     people = {one.annotator: _who(one) for one in statistics.annotators}
     rows = [
@@ -197,6 +199,10 @@ def _show_unclear(statistics: "QueueStatistics") -> None:
     ]
     if rows:
         print_table("", ("annotation", "entity", "task of", "state", "problem"), rows)
+    for one in statistics.unclear:
+        if label_studio_url and one.task_id is not None:
+            place = f"{label_studio_url}/projects/{one.project_id}/data?task={one.task_id}"
+            out.print(f"  {one.annotation_id}: {place}", soft_wrap=True)
 
 
 def _kappa(agreement: "OwnChoiceAgreement | None") -> str:

@@ -220,6 +220,10 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
     assert states(world) == {"accepted": 40, "proposed": 20 + 20}  # 20 of them are the gold ones
     push(world.store, office, queue)
     assert office(careless).open_tasks() == []
+    assert [spec.note[:26] for spec in office(careless).specs.values()] == [
+        "Paused: 0 of your last 5 a"
+    ]
+    assert not any(spec.note.startswith("Paused") for spec in office(ann).specs.values())
     for person in (ann, bea):
         work(world.store, office, person, says_accept)
     pull(world.store, office, queue)
@@ -228,6 +232,7 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
     fill(world, 90)
     push(world.store, office, queue)
     assert office(careless).open_tasks() != []
+    assert not any(spec.note.startswith("Paused") for spec in office(careless).specs.values())
 
 
 def test_open_tasks_of_whoever_is_barred_are_taken_back(world: World, office: MemoryOffice) -> None:

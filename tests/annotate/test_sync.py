@@ -9,11 +9,12 @@ from annotate.pull import OVERLAP, PullReport, ReconcileReport, moved, pull, rec
 from annotate.push import PUSH_ATTEMPTS, PushReport
 from annotate.push import push as push_patiently
 from annotate.queues import HOUSE, Auto, Queue, Sample, shipped
-from db.annotations import annotations_of
+from db.annotations import annotations_of, unclear_annotations
 from db.decisions import NewDecision, append_decisions, set_active
 from db.entities import AgentRef, StoredEntity, fetch, find, parents_of
 from db.reviews import Cursor, review_tasks
 from db.store import Store
+from schemas.base import canonical_json
 from schemas.errors import ServiceError
 from schemas.provenance import Role
 from schemas.records import Rewrite
@@ -313,6 +314,38 @@ def test_a_deleted_annotation_is_reported_and_its_decision_stays(
     (notice,) = pull(world.store, office, QUEUE).deleted
     assert (notice.entity_id, notice.annotation_id) == (shown, annotation)
     assert state_of(world, shown) == "accepted"
+
+
+def test_an_unclear_answer_goes_back_to_its_author_with_the_reason(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
+    regions = [one for one in editing(" ") if one["from_name"] in ("text", "verdict")]
+    entity_id, _ = answered(world, office, regions)
+    (notice,) = pull(world.store, office, QUEUE).unclear
+    assert push(world.store, office, QUEUE).sent_back == 1
+    again = desk.sent[-1]
+    assert again.data["returned"].startswith("Your answer could not be used: the verdict is 'edit'")
+    (prediction,) = again.predictions
+    assert prediction["result"] == sorted(regions, key=canonical_json)
+    assert [len(task.annotations) for task in desk.only_project.values()] == [0]
+
+    report = pull(world.store, office, QUEUE)
+    assert (report.unclear, report.deleted) == ((notice,), ())
+    assert [one.state for one in unclear_annotations(world.store, QUEUE.name)] == ["sent_back"]
+    assert push(world.store, office, QUEUE).sent_back == 0
+    desk.annotate(task_of(world, entity_id), accepting(REWRITE))
+    report = pull(world.store, office, QUEUE)
+    assert (report.accepted, report.unclear, report.decided) == (1, (), 1)
+
+
+def test_an_answer_that_was_corrected_meanwhile_is_not_sent_back(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
+    entity_id, number = answered(world, office, editing(" "))
+    assert pull(world.store, office, QUEUE).unclear
+    desk.annotate(task_of(world, entity_id), accepting(REWRITE), number)
+    assert push(world.store, office, QUEUE).sent_back == 0
+    assert pull(world.store, office, QUEUE).accepted == 1
 
 
 def test_an_unclear_answer_stays_open_until_it_is_corrected(
