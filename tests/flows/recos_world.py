@@ -51,7 +51,7 @@ def small_build(stills: StillsWorld, folder: Path, **values: Any) -> RecosBuild:
         )
         for task in SHOWN
     ]
-    drawn = TaskSpec(task=RetrievalTask.CALCULATION, images=2, pool=12)
+    drawn = TaskSpec(task=RetrievalTask.CALCULATION, images=2, pool=6)
     return RecosBuild(
         dataset=DATASET,
         seed=3,
