@@ -23,7 +23,7 @@ from benchmarks.cfam_steps import measure_steps
 from flows.evaluation.training import load_training
 from retrieval.bootstrap import bootstrap_means
 from retrieval.cfam.training_data import TrainingImage, hold_out_identities
-from retrieval.chance import chance_scores
+from retrieval.evaluation import chance_scores
 from schemas.cfam import CfamLosses, CfamTraining, StepLine, ValidationLine
 from sources.demonstration import write_people_world
 from sources.demonstration.writing import LAYOUTS, TrueIdentity, load_truth

@@ -12,8 +12,7 @@ from db.entities import AgentRef, pages
 from db.reviews import WAITING, set_task_states
 from db.store import Store, retried
 from db.tables.provenance import Decision, Entity
-from db.tables.review import Annotation, ReviewTask
-from db.tables.review_quality import GoldCheck, GoldItem, TaskReturn
+from db.tables.review import Annotation, GoldCheck, GoldItem, ReviewTask, TaskReturn
 
 
 class NewGoldItem(NamedTuple):

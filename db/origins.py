@@ -10,12 +10,10 @@ from db.entities import StoredEntity, pages, select_entities
 from db.release_rows import derived_from, entities_by_id
 from db.tables.provenance import Derivation, Entity, ParentEntity
 from schemas.base import canonical_json
-from schemas.confusion import ConfusionCheck
 from schemas.proposals import Strategy
 from schemas.provenance import Role
-from schemas.recos import DiscriminabilityReport
+from schemas.recos import ConfusionCheck, ConfusionMatch, DiscriminabilityReport
 from schemas.release import EmbedderPurpose
-from schemas.similar_images import ConfusionMatch
 from schemas.video import StageSettings
 
 # Which embedders chose and validated images and captions of a benchmark of tasks, and how.

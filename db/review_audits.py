@@ -19,8 +19,7 @@ from db.tables.provenance import (
     Entity,
     ParentEntity,
 )
-from db.tables.review import Annotation, Annotator, ReviewTask
-from db.tables.review_quality import AuditDraw, AuditItem
+from db.tables.review import Annotation, Annotator, AuditDraw, AuditItem, ReviewTask
 from schemas.provenance import Role
 from schemas.quality import AuditedDraw, Stratum
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from flows.grammar import LANGUAGE, SPELLING, SURE, check_grammar, foreign_script, guessed_language
-from schemas.caption_contrast import QUOTED
 from schemas.chat import ChatAnswer
+from schemas.contrast import QUOTED
 from schemas.grammar import GrammarSettings
 from schemas.records import Rejection
 

@@ -27,8 +27,7 @@ from models.image_editor import build_image_editor
 from release.manifest import MANIFEST, read_files
 from schemas.base import sha256_of
 from schemas.chat import ChatImage
-from schemas.contrast import EditCheckSettings
-from schemas.contrast_records import StoredEdit
+from schemas.contrast import EditCheckSettings, StoredEdit
 from schemas.errors import IntegrityError, LoupeError
 from schemas.image_edit import BuiltinEditor, EditRequest
 from schemas.proposals import Candidate, Picture, Strategy

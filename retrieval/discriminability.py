@@ -24,8 +24,8 @@ from retrieval.similarity.products import (
     rounding_bound,
     usual_workers,
 )
-from schemas.discriminability import AcceptedInterval, is_degenerate, share_passing
 from schemas.errors import FormatError, UsageError
+from schemas.evaluation import AcceptedInterval, is_degenerate, share_passing
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
 # dis(t): how evenly a caption fits the images that it could be mistaken for.
@@ -263,7 +263,7 @@ class CaptionScores:
 
     @property
     def is_degenerate(self) -> bool:
-        """Whether the criterion says nothing (see `schemas.discriminability`)."""
+        """Whether the criterion says nothing (see `schemas.evaluation`)."""
         return is_degenerate(self.verdicts)
 
 

@@ -1,16 +1,16 @@
 """One direction of an evaluation: from vectors to the record of its scores."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval import chance
 from retrieval.bootstrap import REPLICATES, bootstrap_means
 from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.inspection import Find, similarity_counts, worst_queries
 from retrieval.ranking import RetrievalScores, score_retrieval
+from retrieval.similarity.products import Similarities, pair_similarities
 from schemas.errors import UsageError
 from schemas.evaluation import (
     Direction,
@@ -103,7 +103,7 @@ def score_direction(direction: Direction, queries: Side, gallery: Side, seed: in
         scores=_with_intervals(scores, queries.ids, seed),
         rank_curve=tuple(scores.rank_curve(depth).tolist()),
         chance=_chance(scores),
-        chance_curve=tuple(chance.rank_curve(scores.matches.tolist(), scores.gallery, depth)),
+        chance_curve=tuple(rank_curve(scores.matches.tolist(), scores.gallery, depth)),
         histogram=_histogram(*asked, seed),
         hardest=tuple(_hardest(scores, queries, gallery)),
     )
@@ -131,7 +131,7 @@ def score_setting(
 
 
 def _chance(scores: RetrievalScores) -> Scores:
-    expected = chance.chance_scores(scores.matches.tolist(), scores.gallery)
+    expected = chance_scores(scores.matches.tolist(), scores.gallery)
     return {name: Score(value=value) for name, value in expected.items()}
 
 
@@ -158,7 +158,7 @@ def _hardest(scores: RetrievalScores, queries: Side, gallery: Side) -> Iterator[
         )
 
 
-def _retrieved(find: Find, gallery: Side) -> Retrieved:
+def _retrieved(find: "Find", gallery: Side) -> Retrieved:
     return Retrieved(
         item=gallery.items[find.row],
         rank=find.rank,
@@ -195,3 +195,199 @@ def _with_intervals(
     by_query = {name: values[chosen] for name, values in scores.by_query.items()}
     intervals = bootstrap_means(by_query, ids[chosen], seed=seed)
     return found | {name: Score(**one._asdict()) for name, one in intervals.items()}
+
+
+# What scores do not show: how similarities are spread, and what the worst queries found instead.
+#
+# Rows are those of `retrieval.embeddings.unit_rows`. Memory is bounded: only some queries are
+# looked at, a few million similarities at most.
+
+BINS = 48
+_LEAST_QUERIES = 16
+_STEPS = 20  # the borders of a histogram are multiples of a twentieth
+
+
+class SimilarityCounts(NamedTuple):
+    """How many pairs have a cosine in which of `BINS` equal bins from `low` to `high`.
+
+    `matches` are pairs of one identity, `others` of two; `queries` is how many queries were paired
+    with the whole gallery.
+    """
+
+    low: float
+    high: float
+    matches: NDArray[np.int64]
+    others: NDArray[np.int64]
+    queries: int
+
+
+class Find(NamedTuple):
+    """A row of the gallery at a rank (from 1) of a query's list."""
+
+    row: int
+    rank: int
+    similarity: float
+    is_match: bool
+
+
+class WorstQuery(NamedTuple):
+    """A query by its row, and what it found: the first few, and its first match below them."""
+
+    row: int
+    first_match_rank: int
+    finds: tuple[Find, ...]
+
+
+def similarity_counts(
+    queries: FloatRows,
+    gallery: FloatRows,
+    query_ids: Ids,
+    gallery_ids: Ids,
+    *,
+    seed: int = 0,
+    most_pairs: int = 4_000_000,
+) -> SimilarityCounts:
+    """The spread of similarities of matches and of others.
+
+    Where there are more than about `most_pairs` pairs, queries are drawn with `seed`.
+    """
+    wanted = min(len(queries), max(_LEAST_QUERIES, most_pairs // len(gallery)))
+    drawn = np.sort(np.random.default_rng(seed).permutation(len(queries))[:wanted])
+    similarities = np.clip(queries[drawn] @ gallery.T, -1, 1)
+    low = float(np.floor(similarities.min() * _STEPS) / _STEPS)
+    high = float(np.ceil(similarities.max() * _STEPS) / _STEPS)
+    high = max(high, low + 1 / _STEPS)
+    is_match = query_ids[drawn, None] == gallery_ids[None, :]
+    counts = [
+        np.histogram(similarities[chosen], BINS, (low, high))[0] for chosen in (is_match, ~is_match)
+    ]
+    return SimilarityCounts(low, high, counts[0], counts[1], wanted)
+
+
+def worst_queries(
+    queries: FloatRows,
+    gallery: FloatRows,
+    query_ids: Ids,
+    gallery_ids: Ids,
+    first_match_ranks: NDArray[np.integer],
+    *,
+    count: int,
+    shown: int,
+) -> list[WorstQuery]:
+    """The queries whose first match stands lowest, the lowest first, one of an identity.
+
+    A query that found a match first is none of them: it did what it should.
+
+    Args:
+        queries: rows of unit length, of shape (n, d).
+        gallery: rows of unit length, of shape (m, d).
+        query_ids: the identity of each query, of shape (n,).
+        gallery_ids: the identity of each row of the gallery, of shape (m,).
+        first_match_ranks: of each query, from 1, as `RetrievalScores.best_rank` has them; 0 where
+            it has no match.
+        count: how many queries are wanted.
+        shown: how many of the first rows of the gallery are shown for each.
+    """
+    lowest_first = np.argsort(-first_match_ranks, kind="stable")
+    lowest_first = lowest_first[first_match_ranks[lowest_first] > 1]
+    _, firsts = np.unique(query_ids[lowest_first], return_index=True)
+    rows = lowest_first[np.sort(firsts)[:count]]
+    return [
+        WorstQuery(
+            row=int(row),
+            first_match_rank=int(first_match_ranks[row]),
+            finds=_finds(
+                _similarities(queries, gallery, row),
+                gallery_ids == query_ids[row],
+                int(first_match_ranks[row]),
+                shown,
+            ),
+        )
+        for row in rows
+    ]
+
+
+def _similarities(queries: FloatRows, gallery: FloatRows, row: np.intp) -> Similarities:
+    """Those of a query with the whole gallery, by the rule that its rank was found by."""
+    places = np.arange(len(gallery))
+    return pair_similarities(queries, gallery, np.full_like(places, row), places)
+
+
+def _finds(
+    similarities: Similarities, is_match: NDArray[np.bool_], first_match_rank: int, shown: int
+) -> tuple[Find, ...]:
+    order = np.lexsort((is_match, -similarities))  # of equals, matches come last
+    ranks = [*range(1, min(shown, len(order)) + 1)]
+    ranks += [first_match_rank] if first_match_rank > shown else []
+    return tuple(
+        Find(int(place), rank, float(similarities[place]), bool(is_match[place]))
+        for rank, place in ((rank, order[rank - 1]) for rank in ranks)
+    )
+
+
+# What a model would score that knows nothing: the expectation over all orders of the gallery.
+#
+# Exact, by formulas; nothing is drawn. mSD is left out: it depends on how similarities are spread,
+# which chance does not say.
+
+_DEPTHS = (1, 5, 10)
+
+
+def chance_scores(matches: Iterable[int], gallery: int) -> dict[str, float]:
+    """R@1, R@5, R@10, mAP and mINP in percent, and the median rank, of random orders.
+
+    Args:
+        matches: for each query, how many of the gallery match it; those with none are left out.
+        gallery: how many there are in the gallery.
+    """
+    counts = Counter(count for count in matches if count)
+    if not counts:
+        return {}
+    found = rank_curve(counts.elements(), gallery, gallery)
+    scores = {f"R@{k}": float(found[min(k, gallery) - 1]) for k in _DEPTHS}
+    scores["mAP"] = 100 * _mean(counts, lambda n: average_precision(n, gallery))
+    scores["mINP"] = 100 * _mean(counts, lambda n: inverse_negative_penalty(n, gallery))
+    scores["median_rank"] = float(1 + np.searchsorted(found, 50.0 - 1e-9))
+    return scores
+
+
+def rank_curve(matches: Iterable[int], gallery: int, depth: int) -> NDArray[np.float64]:
+    """The expected percentage of queries with a match among the first 1 … `depth`.
+
+    Of n matches in a gallery of N, none is among the first k with probability
+    C(N − n, k) / C(N, k), which falls by the factor (N − n − k) / (N − k) from k to k + 1.
+    """
+    counts = Counter(count for count in matches if count)
+    place = np.arange(min(depth, gallery))
+    curve = np.zeros(len(place))
+    for n, queries in counts.items():
+        missed = np.cumprod(np.maximum(gallery - n - place, 0) / (gallery - place))
+        curve += queries * (1 - missed)
+    return 100 * curve / max(1, counts.total())
+
+
+def average_precision(n: int, gallery: int) -> float:
+    """The expected average precision of n matches in a random order.
+
+    Place r holds a match with probability n / N, and then (r − 1)(n − 1) / (N − 1) of those before
+    it are expected to be matches too; the sum over r has the harmonic number of N in it.
+    """
+    if gallery == 1:
+        return 1.0
+    harmonic = float((1 / np.arange(1, gallery + 1)).sum())
+    return (harmonic + (n - 1) / (gallery - 1) * (gallery - harmonic)) / gallery
+
+
+def inverse_negative_penalty(n: int, gallery: int) -> float:
+    """The expected n / r, where r is the rank of the last of n matches in a random order.
+
+    r is last with probability C(r − 1, n − 1) / C(N, n): n / N at r = N, and from r to r − 1 it
+    falls by the factor (r − n) / (r − 1).
+    """
+    last = np.arange(gallery, n - 1, -1, dtype=np.float64)
+    falls = np.concatenate(([n / gallery], (last[:-1] - n) / (last[:-1] - 1)))
+    return float((np.cumprod(falls) * n / last).sum())
+
+
+def _mean(counts: Counter[int], expected: Callable[[int], float]) -> float:
+    return sum(queries * expected(n) for n, queries in counts.items()) / counts.total()

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from schemas.base import Record
-from schemas.contrast_records import Way
+from schemas.contrast import Way
 from schemas.leaks import TEST_SHARE
 from schemas.records import Granularity, Split
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask, Tier

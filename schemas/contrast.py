@@ -1,13 +1,26 @@
-"""Which result of a search becomes a candidate, and when an edit has changed what it should (CCD).
+"""Contrastive images and captions (CCD): settings of their choice, records, what tells them apart.
 
 docs/ccd.md describes each setting.
 """
 
-from typing import ClassVar, Literal
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from string import ascii_uppercase
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record
+from schemas.download import RobotsAnswer
+from schemas.image_search import SearchHit
+from schemas.proposals import Box, Picture, Strategy
+from schemas.records import Attribution, Rejection, Sha256
+from schemas.taxonomy import DifferenceType
 
 
 class ChoiceSettings(Record):
@@ -162,3 +175,241 @@ class ChoiceCalibration(EntityRecord):
     ceiling: SuggestedBound
     within: int
     within_suggested: int
+
+
+# What stands between the steps of a contrastive benchmark (CCD); each goes on from it.
+
+Way = Literal["search", "edit"]
+"""How contrastive images are obtained: found on the web or in a folder, or edited."""
+
+
+class StrategyDraft(EntityRecord):
+    """One of the strategies in a model's answer: as it was understood, or why it was refused.
+
+    `call` is the key of the model call; `position` counts from 0 in the answer.
+    """
+
+    kind: ClassVar[str] = "strategy_draft"
+    position: int = Field(ge=0)
+    strategy: Strategy | None = None
+    refusal: Rejection | None = None
+    call: str
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if (self.strategy is None) == (self.refusal is None):
+            raise ValueError("a draft must hold a strategy or a refusal, and not both")
+        return self
+
+
+class ImageRequest(EntityRecord):
+    """A request for the contrastive image of a strategy (its parent), by one method."""
+
+    kind: ClassVar[str] = "image_order"
+    way: Way
+
+
+class StoredEdit(EntityRecord):
+    """A picture as an editor made it, before anybody measured what changed.
+
+    `key` is the identity of the edit (`EditRequest.key`). How long it took, its activity tells:
+    what is edited again elsewhere is the same entity. `regions` are boxes around where the picture
+    was to change, in its pixels, as far as the editor knows.
+    """
+
+    kind: ClassVar[str] = "edited_picture"
+    key: str
+    model: str
+    instruction: str
+    seed: int
+    picture: Picture
+    regions: tuple[Box, ...] = ()
+
+
+class FoundHit(EntityRecord):
+    """An image that a search named for the caption of a strategy, before it is downloaded.
+
+    `engine` is the service as `name@revision`, `search` the digest of it with its parameters.
+    """
+
+    kind: ClassVar[str] = "found_hit"
+    engine: str
+    search: str = ""
+    query: str
+    hit: SearchHit
+
+
+class FoundPicture(EntityRecord):
+    """A hit as it was downloaded: upright, known to decode, without metadata that tells a place.
+
+    Attributes:
+        found: the hit.
+        picture: its bytes as they are stored.
+        attribution: its terms.
+        source_sha256: of the bytes as they were sent, which may tell a place or be larger.
+        contents: names the settings that determine the bytes (`DownloadSettings.contents`).
+        url: where the redirects ended, without its query; None where nothing was downloaded.
+        redirects: how many were followed.
+        robots: whether the host's rules were asked; None where nothing was downloaded.
+    """
+
+    kind: ClassVar[str] = "found_picture"
+    found: FoundHit
+    picture: Picture
+    attribution: Attribution
+    source_sha256: Sha256
+    contents: str
+    url: str | None = None
+    redirects: int = Field(default=0, ge=0)
+    robots: RobotsAnswer | None = None
+
+
+class ContrastGroup(EntityRecord):
+    """An anchor and its contrastive images, by their ids: what captions are refined for."""
+
+    kind: ClassVar[str] = "contrast_group"
+    anchor_id: str
+    image_ids: tuple[str, ...] = Field(min_length=1)
+
+
+# What tells captions apart, and phrases by which a caption speaks of what nobody sees in it.
+#
+# Pages mark it, stages judge by it; the words and phrases are data, `caption_contrast.toml`.
+
+ORDERED_TYPES = frozenset((DifferenceType.ENTITY_RELATION, DifferenceType.EVENT_ATTRIBUTE))
+"""Types in which the same words in another order, or other prepositions, say something else."""
+
+WORD = re.compile(r"\w+(?:['’-]\w+)*")
+QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
+
+
+class PhraseKind(StrEnum):
+    """How a phrase speaks of what is not to be seen."""
+
+    OTHER_IMAGE = "speaks of another image"
+    COMPARISON = "compares with what is not shown"
+    ABSENCE = "names what is not there"
+
+
+class Phrase(NamedTuple):
+    """A phrase of a text, from `start` to `end` (excluded), in characters."""
+
+    kind: PhraseKind
+    start: int
+    end: int
+    text: str
+
+
+def content_words(text: str, *, relations: bool = False) -> frozenset[str]:
+    """The words of a text, folded, without those that only hold it together.
+
+    With `relations`, prepositions of place are among them.
+    """
+    return frozenset(_telling_words(text, relations))
+
+
+def indistinct(
+    captions: Sequence[str], differences: Sequence[DifferenceType | None] | None = None
+) -> list[list[int]]:
+    """For each caption the positions of those from which nothing that it says tells it.
+
+    A caption differs from another by a content word that the other lacks or says less often («a
+    black cup beside a black box» is not «a black cup beside a blue box»). Between images of which
+    one differs from the anchor by a relation or by who does what, the order of words and
+    prepositions tell, too: «the dog chases the cat» is not «the cat chases the dog».
+
+    Args:
+        captions: one of each image.
+        differences: by which each image differs from the anchor; None for the anchor.
+    """
+    kinds = differences or [None] * len(captions)
+    return [
+        [
+            other
+            for other in range(len(captions))
+            if other != position
+            and not _is_distinct(
+                captions[position],
+                captions[other],
+                in_order=not ORDERED_TYPES.isdisjoint((kinds[position], kinds[other])),
+            )
+        ]
+        for position in range(len(captions))
+    ]
+
+
+def caption_name(row: int, column: int) -> str:
+    """What the page of a group calls a caption: the letter of its image, the number of its row."""
+    return f"{image_letter(column)}{row + 1}"
+
+
+def image_letter(position: int) -> str:
+    """What the page of a group calls an image: A, B and so on, AA after Z."""
+    before, last = divmod(position, len(ascii_uppercase))
+    return (image_letter(before - 1) if before else "") + ascii_uppercase[last]
+
+
+def phrases(text: str) -> list[Phrase]:
+    """The phrases of a text that speak of what is not to be seen, in order, none within another.
+
+    What stands between quotation marks is quoted from the image; so are signs («a no parking
+    sign») without them.
+    """
+    plain = QUOTED.sub(lambda match: " " * len(match.group()), text)
+    plain = _harmless().sub(lambda match: " " * len(match.group()), plain)
+    found: list[Phrase] = []
+    for kind, pattern in _patterns():
+        for match in pattern.finditer(plain):
+            if not any(one.start < match.end() and match.start() < one.end for one in found):
+                found.append(Phrase(kind, *match.span(), text[slice(*match.span())]))
+    return sorted(found, key=lambda one: one.start)
+
+
+def _is_distinct(caption: str, other: str, *, in_order: bool) -> bool:
+    ours, theirs = _telling_words(caption, in_order), _telling_words(other, in_order)
+    if not in_order:
+        return not Counter(ours) <= Counter(theirs)
+    rest = iter(theirs)
+    return not all(word in rest for word in ours)  # a subsequence says nothing of its own
+
+
+def _telling_words(text: str, relations: bool) -> list[str]:
+    left_out = _function_words() - (_relation_words() if relations else frozenset())
+    words = (word.casefold() for word in WORD.findall(text))
+    return [word for word in words if word not in left_out]
+
+
+@cache
+def _data() -> dict[str, str]:
+    text = files("schemas").joinpath("caption_contrast.toml").read_text(encoding="utf-8")
+    return {name: str(value) for name, value in tomllib.loads(text).items()}
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    return frozenset(_data()["function_words"].split())
+
+
+@cache
+def _relation_words() -> frozenset[str]:
+    return frozenset(_data()["relation_words"].split())
+
+
+@cache
+def _patterns() -> tuple[tuple[PhraseKind, re.Pattern[str]], ...]:
+    """By kind, those of a rank before them first."""
+    return (
+        (PhraseKind.OTHER_IMAGE, _pattern("other_images")),
+        (PhraseKind.COMPARISON, _pattern("comparisons")),
+        (PhraseKind.ABSENCE, _pattern("absences")),
+    )
+
+
+@cache
+def _harmless() -> re.Pattern[str]:
+    return _pattern("harmless")
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    lines = [line.strip().replace(" ", r"\s+") for line in _data()[name].strip().splitlines()]
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(lines)})(?![\w-])", re.IGNORECASE)

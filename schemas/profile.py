@@ -7,7 +7,6 @@ from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record, sha256_of
 from schemas.chat import ModelRef
-from schemas.confusion import ConfusionSettings
 from schemas.contrast import ChoiceSettings, EditCheckSettings
 from schemas.download import DownloadSettings
 from schemas.embedding import (
@@ -19,7 +18,7 @@ from schemas.embedding import (
 from schemas.image_edit import BuiltinEditor, ImageEditorSpec
 from schemas.image_search import ImageSearchSpec
 from schemas.near_duplicates import NearDuplicateSettings
-from schemas.recos import DiscriminabilitySettings
+from schemas.recos import ConfusionSettings, DiscriminabilitySettings
 from schemas.requests import ImageArea, StyleLimits
 from schemas.tracking import FilterSettings, TrackingSettings
 

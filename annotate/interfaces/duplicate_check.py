@@ -19,7 +19,7 @@ from annotate.interfaces.page import (
     shown_image,
 )
 from db.entities import StoredEntity
-from schemas.similar_images import DuplicateQuestion
+from schemas.recos import DuplicateQuestion
 
 SAME = "the same image"
 OUTCOMES = {"accept": "different images", "reject": SAME}

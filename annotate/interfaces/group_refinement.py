@@ -28,7 +28,7 @@ from annotate.interfaces.page import (
 )
 from db.entities import StoredEntity
 from schemas.base import EntityRecord
-from schemas.caption_contrast import caption_name, image_letter, indistinct
+from schemas.contrast import caption_name, image_letter, indistinct
 from schemas.proposals import CaptionGroup, GroupMember
 from schemas.taxonomy import DifferenceType
 

@@ -4,8 +4,8 @@ from html import escape
 
 from annotate.interfaces.page import ImageVerdict, TaskContent, image_address, shown_image
 from db.entities import StoredEntity
+from schemas.recos import Selection
 from schemas.retrieval_task import RetrievalTask
-from schemas.similar_images import Selection
 
 DISTINGUISHES = {
     RetrievalTask.COLOR: "which thing has which colour",

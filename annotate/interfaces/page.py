@@ -17,7 +17,7 @@ from db.entities import StoredEntity
 from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord
-from schemas.caption_contrast import WORD, PhraseKind, content_words, phrases
+from schemas.contrast import WORD, PhraseKind, content_words, phrases
 from schemas.errors import ServiceError
 from schemas.faithfulness import Fact, Finding
 from schemas.proposals import Picture

@@ -17,7 +17,6 @@ from db.tables import (
     provenance,
     releases,
     review,
-    review_quality,
     withdrawals,
     work,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "provenance",
     "releases",
     "review",
-    "review_quality",
     "withdrawals",
     "work",
 ]

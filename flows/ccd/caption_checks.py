@@ -16,7 +16,7 @@ from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from schemas.caption_contrast import (
+from schemas.contrast import (
     WORD,
     Phrase,
     PhraseKind,

@@ -27,7 +27,7 @@ from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stre
 from models.search.folder import path_in_folder
 from schemas.base import canonical_json, digest_of, sha256_of
 from schemas.chat import ModelRef
-from schemas.contrast_records import FoundHit, FoundPicture
+from schemas.contrast import FoundHit, FoundPicture
 from schemas.download import DownloadedImage, DownloadSettings
 from schemas.errors import LoupeError, ServiceError
 from schemas.image_search import FolderSearch, ImageSearchSpec, SearchHit

@@ -32,7 +32,7 @@ from models.embedding import plain_picture
 from models.image_editor import ImageEditor, build_image_editor
 from schemas.base import digest_of
 from schemas.chat import ChatImage
-from schemas.contrast_records import ImageRequest, StoredEdit
+from schemas.contrast import ImageRequest, StoredEdit
 from schemas.image_edit import (
     BuiltinEditor,
     EditedPicture,

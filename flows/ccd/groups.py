@@ -15,7 +15,7 @@ from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from schemas.base import digest_of
-from schemas.contrast_records import ContrastGroup, FoundPicture
+from schemas.contrast import ContrastGroup, FoundPicture
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.provenance import Role
 from schemas.records import Contrast, Image, Source

@@ -40,12 +40,13 @@ from schemas.contrast import (
     ChoiceCalibration,
     ChoiceSettings,
     ConsideredResult,
+    FoundPicture,
+    ImageRequest,
     ObservedResult,
     ResultsConsidered,
     ResultVerdict,
     SuggestedBound,
 )
-from schemas.contrast_records import FoundPicture, ImageRequest
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.profile import ContrastSettings
 from schemas.proposals import Candidate, FoundImage, Picture, Strategy

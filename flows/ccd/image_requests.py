@@ -20,7 +20,7 @@ from flows.engine.image_reading import stored_picture
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from retrieval.similarity.near_duplicates import GrowingCollection, fingerprint
-from schemas.contrast_records import ImageRequest, Way
+from schemas.contrast import ImageRequest, Way
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.proposals import Candidate, Picture, Strategy
 from schemas.provenance import Role

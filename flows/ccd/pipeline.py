@@ -29,7 +29,7 @@ from flows.engine.pipeline import Gate, Loop, PipelineRun, PipelineSpec, Release
 from flows.engine.runner import sole_run
 from retrieval.embedders import pinned
 from schemas.build import CcdBuild
-from schemas.contrast_records import Way
+from schemas.contrast import Way
 from schemas.errors import ConfigurationError, LoupeError
 from schemas.image_search import FolderSearch, ImageSearchSpec
 from schemas.profile import ContrastSettings, Profile

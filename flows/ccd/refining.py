@@ -30,7 +30,7 @@ from flows.engine.report import StageReport
 from flows.recos.task_images import picture_of
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.contrast_records import ContrastGroup
+from schemas.contrast import ContrastGroup
 from schemas.profile import ContrastSettings
 from schemas.proposals import CaptionGroup, GroupMember
 from schemas.provenance import Role

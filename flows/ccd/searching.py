@@ -40,7 +40,7 @@ from models.search.registry import build_image_search
 from retrieval.embedders import build_embedder, pinned
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef
-from schemas.contrast_records import FoundHit, ImageRequest
+from schemas.contrast import FoundHit, ImageRequest
 from schemas.embedding import directed
 from schemas.errors import (
     BlobMismatchError,

@@ -28,7 +28,7 @@ from flows.recos.captioning import facts_of
 from flows.recos.task_images import picture_of
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.contrast_records import StrategyDraft
+from schemas.contrast import StrategyDraft
 from schemas.profile import ContrastSettings
 from schemas.proposals import Strategy
 from schemas.provenance import Role

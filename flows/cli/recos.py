@@ -112,7 +112,7 @@ def _as_json(timed: "TimedScores", k: int, eta: float) -> dict[str, Any]:
 
 
 def _show(timed: "TimedScores", *, calibrated: bool) -> None:
-    from schemas.discriminability import dis_histogram
+    from schemas.evaluation import dis_histogram
     from schemas.recos import CaptionVerdict
 
     scores = timed.scores
@@ -135,7 +135,7 @@ def _show(timed: "TimedScores", *, calibrated: bool) -> None:
 
 
 def _warn(scores: "CaptionScores", k: int, eta: float, *, with_histogram: bool) -> None:
-    from schemas.discriminability import degeneracy_text
+    from schemas.evaluation import degeneracy_text
     from schemas.recos import DiscriminabilitySettings
 
     settings = DiscriminabilitySettings(k=k, eta=eta)

@@ -43,8 +43,8 @@ from prompts.loader import Prompt, load_prompt
 from retrieval.discriminability import CaptionValidator
 from schemas.base import EntityRecord
 from schemas.chat import ChatFailure
-from schemas.discriminability import AcceptedInterval
 from schemas.errors import ConfigurationError, ModelError
+from schemas.evaluation import AcceptedInterval
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Caption, Rejection

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from db.entities import NewEntity, StoredEntity, new_entity
 from flows.answers import words_of
 from flows.recos.task_images import picture_of
-from schemas.confusion import (
+from schemas.provenance import Role
+from schemas.quality import CaptionCheck, Confusion
+from schemas.records import Caption
+from schemas.recos import (
     ConfusionCalibration,
     ConfusionCheck,
     ConfusionFinding,
     ConfusionSettings,
     ConfusionVerdict,
+    RenderedTruth,
 )
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck, Confusion
-from schemas.records import Caption
-from schemas.recos import RenderedTruth
 
 # How far two captions are apart in words.
 

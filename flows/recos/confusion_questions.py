@@ -43,10 +43,10 @@ from flows.recos.confusion_checks import (
 )
 from flows.recos.similar_images import BaseTier, Judge
 from flows.recos.task_images import embed_stored, images_of_tier, originals_of
-from schemas.confusion import ConfusionCheck, ConfusionFinding, ConfusionSettings
 from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption
+from schemas.recos import ConfusionCheck, ConfusionFinding, ConfusionSettings
 
 _PAGE = 500
 _VERDICTS: dict[str, Verdict] = {"accepted": "accept", "rejected": "reject"}

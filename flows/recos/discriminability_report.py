@@ -16,7 +16,7 @@ from flows.recos.validation_loop import (
     summary_by_round,
     summary_by_task,
 )
-from schemas.discriminability import AcceptedInterval
+from schemas.evaluation import AcceptedInterval
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
 # What the validation loop did to captions, as data: dis(t) by round, shares by task, examples.

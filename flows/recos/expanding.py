@@ -26,7 +26,7 @@ from schemas.base import digest_of
 from schemas.near_duplicates import AlikePair, NearDuplicateSettings
 from schemas.provenance import Role
 from schemas.records import Image
-from schemas.similar_images import DuplicateQuestion, ExpansionReport, ExpansionSettings
+from schemas.recos import DuplicateQuestion, ExpansionReport, ExpansionSettings
 from schemas.video import StageSettings
 
 # Images that resemble those of v1, each once, and none that v1 has (ReCoS, section 3.4).

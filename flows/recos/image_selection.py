@@ -23,9 +23,8 @@ from flows.recos.captioning import task_of, truths_of
 from flows.recos.task_images import images_of_tier, originals_of, picture_of
 from schemas.provenance import Role
 from schemas.records import Image
-from schemas.recos import TaskDraw
+from schemas.recos import Selection, TaskDraw
 from schemas.sign_pairs import WrittenSignPair
-from schemas.similar_images import Selection
 
 STAGE = "propose_selections"
 VERSION = "1"

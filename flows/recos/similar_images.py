@@ -22,11 +22,9 @@ from flows.recos.task_images import copied_image, embed_stored, images_of_tier, 
 from models.embedding import Vectors
 from retrieval.similarity.neighbours import nearest_rows
 from schemas.base import digest_of
-from schemas.confusion import ConfusionCalibration, ConfusionSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
-from schemas.recos import RenderedTruth
-from schemas.similar_images import ConfusionMatch
+from schemas.recos import ConfusionCalibration, ConfusionMatch, ConfusionSettings, RenderedTruth
 
 # The paper takes "the most similar image", not used already, and leaves open in which order images
 # choose. Here the most similar pair of all is taken first, then the most similar of what is left,

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from flows.answers import Words, words_of
-from schemas.discriminability import AcceptedInterval, check_not_degenerate, share_passing
+from schemas.evaluation import AcceptedInterval, check_not_degenerate, share_passing
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask

@@ -1,17 +1,32 @@
 """`index.html`, its style sheet and its script."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlencode
 
 from pydantic import ValidationError
 
 from release.citation import bibtex, citation
 from release.model_use import embedder_table
-from release.report.charts import HEIGHT, WIDTH
+from release.report.charts import (
+    HEIGHT,
+    WIDTH,
+    Bar,
+    Bars,
+    Histogram,
+    Part,
+    bars,
+    histogram,
+    share_text,
+    stacked,
+)
 from release.report.differences import ShownDifference
-from release.report.numbers import chosen, numbers_of
+from release.report.row_data import number_in
+from release.report.thumbnails import THUMBNAILS, picture_path
+from release.statistics import HISTOGRAM_STEP
 from release.terms import (
     TermsLine,
     apart_sentences,
@@ -21,14 +36,18 @@ from release.terms import (
 )
 from schemas.base import Record
 from schemas.errors import UsageError
+from schemas.leaks import Comparison
 from schemas.pages import page_environment
 from schemas.release import (
     Count,
     Creator,
     DatasetName,
+    Distribution,
     HexSha256,
     Manifest,
+    ModelUse,
     ReleaseAbout,
+    ReleaseStatistics,
     TermsPermission,
     Version,
 )
@@ -198,3 +217,314 @@ def _web(url: str | None) -> str | None:
 
 def _template(name: str) -> str:
     return files("release.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+# The distributions of a release, from its manifest alone.
+
+_SIX = 100 / 6
+_MEASURES = {
+    "identity": "identity",
+    "video": "video",
+    "file": "file (SHA-256)",
+    "perceptual_hash": "perceptual hash",
+    "embedding": "embedding",
+}
+_SHOWN_AUTHORS = 30
+
+
+class Spread(NamedTuple):
+    """The words of captions in short: who they are of, and their distribution."""
+
+    name: str
+    words: Distribution
+
+
+class NearestPair(NamedTuple):
+    """An image of a nearest pair: its file, and its row, where it is named by one."""
+
+    file_path: str
+    number: int | None
+    thumbnail: str | None
+
+
+class LeakLine(NamedTuple):
+    """One comparison of two splits."""
+
+    splits: str
+    measure: str
+    computed_by: str
+    pairs: str
+    leaks: int
+    distance: str
+    nearest: tuple[NearestPair, ...]
+
+
+class ModelLine(NamedTuple):
+    """What a model was asked for and what that cost."""
+
+    name: str
+    revision: str
+    parameters: str
+    calls: str
+    tokens: str
+    cost: str
+
+
+class Numbers(NamedTuple):
+    """All that is drawn, section by section."""
+
+    words: tuple[Histogram, ...]
+    spreads: tuple[Spread, ...]
+    make_up: tuple[Bars, ...]
+    types: tuple[Bars, ...]
+    review: tuple[Bars, ...]
+    similarity: tuple[Bars, ...]
+    leaks: tuple[LeakLine, ...]
+    models: tuple[ModelLine, ...]
+    cost: tuple[Bars, ...]
+
+
+def numbers_of(manifest: Manifest) -> Numbers:
+    """The distributions of a release."""
+    statistics = manifest.statistics
+    return Numbers(
+        words=tuple(_words(statistics)),
+        spreads=tuple(_spreads(statistics)),
+        make_up=tuple(_make_up(statistics)),
+        types=tuple(_types(statistics)),
+        review=tuple(_review(statistics)),
+        similarity=tuple(_similarity(statistics)),
+        leaks=tuple(map(_leak, manifest.leaks.comparisons)) if manifest.leaks else (),
+        models=tuple(map(_model, manifest.models)),
+        cost=tuple(_cost(manifest.models)),
+    )
+
+
+def chosen(**filters: str) -> str:
+    """The address of the rows of the gallery that have these values."""
+    return f"#/rows?{urlencode(filters)}"
+
+
+def _words(statistics: ReleaseStatistics) -> Iterator[Histogram]:
+    """One for each granularity, all with one scale across, so that they can be compared."""
+    of_all = statistics.granularities
+    last = [start for one in of_all for start, _ in one.histogram]
+    end = max(last, default=0) + HISTOGRAM_STEP
+    for one in of_all:
+        alone = len(of_all) == 1
+        title = "Words per caption" if alone else f"Words per caption: {one.granularity}"
+        images = one.images - statistics.candidates if alone else one.images
+        note = (
+            f"{one.words.count:,} captions of {images:,} images; median "
+            f"{one.words.median:,}, mean {one.words.mean:,.1f}"
+        )
+        yield histogram(title, one.histogram, HISTOGRAM_STEP, end=end, note=note)
+
+
+def _spreads(statistics: ReleaseStatistics) -> Iterator[Spread]:
+    yield Spread("all captions", statistics.words)
+    if len(statistics.granularities) > 1:
+        for one in statistics.granularities:
+            yield Spread(str(one.granularity), one.words)
+
+
+def _make_up(statistics: ReleaseStatistics) -> Iterator[Bars]:
+    images, captions = ("", "images"), statistics.captions
+    splits = [(one.split, one.images) for one in statistics.splits]
+    links = [chosen(split=one.split) for one in statistics.splits]
+    yield bars("Images by split", images, splits, whole=statistics.images, links=links)
+    sources = [(one.name, one.images) for one in statistics.sources]
+    links = [chosen(source=one.name) for one in statistics.sources]
+    yield bars("Images by source", images, sources, whole=statistics.images, links=links)
+    if len(statistics.granularities) > 1:
+        kinds = [(str(one.granularity), one.images) for one in statistics.granularities]
+        yield bars("Images by granularity", images, kinds, whole=statistics.images)
+    if statistics.licences:
+        licences = [(one.licence, one.images) for one in statistics.licences]
+        links = [chosen(licence=one.licence) for one in statistics.licences]
+        yield bars("Images by licence", images, licences, whole=statistics.images, links=links)
+    authors = sorted(statistics.authors, key=lambda one: (-one[1], one[0]))
+    more = len(authors) - _SHOWN_AUTHORS
+    note = f"the first {_SHOWN_AUTHORS} of {len(authors):,}" if more > 0 else ""
+    shown = authors[:_SHOWN_AUTHORS]
+    yield bars("Captions by author", ("", "captions"), shown, whole=captions, note=note)
+    styles = [(_authors(count), images) for count, images in statistics.styles_per_image]
+    yield bars("Images by their captions’ authors", images, styles, whole=statistics.images)
+
+
+def _authors(count: int) -> str:
+    return "no captions" if not count else "one author" if count == 1 else f"{count} authors"
+
+
+def _types(statistics: ReleaseStatistics) -> Iterator[Bars]:
+    if statistics.tasks:
+        named = [(str(one.task or "not known"), one) for one in statistics.tasks]
+        links = [chosen(task=str(one.task)) if one.task else "" for one in statistics.tasks]
+        tasks = [(name, one.images) for name, one in named]
+        whole = statistics.images
+        yield bars("Images by task", ("", "images"), tasks, whole=whole, links=links)
+        tiers: dict[str, int] = {}
+        for _, one in named:
+            for tier in one.tiers:
+                tiers[tier.tier] = tiers.get(tier.tier, 0) + tier.images
+        if tiers:
+            links = [chosen(tier=tier) for tier in tiers]
+            title = "Images by their first tier"
+            yield bars(title, ("", "images"), tiers.items(), whole=whole, links=links)
+    if (contrasts := statistics.contrasts) is not None:
+        most = max([one.images for one in contrasts.differences] + [1])
+        lines = []
+        for type_ in contrasts.differences:
+            unknown = type_.images - type_.found - type_.edited
+            values = [
+                ("plain", "found by search", type_.found),
+                ("second", "edited", type_.edited),
+                ("third", "not known", unknown),
+            ]
+            bar = stacked(str(type_.difference), values, most)
+            link = chosen(difference=str(type_.difference)) if type_.images else ""
+            share = share_text(type_.images, contrasts.contrastive)
+            lines.append(bar._replace(text=f"{type_.images:,}", note=share, link=link))
+        legend = (("plain", "found by search"), ("second", "edited"), ("third", "not known"))
+        title = "Contrastive images by type of difference"
+        note = f"{contrasts.contrastive:,} contrastive images of {contrasts.anchors:,} anchors"
+        yield Bars(title, ("", "images"), tuple(lines), note, legend)
+
+
+_DECIDED = (("good", "reviewed by a person"), ("faint", "not reviewed by a person"))
+
+
+def _review(statistics: ReleaseStatistics) -> Iterator[Bars]:
+    lines = list(_reviewed(statistics))
+    if lines:
+        yield Bars("Reviewed by people", ("", "reviewed"), tuple(lines), "", _DECIDED)
+    rewrites = statistics.rewrites
+    if rewrites.rejected or rewrites.pending:
+        values = [
+            ("released", rewrites.released),
+            ("rejected", rewrites.rejected),
+            ("undecided", rewrites.pending),
+        ]
+        whole = sum(count for _, count in values)
+        yield bars("Rewrites by outcome", ("", "rewrites"), values, whole=whole)
+    if statistics.audits:
+        yield _audits(statistics)
+
+
+def _reviewed(statistics: ReleaseStatistics) -> Iterator[Bar]:
+    rewrites, made = statistics.rewrites, statistics.descriptions
+    kinds = [("rewrites", rewrites.reviewed, rewrites.released)]
+    if made is not None:
+        by_people = made.written + made.edited
+        kinds.append(("descriptions by people", by_people, by_people))
+        kinds.append(("drafts of models", made.reviewed, made.drafted))
+    if statistics.tracklets is not None:
+        kinds.append(("tracklets", statistics.tracklets.reviewed, statistics.tracklets.released))
+    for name, reviewed, whole in kinds:
+        if whole:
+            decided = ("good", "reviewed by a person", reviewed)
+            left = ("faint", "not reviewed by a person", whole - reviewed)
+            yield stacked(name, [decided, left], whole)
+
+
+def _audits(statistics: ReleaseStatistics) -> Bars:
+    """Error rates with their intervals, on a scale that ends with the largest of them."""
+    most = max(max(one.upper for one in statistics.audits), 0.01)
+    lines = []
+    for one in statistics.audits:
+        start, end = 100 * one.lower / most, 100 * one.upper / most
+        interval = Part(round(start, 2), round(end - start, 2), "faint", str(one))
+        point = Part(round(max(100 * one.error_rate / most - 0.6, 0), 2), 1.2, "plain", str(one))
+        text = f"{100 * one.error_rate:.1f} %"
+        note = (
+            f"{100 * one.lower:.1f}–{100 * one.upper:.1f} %; {one.wrong:,} of {one.audited:,} wrong"
+        )
+        lines.append(Bar(one.queue, text, (interval, point), note))
+    note = "Accepted items that other people reviewed again; with 95 % intervals."
+    return Bars("Error rates found by audit samples", ("queue", "wrong"), tuple(lines), note)
+
+
+def _similarity(statistics: ReleaseStatistics) -> Iterator[Bars]:
+    contrasts = statistics.contrasts
+    if contrasts is not None and (nearest := contrasts.nearest) is not None:
+        values = [
+            ("images", nearest.images),
+            ("images, anchors only", nearest.original_images),
+            ("captions", nearest.captions),
+            ("coarse captions of anchors only", nearest.original_captions),
+        ]
+        known = [(name, value) for name, value in values if value is not None]
+        clipped = [(name, max(value, 0.0)) for name, value in known]
+        texts = [f"{value:.3f}" for _, value in known]
+        note = f"The mean cosine of a sample with its five nearest others, by {nearest.embedder}."
+        made = bars(
+            "Similarity to other samples", ("", "cosine"), clipped, texts=texts, note=note, whole=1
+        )
+        yield made._replace(bars=tuple(bar._replace(note="") for bar in made.bars))
+    if statistics.choices:
+        lines = []
+        for one in statistics.choices:
+            share = 100 * one.correct / one.total if one.total else 0
+            part = Part(0, round(share, 2), "plain", f"{one.correct:,} of {one.total:,}")
+            label = f"{one.direction}, {one.tester}"
+            note = f"{one.correct:,} of {one.total:,}"
+            lines.append(Bar(label, f"{share:.1f} %", (part,), note))
+        title, columns = "Correct answers in the forced-choice test (6-AFC)", ("", "right")
+        yield Bars(title, columns, tuple(lines), "", (), round(_SIX, 2), "chance: 16.7 %")
+
+
+def _leak(one: Comparison) -> LeakLine:
+    pair = one.nearest
+    unit = " bits" if one.measure == "perceptual_hash" else ""
+    return LeakLine(
+        splits=f"{one.splits[0]} – {one.splits[1]}",
+        measure=_MEASURES[one.measure],
+        computed_by=one.computed_by,
+        pairs=f"{one.pairs:,}",
+        leaks=one.leaks,
+        distance=f"{pair.distance:g}{unit}" if pair else "no equal pair",
+        nearest=tuple(map(_nearest, (pair.first, pair.second))) if pair else (),
+    )
+
+
+def _nearest(file_path: str) -> NearestPair:
+    number = number_in(file_path)
+    return NearestPair(file_path, number, picture_path(THUMBNAILS, number) if number else None)
+
+
+def _model(model: ModelUse) -> ModelLine:
+    parameters = ", ".join(f"{name} {value}" for name, value in sorted(model.parameters.items()))
+    return ModelLine(
+        name=model.name,
+        revision=model.revision,
+        parameters=parameters,
+        calls=f"{model.calls:,}",
+        tokens=f"{_count(model.tokens_in)} in, {_count(model.tokens_out)} out",
+        cost=_money(model.cost, model.currency),
+    )
+
+
+def _count(tokens: int | None) -> str:
+    return "not known" if tokens is None else f"{tokens:,}"
+
+
+def _money(cost: str | None, currency: str | None) -> str:
+    return "not known" if cost is None else f"{cost} {currency or ''}".strip()
+
+
+def _cost(models: tuple[ModelUse, ...]) -> Iterator[Bars]:
+    """One chart for each currency: amounts in different ones are not compared."""
+    found: dict[str, list[tuple[str, Decimal]]] = {}
+    for one in models:
+        if one.cost is not None:
+            amounts = found.setdefault(one.currency or "", [])
+            amounts.append((f"{one.name}@{one.revision}", Decimal(one.cost)))
+    for currency, amounts in found.items():
+        total = sum((cost for _, cost in amounts), Decimal(0))
+        if not total:
+            continue
+        values = [(name, float(cost)) for name, cost in amounts]
+        texts = [_money(str(cost), currency) for _, cost in amounts]
+        note = f"{total} {currency} in total".replace("  ", " ")
+        title = "Cost of captions and contrasts by model"
+        yield bars(title, ("model", "cost"), values, texts=texts, whole=float(total), note=note)

@@ -13,10 +13,15 @@ from release.lineage.reading import open_lineage
 from release.manifest import MANIFEST, read_manifest
 from release.notices import affected_rows, known_of, withdrawn_sentence
 from release.report.differences import shown_difference
-from release.report.lineage_scripts import LineageScripts
 from release.report.page import ReportRecord, is_there, write_page, write_record
 from release.report.row_data import Columns, row_detail, row_tile, texts_of
-from release.report.scripts import ScriptWriter, SearchIndex, index_words, write_script
+from release.report.scripts import (
+    LineageScripts,
+    ScriptWriter,
+    SearchIndex,
+    index_words,
+    write_script,
+)
 from release.report.thumbnails import FOLDER_IMAGES, PictureFolder
 from release.threads import ordered_map
 from schemas.errors import IntegrityError, UsageError

@@ -19,7 +19,7 @@ EXACT_UP_TO = 100_000
 """Of more rows, pairs are looked for by an index, as to look at all takes minutes to days."""
 LEAST_RECALL = 0.99
 
-_BLOCK_CELLS = 1 << 22
+_BLOCK_CELLS = 1 << 24  # 64 MiB of products: with fewer rows a product of matrices is slow
 _AT_ONCE = 1 << 14
 _DECIMALS = 6
 _UNIT_WITHIN = 1e-5

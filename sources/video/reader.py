@@ -18,8 +18,6 @@ from models.tracking.detector import Frame, Pixels
 from schemas.base import Record
 from schemas.limited import LimitExceededError, iterate_limited, run_limited
 from schemas.video import VideoFacts
-from sources.video.clock import Clock
-from sources.video.facts import facts_of, pictures_seconds
 from sources.video.opening import decoded, local_path, opened_container, video_stream
 from sources.video.problem import VideoProblem, VideoRefusedError
 
@@ -281,3 +279,101 @@ class _Decoder:
         converted = self._converter.reformat(picture, width=width, height=height, format="rgb24")
         pixels = cast("Pixels", converted.to_ndarray())
         return np.ascontiguousarray(np.rot90(pixels, -turns)) if turns else pixels
+
+
+# When the frames of a video are shown.
+
+
+class Clock:
+    """Tells the times of frames given in order, in seconds since the first one; they always rise.
+
+    Args:
+        frame_rate: mean number of frames a second.
+        has_times: whether the container stores presentation times. In AVI, which does not, what
+            FFmpeg guesses for B-frames jumps back and forth.
+    """
+
+    def __init__(self, frame_rate: float, *, has_times: bool) -> None:
+        self._interval = 1 / frame_rate
+        self._has_times = has_times
+        self._origin: float | None = None
+        self._announced = 0
+        self._last = 0.0
+        self._duration = self._interval
+
+    @property
+    def end(self) -> float:
+        """When the last announced frame ends."""
+        return self._last + self._duration
+
+    def tell(self, picture: "VideoFrame") -> float:
+        """The time of the next frame; one interval after the last where `picture` knows none."""
+        if not self._has_times:
+            self._last = self._announced * self._interval
+        else:
+            self._last = self._stated(picture)
+            self._duration = self._seconds(picture, picture.duration) or self._interval
+        self._announced += 1
+        return self._last
+
+    def _stated(self, picture: "VideoFrame") -> float:
+        earliest = self._last + self._interval if self._announced else 0.0
+        if picture.pts is None:
+            return earliest
+        stated = self._seconds(picture, picture.pts)
+        if self._origin is None:
+            self._origin = stated - earliest
+        elapsed = stated - self._origin
+        return elapsed if elapsed > self._last else earliest
+
+    @staticmethod
+    def _seconds(picture: "VideoFrame", ticks: int | None) -> float:
+        return float((ticks or 0) * (picture.time_base or 0))
+
+
+# `VideoFacts` of an opened container and its first frame.
+
+_MICROSECONDS: Final = 1_000_000
+_ASSUMED_FRAME_RATE: Final = 25.0
+_SLOWEST_RATE: Final = 1 / 3600
+_FASTEST_RATE: Final = 1000.0
+
+
+def facts_of(container: "InputContainer", stream: "VideoStream", first: "VideoFrame") -> VideoFacts:
+    """What the container says, with the size and the rotation of the first frame.
+
+    Where it tells no frame rate that can be (0, or a clock's 90,000), 25 is assumed.
+    """
+    rotation = -round(first.rotation / 90) * 90 % 360
+    width, height = first.width, first.height
+    if rotation in (90, 270):
+        width, height = height, width
+    seconds = pictures_seconds(container, stream) or _container_seconds(container)
+    return VideoFacts(
+        width_px=width,
+        height_px=height,
+        frame_rate=_frame_rate(stream, seconds),
+        frame_count=stream.frames or None,
+        duration_seconds=seconds,
+        codec=stream.codec_context.name,
+        rotation_degrees=rotation,
+    )
+
+
+def pictures_seconds(container: "InputContainer", stream: "VideoStream") -> float | None:
+    """How long the pictures last, as stated; None where only all streams' length is known."""
+    if stream.duration and stream.time_base:
+        return max(0.0, float(stream.duration * stream.time_base))
+    return _container_seconds(container) if len(container.streams) == 1 else None
+
+
+def _container_seconds(container: "InputContainer") -> float | None:
+    return max(0.0, container.duration / _MICROSECONDS) if container.duration else None
+
+
+def _frame_rate(stream: "VideoStream", seconds: float | None) -> float:
+    counted = stream.frames / seconds if seconds else None
+    for rate in (stream.average_rate, stream.guessed_rate, counted):
+        if rate and _SLOWEST_RATE <= rate <= _FASTEST_RATE:
+            return float(rate)
+    return _ASSUMED_FRAME_RATE

@@ -1,10 +1,14 @@
 """One request, and what can go wrong with it in one sentence each."""
 
 import asyncio
+import math
 import socket
 import time
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -12,10 +16,8 @@ import aiohttp
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from sources.web.bodies import read_body
 from sources.web.connecting import ForbiddenAddressError
 from sources.web.refusal import DownloadRefusedError
-from sources.web.waits import retry_after_seconds
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _WORLDS_FAULTS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -114,3 +116,72 @@ def _refusal_of(fault: aiohttp.ClientError) -> DownloadRefusedError:
     if isinstance(fault, aiohttp.ClientResponseError):
         return DownloadRefusedError("bad_answer", "does not answer as HTTP demands")
     return DownloadRefusedError("interrupted", "breaks the connection off", retry=True)
+
+
+# Bodies of answers, read as they come and never beyond a limit.
+
+_GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
+_COMPRESSED: Final = frozenset({"gzip", "x-gzip", "deflate"})
+
+
+async def read_body(response: aiohttp.ClientResponse, max_bytes: int, *, cut: bool) -> bytes:
+    """The body, decompressed. The limit holds for what is sent and for what it inflates to.
+
+    What is longer is cut where `cut` says so.
+
+    Raises:
+        DownloadRefusedError: it is longer, or compressed in a way that is not read.
+        aiohttp.ClientError: the connection breaks.
+    """
+    coding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    inflate = _inflater(coding)
+    declared = response.content_length
+    if declared is not None and declared > max_bytes and not cut:
+        raise _too_large(f"announces {declared:,} bytes", max_bytes)
+    body, sent = bytearray(), 0
+    async for chunk in response.content.iter_any():
+        sent += len(chunk)
+        try:
+            body += chunk if inflate is None else inflate.decompress(chunk, max_bytes + 1)
+        except zlib.error:
+            what = f"is not compressed as it says ({coding})"
+            raise DownloadRefusedError("bad_answer", what) from None
+        if max(sent, len(body)) > max_bytes:
+            if cut:
+                return bytes(body[:max_bytes])
+            raise _too_large("sends more bytes", max_bytes)
+    if inflate is not None and sent and not inflate.eof:
+        raise DownloadRefusedError("interrupted", "breaks off inside its compressed body")
+    return bytes(body)
+
+
+def _inflater(coding: str) -> "zlib._Decompress | None":
+    if coding in ("", "identity"):
+        return None
+    if coding in _COMPRESSED:
+        return zlib.decompressobj(_GZIP_OR_ZLIB)
+    what = f"is sent with the content encoding {coding[:40]!r}, wanted none, gzip or deflate"
+    raise DownloadRefusedError("bad_answer", what)
+
+
+def _too_large(what: str, max_bytes: int) -> DownloadRefusedError:
+    return DownloadRefusedError("too_large", f"{what}, wanted at most {max_bytes:,}")
+
+
+# How long a host asks to be left alone.
+
+
+def retry_after_seconds(header: str | None) -> float:
+    """The seconds of a `Retry-After` header, given as a number or as a date; 0 where it is none."""
+    if header is None:
+        return 0
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            until = parsedate_to_datetime(header)
+        except (ValueError, OverflowError):  # the second for a year of many digits
+            return 0
+        until = until if until.tzinfo else until.replace(tzinfo=UTC)
+        seconds = (until - datetime.now(UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else 0

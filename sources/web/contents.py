@@ -2,6 +2,9 @@
 
 from typing import Final, NamedTuple
 
+from PIL import Image
+from PIL.ImageFile import ImageFile
+
 from schemas.download import DownloadSettings
 from sources.bare_image import bare_image
 from sources.decoding import (
@@ -15,9 +18,7 @@ from sources.decoding import (
     orientation_of,
 )
 from sources.metadata import UPRIGHT
-from sources.web.gif import moves
 from sources.web.refusal import DownloadRefusedError
-from sources.web.scaling import scaled_down
 
 # What answers of the web begin with where they are files, but no pictures that are used.
 _OTHER_TYPES: Final = {
@@ -131,3 +132,73 @@ def _other_type(body: bytes) -> DownloadRefusedError:
     if any(tag in head for tag in (b"<html", b"<!doctype html", b"<head", b"<body", b"<script")):
         return DownloadRefusedError("not_an_image", f"is a web page, {wanted}")
     return DownloadRefusedError("not_an_image", f"is no image that is known, {wanted}")
+
+
+# Pictures scaled down while they are decoded.
+
+
+def scaled_down(picture: ImageFile, longest_px: int) -> Image.Image:
+    """The picture, opened but not yet decoded, with a longer side of `longest_px`; not turned.
+
+    A JPEG is decoded at the half, the quarter or the eighth of its size, as long as that is not
+    below what is wanted: its own transform is the better filter, and less is decoded.
+
+    Raises:
+        ImageRefusedError: it is cut off or damaged.
+    """
+    width, height = picture.size
+    scale = longest_px / max(width, height)
+    wanted = max(1, round(width * scale)), max(1, round(height * scale))
+    drafted = picture.draft(None, wanted)
+    load_pixels(picture)
+    smooth = _with_continuous_colours(picture)
+    small = smooth.resize(wanted, Image.Resampling.BICUBIC, box=drafted[1] if drafted else None)
+    small.format = picture.format
+    small.info = {key: picture.info[key] for key in ("icc_profile",) if key in picture.info}
+    return small
+
+
+def _with_continuous_colours(picture: Image.Image) -> Image.Image:
+    """The same without a palette and without a colour that means transparent: neither can mix."""
+    if "transparency" in picture.info:
+        return picture.convert("RGBA")
+    if picture.mode in ("P", "PA"):
+        return picture.convert("RGB" if picture.mode == "P" else "RGBA")
+    return picture.convert("L") if picture.mode == "1" else picture
+
+
+# Whether a GIF moves. Its blocks are walked through; nothing is decoded.
+
+_HEADER_BYTES: Final = 13
+_EXTENSION: Final = 0x21
+_PICTURE: Final = 0x2C
+
+
+def moves(gif: bytes) -> bool:
+    """Whether a second picture begins before the GIF ends or breaks off."""
+    try:
+        at = _HEADER_BYTES + _table_bytes(gif[10])
+        pictures = 0
+        while pictures < 2:
+            if gif[at] == _EXTENSION:
+                at = _behind_blocks(gif, at + 2)
+            elif gif[at] == _PICTURE:
+                pictures += 1
+                at = _behind_blocks(gif, at + 11 + _table_bytes(gif[at + 9]))
+            else:
+                return False
+    except IndexError:
+        return False
+    return True
+
+
+def _table_bytes(flags: int) -> int:
+    """The length of the colour table that the flags announce."""
+    return 3 * 2 ** ((flags & 0b111) + 1) if flags & 0b1000_0000 else 0
+
+
+def _behind_blocks(gif: bytes, at: int) -> int:
+    """Where a chain of data blocks, each behind its length, has ended."""
+    while length := gif[at]:
+        at += 1 + length
+    return at + 1

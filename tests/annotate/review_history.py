@@ -18,8 +18,7 @@ from db.entities import AgentRef, NewEntity, new_entity, register_agents
 from db.store import Store
 from db.tables import Base
 from db.tables.provenance import Entity
-from db.tables.review import Annotation, Annotator, ReviewTask
-from db.tables.review_quality import GoldCheck, GoldItem, TaskReturn
+from db.tables.review import Annotation, Annotator, GoldCheck, GoldItem, ReviewTask, TaskReturn
 from db.work import ActivityRecord, register_plan, store_activity
 from schemas.base import digest_of
 from schemas.records import Caption

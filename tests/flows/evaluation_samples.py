@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from release.reading import ReadRelease, ReadRow
-from retrieval.chance import chance_scores, rank_curve
 from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.inspection import similarity_counts, worst_queries
+from retrieval.evaluation import chance_scores, rank_curve, similarity_counts, worst_queries
 from schemas.chat import ModelRef
 from schemas.evaluation import (
     Direction,

@@ -14,8 +14,7 @@ from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from models.builtin.stills.editor import StillsEditor
 from schemas.build import CcdBuild
-from schemas.contrast import EditCheckSettings
-from schemas.contrast_records import ImageRequest, StoredEdit
+from schemas.contrast import EditCheckSettings, ImageRequest, StoredEdit
 from schemas.errors import ModelError
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditOutcome, QwenImageEdit
 from schemas.proposals import Candidate

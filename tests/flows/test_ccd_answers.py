@@ -12,7 +12,7 @@ from db.quarantine import quarantined
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from release.verify import verify_release
-from schemas.contrast_records import StrategyDraft
+from schemas.contrast import StrategyDraft
 from schemas.errors import ModelError
 from schemas.proposals import CaptionGroup, Strategy
 from schemas.records import Caption, Image, Rejection

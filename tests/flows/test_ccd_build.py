@@ -27,7 +27,7 @@ from profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.build import CcdBuild
-from schemas.contrast_records import ContrastGroup, StoredEdit
+from schemas.contrast import ContrastGroup, StoredEdit
 from schemas.errors import ConfigurationError
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.provenance import Role

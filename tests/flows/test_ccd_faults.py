@@ -15,8 +15,7 @@ from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from models.image_search import always
 from schemas.chat import ModelRef
-from schemas.contrast import ResultsConsidered
-from schemas.contrast_records import FoundHit, FoundPicture, ImageRequest
+from schemas.contrast import FoundHit, FoundPicture, ImageRequest, ResultsConsidered
 from schemas.errors import BudgetReachedError, ModelError, ServiceError, UsageError
 from schemas.image_search import OpenverseSearch, SearchFailure, SearchOutcome
 from schemas.profile import Profile

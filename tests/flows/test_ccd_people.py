@@ -25,7 +25,7 @@ from flows.engine.report import BuildReport
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import CcdBuild
-from schemas.contrast_records import ContrastGroup, ImageRequest
+from schemas.contrast import ContrastGroup, ImageRequest
 from schemas.profile import BuiltinContraster
 from schemas.proposals import Candidate, CaptionGroup, GroupMember, Strategy
 from schemas.provenance import Role

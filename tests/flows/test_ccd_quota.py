@@ -10,7 +10,7 @@ import pytest
 from db.search_calls import requests_since
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
-from schemas.contrast_records import ImageRequest
+from schemas.contrast import ImageRequest
 from schemas.errors import BudgetReachedError
 from schemas.profile import Profile
 from schemas.proposals import Candidate

@@ -22,7 +22,7 @@ from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from release.verify import verify_release
 from schemas.build import CcdBuild
-from schemas.contrast_records import ContrastGroup, ImageRequest, StrategyDraft
+from schemas.contrast import ContrastGroup, ImageRequest, StrategyDraft
 from schemas.errors import UsageError
 from schemas.image_edit import QwenImageEdit
 from schemas.profile import OpenAIChat, Profile, Sampling

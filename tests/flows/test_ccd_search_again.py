@@ -13,7 +13,7 @@ from flows.ccd.image_requests import order_images
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
-from schemas.contrast_records import FoundHit, ImageRequest
+from schemas.contrast import FoundHit, ImageRequest
 from schemas.errors import BudgetReachedError, UsageError
 from schemas.profile import Profile
 from schemas.proposals import Candidate, Strategy

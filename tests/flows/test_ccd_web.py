@@ -25,7 +25,7 @@ from release.markup import as_text
 from release.terms import ATTRIBUTION
 from release.verify import verify_release
 from schemas.base import sha256_of
-from schemas.contrast_records import FoundHit, FoundPicture, ImageRequest
+from schemas.contrast import FoundHit, FoundPicture, ImageRequest
 from schemas.download import DownloadSettings
 from schemas.image_search import OpenverseSearch
 from schemas.profile import Profile

@@ -13,8 +13,7 @@ from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from models.builtin.stills.editor import Change, StillsEditor, say_change
 from models.builtin.stills.scene import KINDS, Thing, apart, read_scene
-from schemas.contrast import EditCheckSettings
-from schemas.contrast_records import StoredEdit
+from schemas.contrast import EditCheckSettings, StoredEdit
 from schemas.image_edit import EditedPicture, EditOutcome, EditRequest
 from schemas.proposals import Box, Candidate
 from sources.demonstration.stills import write_stills_world

@@ -26,7 +26,7 @@ from models.embedders import build_embedder
 from models.embedding import Vectors
 from release.build import build_release
 from release.reading import ReadRelease, read_release
-from retrieval.chance import chance_scores
+from retrieval.evaluation import chance_scores
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,

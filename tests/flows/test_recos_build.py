@@ -27,16 +27,20 @@ from release.manifest import read_manifest
 from release.markup import as_text
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
-from schemas.confusion import ConfusionCheck
 from schemas.errors import ConfigurationError, DegenerateCriterionError
 from schemas.profile import BuiltinCaptioner, Profile
 from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
-from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
+from schemas.recos import (
+    CaptionVerdict,
+    ConfusionCheck,
+    DiscriminabilityReport,
+    DiscriminabilitySettings,
+    ExpansionReport,
+)
 from schemas.release import EmbedderPurpose
 from schemas.retrieval_task import RetrievalTask
-from schemas.similar_images import ExpansionReport
 from sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import copied_run, new_run

@@ -16,7 +16,7 @@ from schemas.near_duplicates import NearDuplicateSettings
 from schemas.profile import Profile
 from schemas.provenance import Role
 from schemas.records import Image
-from schemas.similar_images import DuplicateQuestion, ExpansionReport
+from schemas.recos import DuplicateQuestion, ExpansionReport
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked

@@ -23,10 +23,10 @@ from flows.recos.task_images import images_of_tier
 from models.builtin.stills.drawing import draw_still
 from models.builtin.stills.embedder import StillsLexiconEmbedder
 from schemas.build import RecosBuild, TaskSpec
-from schemas.confusion import ConfusionSettings, ConfusionVerdict
 from schemas.embedding import BuiltinStillsEmbedder
 from schemas.provenance import Role
 from schemas.records import Image
+from schemas.recos import ConfusionSettings, ConfusionVerdict
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.stills import (
     StillTruth,

@@ -22,9 +22,8 @@ from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ModelError
 from schemas.records import Caption, Image
-from schemas.recos import DiscriminabilitySettings
+from schemas.recos import DiscriminabilitySettings, ExpansionReport
 from schemas.retrieval_task import RetrievalTask
-from schemas.similar_images import ExpansionReport
 from tests.flows.recos_world import seeing_profile, small_profile
 from tests.flows.runs import context_of
 from tests.flows.test_recos_build import no_desks

@@ -13,9 +13,8 @@ from release.verify import verify_release
 from schemas.build import RecosBuild, TaskSpec
 from schemas.provenance import Role
 from schemas.records import Caption, Image
-from schemas.recos import DiscriminabilitySettings
+from schemas.recos import DiscriminabilitySettings, Selection
 from schemas.retrieval_task import RetrievalTask
-from schemas.similar_images import Selection
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked

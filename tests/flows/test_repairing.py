@@ -12,7 +12,7 @@ from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from profiles.loader import load_profile
 from schemas.chat import ChatAnswer
-from schemas.contrast_records import StrategyDraft
+from schemas.contrast import StrategyDraft
 from schemas.proposals import CaptionGroup, Strategy
 from schemas.provenance import Role
 from schemas.records import Caption, PromptText, Rejection

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.blip2_embedder import Blip2Embedder
 from models.embedders import build_embedder, pinned
+from models.transformers_embedder import Blip2Embedder
 from schemas.embedding import (
     BuiltinEmbedder,
     OpenClipEmbedder,
@@ -86,7 +86,7 @@ def test_a_missing_extra_is_named() -> None:
 def test_importing_the_adapters_loads_no_heavy_library() -> None:
     loaded = run_python(
         "import sys, models.embedders, models.open_clip_embedder, models.transformers_embedder\n"
-        "import models.blip2_embedder, models.qwen_vl_embedder, models.builtin.embedder\n"
+        "import models.transformers_embedder, models.qwen_vl_embedder, models.builtin.embedder\n"
         "import retrieval.embedders, retrieval.embeddings\n"
         "heavy = {'torch', 'torchvision', 'transformers', 'open_clip', 'cv2', 'scipy', 'pandas'}\n"
         "print(heavy & set(sys.modules))"

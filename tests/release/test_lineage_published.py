@@ -30,7 +30,7 @@ from release.lineage import (
 )
 from release.lineage.reading import open_lineage
 from schemas.base import EntityRecord, canonical_json
-from schemas.contrast_records import FoundHit
+from schemas.contrast import FoundHit
 from schemas.image_search import SearchHit
 from schemas.provenance import Role
 from schemas.records import Caption, Rewrite

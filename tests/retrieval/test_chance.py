@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.chance import chance_scores, rank_curve
+from retrieval.evaluation import chance_scores, rank_curve
 
 
 def literal(matches: Sequence[int], gallery: int) -> dict[str, float]:

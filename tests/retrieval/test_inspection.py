@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.inspection import BINS, similarity_counts, worst_queries
+from retrieval.evaluation import BINS, similarity_counts, worst_queries
 from retrieval.ranking import score_retrieval
 
 Problem = tuple[FloatRows, FloatRows, Ids, Ids]

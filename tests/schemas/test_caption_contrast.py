@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.caption_contrast import (
+from schemas.contrast import (
     PhraseKind,
     caption_name,
     content_words,

@@ -28,8 +28,8 @@ from schemas.proposals import (
 from schemas.quality import OPTIONS, ChoiceTest, Confusion
 from schemas.records import Caption, Rewrite
 from schemas.records import Image as StoredImage
+from schemas.recos import DuplicateQuestion, Selection
 from schemas.retrieval_task import RetrievalTask
-from schemas.similar_images import DuplicateQuestion, Selection
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.drawing import Box, draw_person
 from sources.demonstration.people import Chance, draw_person_attributes

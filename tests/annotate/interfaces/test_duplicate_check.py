@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.duplicate_check import OUTCOMES, DuplicateCheck
 from db.store import Store
-from schemas.similar_images import DuplicateQuestion
+from schemas.recos import DuplicateQuestion
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import a_duplicate_question
 from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables

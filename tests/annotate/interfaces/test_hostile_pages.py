@@ -21,7 +21,7 @@ from schemas.base import EntityRecord
 from schemas.proposals import Candidate, CaptionGroup, Strategy, Tracklet
 from schemas.quality import ChoiceTest, Confusion
 from schemas.records import Caption, Image, Rewrite
-from schemas.similar_images import DuplicateQuestion, Selection
+from schemas.recos import DuplicateQuestion, Selection
 from tests.annotate.browser import PAGE_TEST, Bench
 from tests.annotate.interfaces.proposed import Proposal, one_of_each_kind, photograph, proposal
 from tests.annotate.interfaces.test_caption_verification import a_caption

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from sources.web.gif import moves
+from sources.web.contents import moves
 
 
 def gif(frames: int, colours: int = 4, **options: object) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sources.web.waits import retry_after_seconds
+from sources.web.asking import retry_after_seconds
 
 
 def test_seconds_and_dates_are_read() -> None:

@@ -15,7 +15,7 @@ from flows.recos.confusion_checks import (
     calibrate,
     check_confusions,
 )
-from schemas.confusion import (
+from schemas.recos import (
     ConfusionCalibration,
     ConfusionFinding,
     ConfusionSettings,

@@ -10,7 +10,7 @@ from flows.recos.expanding import Expansion, expand_images
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
 from retrieval.similarity.neighbours import nearest_rows
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
-from schemas.similar_images import ExpansionSettings
+from schemas.recos import ExpansionSettings
 from tests.retrieval.similarity.test_clusters import on_a_circle
 
 V1, POOL = 6, 40
