@@ -33,6 +33,7 @@ WORKER = "prefect-worker"
 WORK_POOL = "loupe"
 DEPLOYMENTS = Path(__file__).parents[1] / "prefect.yaml"
 _START_SECONDS = 180.0
+_DATABASE_SECONDS = 60  # that a statement waits for SQLite; 10 are too few on a busy disk
 _QUERY_SECONDS = 2
 """How often the worker asks for work; with Prefect's default a run may start ten seconds late."""
 _HEARTBEAT_SECONDS = 30
@@ -67,6 +68,7 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
             **prefect_environment(home, url),
             "PREFECT_SERVER_API_AUTH_STRING": prefect_auth_string(home),
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PREFECT_SERVER_DATABASE_TIMEOUT": str(_DATABASE_SECONDS),
             "PREFECT_UI_API_URL": f"{url}/api",
             # By default pages of any origin may read the answers.
             "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{url},http://localhost:{port}",

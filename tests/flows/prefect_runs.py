@@ -17,6 +17,7 @@ from services.prefect_server import prefect_environment, prefect_login
 from services.process import PLAIN_HTTP
 
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+_BUSY_ATTEMPTS = 5
 LONGEST_SECONDS = 900
 
 
@@ -95,13 +96,18 @@ class Prefect(NamedTuple):
         return self._request("POST", what, query)
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        answer = httpx.request(
-            method,
-            f"{self.url}/api/{path}",
-            json=body,
-            auth=prefect_login(self.settings.home),
-            timeout=60,
-            trust_env=False,
-            verify=PLAIN_HTTP,
-        )
+        """The answer; asked again while the database is busy (503), as Prefect's client does."""
+        for _ in range(_BUSY_ATTEMPTS):
+            answer = httpx.request(
+                method,
+                f"{self.url}/api/{path}",
+                json=body,
+                auth=prefect_login(self.settings.home),
+                timeout=120,
+                trust_env=False,
+                verify=PLAIN_HTTP,
+            )
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(1)
         return answer.raise_for_status().json()
