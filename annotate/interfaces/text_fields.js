@@ -41,8 +41,9 @@
     state = "Saving …";
     try {
       const said = await send(address, { ...options, body: JSON.stringify(body) });
-      state = said.ok ? "Draft saved" : "Not saved; trying again …";
-      if (said.ok && sent === changed) unsaved = null;
+      const isAll = sent === changed;  // nothing was typed meanwhile
+      if (said.ok && isAll) unsaved = null;
+      state = !said.ok ? "Not saved; trying again …" : isAll ? "Draft saved" : "Saving …";
       return said;
     } catch (fault) {
       state = "Not saved; trying again …";

@@ -112,3 +112,34 @@ def test_text_survives_a_reload_and_is_submitted_from_its_field(
     result = page.submit()
     assert values(result, "note", "text") == [typed["note"]]
     assert page.console_errors == []
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_what_is_typed_while_a_draft_is_on_its_way_is_not_called_saved(
+    bench: Bench, world: World
+) -> None:
+    interface = INTERFACES["description-writing"]
+    shown, pictures = shown_on(world, "image")
+    (content,) = interface.contents(world.store, [shown], bench.images_url)
+    page = bench.open(interface, content, pictures)
+    page.read_instructions()
+    held: list[Any] = []
+
+    def hold_the_first(route: Any) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.browser_page.route("**/drafts**", hold_the_first)
+    page.press("1")
+    typed = write(page, "text")
+    while not held:
+        page.browser_page.wait_for_timeout(50)
+    page.type(" and more")
+    held[0].continue_()
+    page.wait_until_saved()
+    page.reload()
+    page.press("1")
+    assert field(page, "text").input_value() == f"{typed} and more"
