@@ -376,8 +376,7 @@ def _deleted(
         (annotation.remote_id, tasks[key].entity_id)
         for key, annotations in annotations_of(store, live).items()
         for annotation in annotations
-        if (key, annotation.remote_id) not in seen
-        and annotation.state not in ("discarded", "sent_back")
+        if (key, annotation.remote_id) not in seen and annotation.state not in _REMOVED
     }
     return tuple(
         Notice(entity_id=entity_id, annotation_id=remote_id, detail=detail)

@@ -38,9 +38,7 @@ def build_pose_model(spec: tracking.PoseModel) -> PoseModel:
         MissingExtraError: the extra `torch` is not installed.
         ModelError: the model could not be loaded.
     """
-    from models.pose import TransformersPoseModel
-
-    return TransformersPoseModel(spec)
+    return _TransformersPoseModel(spec)
 
 
 # ViTPose (Xu et al., NeurIPS 2022) as transformers has it.
@@ -49,7 +47,7 @@ _PEOPLE_AT_ONCE = 32
 _SMALLEST_SIDE_PX = 1.0
 
 
-class TransformersPoseModel:
+class _TransformersPoseModel:
     """Counts the keypoints whose heat is at least `spec.visible_score` somewhere.
 
     Weights are taken from safetensors files only, which hold no code.

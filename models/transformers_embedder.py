@@ -32,7 +32,7 @@ def load_transformers_embedder(spec: TransformersEmbedder) -> ImageTextEmbedder:
     with loading_faults("transformers", spec.ref):
         found = configuration_of(transformers, spec.ref).model_type
         if found in _CLASSES:
-            return DualEncoder(spec, found)
+            return _DualEncoder(spec, found)
         if found == _BLIP2:
             from models.transformers_embedder import Blip2Embedder
 
@@ -41,7 +41,7 @@ def load_transformers_embedder(spec: TransformersEmbedder) -> ImageTextEmbedder:
     raise ModelError(f"{spec.ref} is a {found!r}; wanted one of {wanted}")
 
 
-class DualEncoder(TorchEmbedder[TransformersEmbedder]):
+class _DualEncoder(TorchEmbedder[TransformersEmbedder]):
     """A tower for images and one for texts, each with a projection into the common space.
 
     Texts longer than the context are cut. Those of SigLIP are put into lower case and filled up to

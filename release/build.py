@@ -212,7 +212,7 @@ class _Build:
             looks = wanted.checks.audits
             if looks is None:
                 looks = tuple(map(summarise, audited_draws(connection, dataset)))
-            draft = draft_manifest(wanted, contents, tally, scratch, looks, contains)
+            draft = _draft_manifest(wanted, contents, tally, scratch, looks, contains)
             draft = self._with_lineage(connection, draft)
             uses = _embedder_uses(connection, scratch.items()) if draft.statistics.tasks else ()
         details = {"embedders": uses, "withdrawn": prior_withdrawals(notices)}
@@ -416,7 +416,7 @@ class ReleaseSpec(NamedTuple):
     checks: Checks
 
 
-def draft_manifest(
+def _draft_manifest(
     wanted: ReleaseSpec,
     contents: Contents,
     tally: ReleaseAccumulator,

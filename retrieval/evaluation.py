@@ -24,9 +24,9 @@ from schemas.evaluation import (
     SimilarityHistogram,
 )
 
-CURVE_DEPTH = 50
+_CURVE_DEPTH = 50
 """How far rank curves go."""
-HARDEST = 8
+_HARDEST = 8
 """How many of the hardest queries are kept, and how much of what each of them found."""
 SHOWN = 6
 INTERVAL = f"95 %, percentile bootstrap over persons, {REPLICATES:,} draws"
@@ -94,7 +94,7 @@ def score_direction(direction: Direction, queries: Side, gallery: Side, seed: in
     """
     asked = (queries.rows, gallery.rows, queries.ids, gallery.ids)
     scores = score_retrieval(*asked)
-    depth = min(CURVE_DEPTH, len(gallery.items))
+    depth = min(_CURVE_DEPTH, len(gallery.items))
     result = DirectionResult(
         direction=direction,
         queries=scores.queries,
@@ -150,7 +150,7 @@ def _histogram(
 
 def _hardest(scores: RetrievalScores, queries: Side, gallery: Side) -> Iterator[HardQuery]:
     asked = (queries.rows, gallery.rows, queries.ids, gallery.ids)
-    for worst in worst_queries(*asked, scores.best_rank, count=HARDEST, shown=SHOWN):
+    for worst in worst_queries(*asked, scores.best_rank, count=_HARDEST, shown=SHOWN):
         yield HardQuery(
             query=queries.items[worst.row],
             first_match_rank=worst.first_match_rank,

@@ -16,7 +16,7 @@ from schemas.provenance import Role
 from schemas.records import Caption, Rejection, Rewrite
 
 VERSION = "1"
-IMPORTED = "imported_rewrite"
+_IMPORTED = "imported_rewrite"
 
 
 def answer_schema(max_characters: int) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def pending_captions(dataset: str) -> Pending:
 
 def prompt_of(spec: ChatModelSpec, settings: RewriteSettings) -> Prompt:
     """The prompt that a model is given; rewrites that are imported had none, and theirs says so."""
-    return load_prompt(IMPORTED if isinstance(spec, ImportedRewrites) else settings.prompt)
+    return load_prompt(_IMPORTED if isinstance(spec, ImportedRewrites) else settings.prompt)
 
 
 def rewrite_configuration(

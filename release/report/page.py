@@ -232,14 +232,14 @@ _MEASURES = {
 _SHOWN_AUTHORS = 30
 
 
-class Spread(NamedTuple):
+class _Spread(NamedTuple):
     """The words of captions in short: who they are of, and their distribution."""
 
     name: str
     words: Distribution
 
 
-class NearestPair(NamedTuple):
+class _NearestPair(NamedTuple):
     """An image of a nearest pair: its file, and its row, where it is named by one."""
 
     file_path: str
@@ -247,7 +247,7 @@ class NearestPair(NamedTuple):
     thumbnail: str | None
 
 
-class LeakLine(NamedTuple):
+class _LeakLine(NamedTuple):
     """One comparison of two splits."""
 
     splits: str
@@ -256,10 +256,10 @@ class LeakLine(NamedTuple):
     pairs: str
     leaks: int
     distance: str
-    nearest: tuple[NearestPair, ...]
+    nearest: tuple[_NearestPair, ...]
 
 
-class ModelLine(NamedTuple):
+class _ModelLine(NamedTuple):
     """What a model was asked for and what that cost."""
 
     name: str
@@ -274,13 +274,13 @@ class Numbers(NamedTuple):
     """All that is drawn, section by section."""
 
     words: tuple[Histogram, ...]
-    spreads: tuple[Spread, ...]
+    spreads: tuple[_Spread, ...]
     make_up: tuple[Bars, ...]
     types: tuple[Bars, ...]
     review: tuple[Bars, ...]
     similarity: tuple[Bars, ...]
-    leaks: tuple[LeakLine, ...]
-    models: tuple[ModelLine, ...]
+    leaks: tuple[_LeakLine, ...]
+    models: tuple[_ModelLine, ...]
     cost: tuple[Bars, ...]
 
 
@@ -321,11 +321,11 @@ def _words(statistics: ReleaseStatistics) -> Iterator[Histogram]:
         yield histogram(title, one.histogram, HISTOGRAM_STEP, end=end, note=note)
 
 
-def _spreads(statistics: ReleaseStatistics) -> Iterator[Spread]:
-    yield Spread("all captions", statistics.words)
+def _spreads(statistics: ReleaseStatistics) -> Iterator[_Spread]:
+    yield _Spread("all captions", statistics.words)
     if len(statistics.granularities) > 1:
         for one in statistics.granularities:
-            yield Spread(str(one.granularity), one.words)
+            yield _Spread(str(one.granularity), one.words)
 
 
 def _make_up(statistics: ReleaseStatistics) -> Iterator[Bars]:
@@ -473,10 +473,10 @@ def _similarity(statistics: ReleaseStatistics) -> Iterator[Bars]:
         yield Bars(title, columns, tuple(lines), "", (), round(_SIX, 2), "chance: 16.7 %")
 
 
-def _leak(one: Comparison) -> LeakLine:
+def _leak(one: Comparison) -> _LeakLine:
     pair = one.nearest
     unit = " bits" if one.measure == "perceptual_hash" else ""
-    return LeakLine(
+    return _LeakLine(
         splits=f"{one.splits[0]} – {one.splits[1]}",
         measure=_MEASURES[one.measure],
         computed_by=one.computed_by,
@@ -487,14 +487,14 @@ def _leak(one: Comparison) -> LeakLine:
     )
 
 
-def _nearest(file_path: str) -> NearestPair:
+def _nearest(file_path: str) -> _NearestPair:
     number = number_in(file_path)
-    return NearestPair(file_path, number, picture_path(THUMBNAILS, number) if number else None)
+    return _NearestPair(file_path, number, picture_path(THUMBNAILS, number) if number else None)
 
 
-def _model(model: ModelUse) -> ModelLine:
+def _model(model: ModelUse) -> _ModelLine:
     parameters = ", ".join(f"{name} {value}" for name, value in sorted(model.parameters.items()))
-    return ModelLine(
+    return _ModelLine(
         name=model.name,
         revision=model.revision,
         parameters=parameters,

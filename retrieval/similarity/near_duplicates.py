@@ -310,7 +310,7 @@ def near_duplicate_pairs(
     return AlikePairs(collection.names, rows[np.lexsort((rows["second"], rows["first"]))], recall)
 
 
-class NearPairs(NamedTuple):
+class FoundPairs(NamedTuple):
     """Pairs of images, and the recall of the index that embeddings were looked for with.
 
     `recall` is None where all pairs were looked at.
@@ -322,7 +322,7 @@ class NearPairs(NamedTuple):
 
 def pairs_of(
     collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None = None
-) -> NearPairs:
+) -> FoundPairs:
     """The pairs of images that are first of their bytes; in order.
 
     Args:
@@ -346,7 +346,7 @@ def pairs_of(
         )
     verdicts = _verdicts(rows, settings)
     rows["doubtful"] = verdicts == _DOUBTFUL
-    return NearPairs(rows[verdicts != _APART], recall)
+    return FoundPairs(rows[verdicts != _APART], recall)
 
 
 def _looks(
@@ -490,9 +490,6 @@ def _evidence(distances: NDArray[np.float64], sure: float, doubtful: float) -> N
 
 
 # Which of the images that are alike is kept: always one that every dropped one is like.
-
-CLUSTERS_STAGE = "find_near_duplicates"
-CLUSTERS_VERSION = "1"
 
 
 class NearDuplicates(NamedTuple):

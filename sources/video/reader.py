@@ -209,7 +209,7 @@ class _Decoder:
         self._converter = VideoReformatter()
         self._first = self._first_frame()
         self.facts = facts_of(container, stream, self._first)
-        self._pictures_seconds = pictures_seconds(container, stream)
+        self._pictures_seconds = _pictures_seconds(container, stream)
         has_times = "avi" not in container.format.name.split(",")
         self._clock = Clock(self.facts.frame_rate, has_times=has_times)
 
@@ -348,7 +348,7 @@ def facts_of(container: "InputContainer", stream: "VideoStream", first: "VideoFr
     width, height = first.width, first.height
     if rotation in (90, 270):
         width, height = height, width
-    seconds = pictures_seconds(container, stream) or _container_seconds(container)
+    seconds = _pictures_seconds(container, stream) or _container_seconds(container)
     return VideoFacts(
         width_px=width,
         height_px=height,
@@ -360,7 +360,7 @@ def facts_of(container: "InputContainer", stream: "VideoStream", first: "VideoFr
     )
 
 
-def pictures_seconds(container: "InputContainer", stream: "VideoStream") -> float | None:
+def _pictures_seconds(container: "InputContainer", stream: "VideoStream") -> float | None:
     """How long the pictures last, as stated; None where only all streams' length is known."""
     if stream.duration and stream.time_base:
         return max(0.0, float(stream.duration * stream.time_base))

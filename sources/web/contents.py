@@ -88,7 +88,7 @@ def _content(body: bytes, settings: DownloadSettings) -> Content:
     bare = small = None
     longest = settings.resize_longest_px
     if longest is not None and max(stored_size) > longest:
-        small = scaled_down(picture, longest)
+        small = _scaled_down(picture, longest)
     else:
         bare = bare_image(body)
         if settings.decode_all or bare is None or picture.format != "JPEG":
@@ -137,7 +137,7 @@ def _other_type(body: bytes) -> DownloadRefusedError:
 # Pictures scaled down while they are decoded.
 
 
-def scaled_down(picture: ImageFile, longest_px: int) -> Image.Image:
+def _scaled_down(picture: ImageFile, longest_px: int) -> Image.Image:
     """The picture, opened but not yet decoded, with a longer side of `longest_px`; not turned.
 
     A JPEG is decoded at the half, the quarter or the eighth of its size, as long as that is not

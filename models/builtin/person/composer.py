@@ -45,7 +45,7 @@ class Voice:
         return plural if self.plural else singular
 
 
-def voice_of(description: Description) -> Voice:
+def _voice_of(description: Description) -> Voice:
     """The noun and pronouns for the person; neutral ones where the text states no one sex."""
     person = description.person
     sexes = set(person.values(Attribute.SEX))
@@ -71,8 +71,8 @@ class Composer:
         self._brief = style == "brief"
         self._flowing = style == "flowing"
         self._draw = draw
-        self._voice = voice_of(description)
-        self._phrasing = Phrasing(description, self._voice.possessive, draw)
+        self._voice = _voice_of(description)
+        self._phrasing = _Phrasing(description, self._voice.possessive, draw)
         self._lexicon = load_lexicon()
         self._clothes_described = False
 
@@ -333,7 +333,7 @@ def listed(phrases: list[str]) -> str:
     return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
-class Phrasing:
+class _Phrasing:
     """Noun phrases for the things of one description; the choice of words is drawn from `draw`."""
 
     def __init__(self, description: Description, possessive: str, draw: Random) -> None:
