@@ -240,7 +240,7 @@ def in_browser(page_url: str, count: int) -> dict[str, float]:
     ]
     found: dict[str, list[float]] = {}
     with sync_playwright() as playwright:
-        program = shutil.which("chromium")
+        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for turn in range(ROUNDS):
             page = browser.new_page(viewport={"width": 1360, "height": 900})

@@ -362,8 +362,9 @@ def _check_programs(_: Settings) -> Iterator[Finding]:
     yield _program("uv", shutil.which("uv"), "installs environments", "pip install uv")
     postgres = shutil.which("initdb") or next(_POSTGRES_FOLDER.glob("*/bin/initdb"), None)
     yield _program("PostgreSQL", postgres, "runs its tests", "sudo apt-get install postgresql")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    yield _program("Chromium", chromium, "runs browser tests", "sudo apt-get install chromium")
+    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    remedy = "sudo apt-get install chromium-headless-shell"
+    yield _program("Chromium", chromium, "runs browser tests", remedy)
 
 
 def _check_environments(settings: Settings) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """A web page that wants a Prefect server on its reader's machine to run a command."""
 
-import shutil
 from typing import Any
+
+from tests.chromium import chromium_program
 
 _NAME = "foreign.example"
 _WITHOUT_LOCAL_NETWORK_CHECKS = (
@@ -54,7 +55,7 @@ def attack(browser: Any, url: str, deployment: str, command: str) -> list[str]:
     """What such a page gains: from a foreign origin, and under a name that points to the server."""
     port = url.rpartition(":")[2]
     rebound = browser.browser_type.launch(
-        executable_path=shutil.which("chromium"),
+        executable_path=chromium_program(),
         args=[
             "--no-sandbox",
             f"--host-resolver-rules=MAP {_NAME} 127.0.0.1",
