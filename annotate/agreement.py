@@ -221,7 +221,9 @@ def _words(text: str) -> list[str]:
 # statsmodels (Cohen, Fleiss) and NLTK (Krippendorff), whose imports take longer than most commands.
 
 Category = tuple[str, ...]
-Facts = Callable[[str], frozenset[Hashable]]
+Fact = tuple[Hashable, Hashable, Hashable]
+"""A subject, an attribute of it, and the value."""
+Facts = Callable[[str], frozenset[Fact]]
 """Gives what a text states, in a form in which the same fact is the same value."""
 
 P = TypeVar("P", bound=Hashable)
@@ -438,7 +440,7 @@ def _cohen_of_two(rated: Sequence[Mapping[str, Category]]) -> Estimate:
 
 
 def _cohen(items: Sequence[_Pairs]) -> Estimate:
-    """Cohen's kappa over all pairs of all items."""
+    """Cohen's kappa over all pairs of all items; not defined where one side never varies."""
     kinds = _numbered(category for pairs in items for pair in pairs for category in pair)
     if problem := _undefined(len(items), kinds):
         return problem
@@ -448,6 +450,8 @@ def _cohen(items: Sequence[_Pairs]) -> Estimate:
         for one, other in pairs:
             tables[number, kinds[one], kinds[other]] += 1
     left, right = tables.sum(axis=2), tables.sum(axis=1)
+    if 1 in (np.count_nonzero(counts @ left), np.count_nonzero(counts @ right)):
+        return Estimate(items=len(items), reason="one side always chose the same")
     equal = tables.trace(axis1=1, axis2=2)
 
     def kappa(weights: FloatArray) -> FloatArray:

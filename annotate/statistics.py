@@ -1,9 +1,11 @@
 """Statistics of review: agreement, throughput, accuracy, forecast."""
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from itertools import groupby
+from functools import cache
+from itertools import combinations, groupby
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from annotate.agreement import (
     SEED,
     Agreement,
+    Fact,
     Facts,
     ItemAnswers,
     OwnAgreement,
@@ -21,6 +24,7 @@ from annotate.agreement import (
 )
 from annotate.answers import ReviewAnswer
 from annotate.candidates import candidates, needs_review
+from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
 from db.annotations import UnclearAnnotation, unclear_annotations
 from db.gold import Revocation, StoredCheck, all_checks, revocations
@@ -153,11 +157,16 @@ class DayOfWork(Record):
 
 
 class LeadTime(Record):
-    """How long an answer takes, in seconds, over the `known` answers with a lead time."""
+    """How long an answer takes, in seconds, over the `known` answers with a lead time.
+
+    `low` to `high` is the 95 % interval of the median; None for fewer than six answers.
+    """
 
     known: int
     median_seconds: float | None
     p90_seconds: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 class Verdicts(Record):
@@ -200,10 +209,13 @@ class GoldAccuracy(Record):
     """The accuracy on gold items, in all and day by day.
 
     `recent` is computed over the `window` newest answers of all people; if an annotator's own falls
-    below `floor`, their unconfirmed work is revoked.
+    below `floor`, their unconfirmed work is revoked. `newest` are these answers, `earlier` all
+    before them.
     """
 
     accuracy: Share
+    earlier: Share
+    newest: Share
     floor: float
     window: int
     days: tuple[GoldDay, ...]
@@ -221,14 +233,45 @@ class Return(Record):
     state: str
 
 
+class Pairs(Record):
+    """In how many pairs of answers to one item two people agree; `newest` are the newest ones.
+
+    Answers agree where the queue takes them for the same, or where the verdicts are equal and no
+    text states another value of an attribute than the other does.
+    """
+
+    agreed: Share
+    earlier: Share
+    newest: Share
+
+
+class Others(Record):
+    """What the others of a queue do, to compare one annotator with.
+
+    Pairs are those among themselves; `agreed_meanwhile` are those since the first of the newest
+    pairs of the annotator.
+    """
+
+    lead_time: LeadTime
+    accepted: Share
+    agreed: Share
+    agreed_meanwhile: Share
+    gold: Share
+
+
 class AnnotatorStatistics(Record):
-    """One annotator's work; `name` is None unless names are requested."""
+    """One annotator's work; `name` is None unless names are requested.
+
+    `pairs` are those of the annotator's answers with others' to the same items.
+    """
 
     annotator: str
     name: str | None
     work: Work
     agreement: OwnAgreement
+    pairs: Pairs
     gold: GoldAccuracy
+    others: Others
     returns: int
 
 
@@ -342,12 +385,21 @@ def _day(day: date, kinds: Mapping[str, int]) -> DayOfWork:
 
 
 def _lead_time(seconds: Sequence[float]) -> LeadTime:
+    """The median has the interval of its order statistics (normal approximation of the ranks)."""
     if not seconds:
         return LeadTime(known=0, median_seconds=None, p90_seconds=None)
-    import numpy as np
-
+    count = len(seconds)
     median, p90 = np.percentile(seconds, (50, 90))
-    return LeadTime(known=len(seconds), median_seconds=float(median), p90_seconds=float(p90))
+    found = LeadTime(known=count, median_seconds=float(median), p90_seconds=float(p90))
+    rank = math.floor((count - _TWO_SIDED * math.sqrt(count)) / 2)
+    if rank < 1:
+        return found
+    in_order = sorted(seconds)
+    return found.model_copy(update={"low": in_order[rank - 1], "high": in_order[-rank]})
+
+
+_TWO_SIDED = 1.96
+"""How many standard deviations 95 % lie within."""
 
 
 def _verdicts(counts: Mapping[str, int]) -> Verdicts:
@@ -379,7 +431,7 @@ def queue_statistics(
         facts: reads what texts state, for the agreement in attributes.
     """
     tasks = task_counts(store, queue.name)
-    answers = _Answers(given_answers(store, queue.name))
+    answers = _Answers(given_answers(store, queue.name), _agreeing(queue, facts))
     checks = all_checks(store, queue.name)
     returned = revocations(store, queue.name)
     items, needed = _items(store, queue)
@@ -407,7 +459,9 @@ def queue_statistics(
                     [task for task in tasks if task.assignee == annotator],
                 ),
                 agreement=agreement_of(annotator, answers.shared, facts),
+                pairs=_pairs(annotator, answers.pairs),
                 gold=_gold(queue, checks.get(annotator, [])),
+                others=_others(annotator, answers, checks),
                 returns=sum(found.assignee == annotator for found in returned),
             )
             for annotator in everybody
@@ -418,18 +472,100 @@ def queue_statistics(
 class _Answers:
     """All answers of a queue, read once: tallies by annotator, and what several people answered."""
 
-    def __init__(self, given: Iterator[GivenAnswer]) -> None:
+    def __init__(self, given: Iterator[GivenAnswer], agree: "_Agree") -> None:
         self.tallies: dict[str, Tally] = defaultdict(Tally)
         self.shared: list[ItemAnswers] = []
+        self.pairs: list[_Pair] = []
+        times: list[dict[str, datetime]] = []
         for entity_id, group in groupby(given, key=lambda answer: answer.entity_id):
             opinions = {}
             for answer in group:
                 self.tallies[answer.annotator].add(answer)
                 if answer.purpose == "review" and not answer.gold and answer.answer:
-                    opinions[answer.annotator] = answer.answer
+                    opinions[answer.annotator] = answer
             if len(opinions) > 1:
-                read = {who: ReviewAnswer.model_validate(said) for who, said in opinions.items()}
+                read = {
+                    who: ReviewAnswer.model_validate(one.answer) for who, one in opinions.items()
+                }
                 self.shared.append(ItemAnswers(entity_id, read))
+                times.append({who: one.annotated_at for who, one in opinions.items()})
+        for item, at in zip(self.shared, times, strict=True):
+            for one, other in combinations(item.answers, 2):
+                agreed = agree(item.answers[one], item.answers[other])
+                self.pairs.append(_Pair(max(at[one], at[other]), {one, other}, agreed))
+        self.pairs.sort(key=lambda pair: pair.at)
+
+
+class _Pair(NamedTuple):
+    """Two people's answers to one item: when there were both, and whether they agree."""
+
+    at: datetime
+    people: set[str]
+    agreed: bool
+
+
+_Agree = Callable[[ReviewAnswer, ReviewAnswer], bool]
+NEWEST_PAIRS = 30
+"""How many of the newest pairs are compared with the earlier ones."""
+
+
+def _agreeing(queue: Queue, facts: Facts | None) -> _Agree:
+    """Whether two answers agree, as `Pairs` says; without `facts` as the queue says alone."""
+    interface = interface_of(queue)
+    stated = None if facts is None else cache(facts)
+
+    def agree(one: ReviewAnswer, other: ReviewAnswer) -> bool:
+        if interface.same(one, other, queue.text_agreement):
+            return True
+        if stated is None or not one.texts or one.texts.keys() != other.texts.keys():
+            return False
+        return (one.verdict, one.choices) == (other.verdict, other.choices) and not any(
+            _contradict(stated(text), stated(other.texts[control]))
+            for control, text in one.texts.items()
+        )
+
+    return agree
+
+
+def _contradict(one: Collection[Fact], other: Collection[Fact]) -> bool:
+    """Whether an attribute of a subject has values in both, and none in common."""
+    values: tuple[dict[tuple[Hashable, Hashable], set[Hashable]], ...] = ({}, {})
+    for found, facts in zip(values, (one, other), strict=True):
+        for subject, attribute, value in facts:
+            found.setdefault((subject, attribute), set()).add(value)
+    return any(values[0][key].isdisjoint(values[1][key]) for key in values[0].keys() & values[1])
+
+
+def _pairs(annotator: str, pairs: Iterable[_Pair]) -> Pairs:
+    agreed = [pair.agreed for pair in pairs if annotator in pair.people]
+    return Pairs(
+        agreed=_share_of(agreed),
+        earlier=_share_of(agreed[:-NEWEST_PAIRS]),
+        newest=_share_of(agreed[-NEWEST_PAIRS:]),
+    )
+
+
+def _others(
+    annotator: str, answers: _Answers, checks: Mapping[str, Sequence[StoredCheck]]
+) -> Others:
+    """What all but one annotator do; pairs with that annotator are left out."""
+    others = [tally for who, tally in answers.tallies.items() if who != annotator]
+    newest = [pair.at for pair in answers.pairs if annotator in pair.people][-NEWEST_PAIRS:]
+    pairs = [pair for pair in answers.pairs if annotator not in pair.people]
+    verdicts = sum((tally.verdicts for tally in others), Counter[str]())
+    return Others(
+        lead_time=_lead_time([seconds for tally in others for seconds in tally.seconds]),
+        accepted=_verdicts(verdicts).accepted,
+        agreed=_share_of([pair.agreed for pair in pairs]),
+        agreed_meanwhile=_share_of([pair.agreed for pair in pairs if pair.at >= min(newest)])
+        if newest
+        else share(0, 0),
+        gold=_share_of([one.correct for who in checks if who != annotator for one in checks[who]]),
+    )
+
+
+def _share_of(held: Sequence[bool]) -> Share:
+    return share(sum(held), len(held))
 
 
 def _items(store: Store, queue: Queue) -> tuple[ItemCounts, int]:
@@ -484,7 +620,9 @@ def _gold(queue: Queue, checks: Iterable[StoredCheck]) -> GoldAccuracy:
             )
         )
     return GoldAccuracy(
-        accuracy=share(sum(done), len(done)),
+        accuracy=_share_of(done),
+        earlier=_share_of(done[: -queue.accuracy_window]),
+        newest=_share_of(done[-queue.accuracy_window :]),
         floor=queue.accuracy_floor,
         window=queue.accuracy_window,
         days=tuple(days),

@@ -1,4 +1,4 @@
-"""The statistics of review queues as one HTML page that needs nothing else.
+"""The overview of all review queues, and their statistics, as one HTML page without scripts.
 
 Charts are inline SVG in percent of the available width. Every figure in a table is a `<data>`
 element that names the key of the same figure in `loupe queue stats --json`.
@@ -9,6 +9,7 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from annotate.agreement import Estimate
+from annotate.overview import Overview
 from annotate.statistics import (
     AnnotatorStatistics,
     DayOfWork,
@@ -77,7 +78,7 @@ class Scale(NamedTuple):
         return Whisker(figure, *map(self.place, (figure.value, low, high)))
 
 
-def render_page(statistics: Sequence[QueueStatistics]) -> str:
+def render_page(overview: Overview) -> str:
     """The page, with the queues in the given order."""
     environment = page_environment("annotate")
     environment.filters.update(
@@ -90,7 +91,8 @@ def render_page(statistics: Sequence[QueueStatistics]) -> str:
         key=lambda path: ".".join(map(str, path)),
     )
     return environment.get_template(_TEMPLATE).render(
-        queues=statistics,
+        overview=overview,
+        queues=overview.queues,
         as_percent=percent,
         as_hundredths=lambda value: f"{100 * value:.0f}",
         as_decimal=decimal,

@@ -263,13 +263,14 @@ _ROWS_AT_ONCE = 2000
 
 
 class TaskCount(NamedTuple):
-    """How many tasks an assignee has of a kind in a state."""
+    """How many tasks an assignee has of a kind in a state, and when the oldest was sent."""
 
     assignee: str
     purpose: str
     gold: bool
     state: str
     tasks: int
+    oldest: datetime
 
 
 class ItemProgress(NamedTuple):
@@ -305,7 +306,8 @@ class GivenAnswer(NamedTuple):
 def task_counts(store: Store, queue: str) -> list[TaskCount]:
     """The tasks of a queue, counted."""
     kinds = (ReviewTask.assignee, ReviewTask.purpose, ReviewTask.gold, ReviewTask.state)
-    query = select(*kinds, func.count()).where(ReviewTask.queue == queue)
+    counted = func.count(), func.min(ReviewTask.pushed_at)
+    query = select(*kinds, *counted).where(ReviewTask.queue == queue)
     with store.read() as connection:
         rows = connection.execute(query.group_by(*kinds).order_by(*kinds))
         return [TaskCount._make(row) for row in rows]

@@ -1,7 +1,6 @@
-"""`loupe queue stats`: progress and agreement of the review queues."""
+"""`loupe queue stats`: what a lead of the review has to know, and the figures behind it."""
 
 import sys
-from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,8 @@ from flows.cli.options import QueuesArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
-    from annotate.agreement import Estimate, OwnChoiceAgreement, Share
+    from annotate.agreement import Estimate, Fact, OwnChoiceAgreement, Share
+    from annotate.overview import Overview
     from annotate.statistics import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
 
 
@@ -28,66 +28,94 @@ NamesOption = Annotated[
 ]
 
 
+HourlyRateOption = Annotated[
+    float | None,
+    typer.Option(help="Cost of an hour of an annotator, to estimate what is left.", min=0),
+]
+
+
 def stats(
     queue: QueuesArgument = None,
     as_json: JsonOption = False,
     html: HtmlOption = None,
     names: NamesOption = None,
+    hourly_rate: HourlyRateOption = None,
 ) -> None:
-    """Show progress and agreement by queue and annotator.
+    """Show what builds wait for, what is wrong, and the work left, over all queues.
 
-    Lists throughput, lead times, agreement, accuracy and the work left. Pipes, JSON and HTML use
-    pseudonyms unless --names is given.
+    With QUEUE also its tables: throughput, lead times, agreement and accuracy; --json and --html
+    have those of all queues. Pipes, JSON and HTML use pseudonyms unless --names is given.
     """
     from datetime import UTC, datetime
 
-    from annotate.statistics import queue_statistics
+    from annotate.overview import overview
     from db.store import Store
     from flows.engine.gates import chosen_queues, declared_queues
     from profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)
-    now = datetime.now(UTC)
     shown = names if names is not None else sys.stdout.isatty() and not as_json and html is None
-    found = [
-        queue_statistics(store, chosen, now, names=shown, facts=stated_facts)
-        for chosen in chosen_queues(store, declared_queues(settings), queue)
-    ]
+    found = overview(
+        store,
+        chosen_queues(store, declared_queues(settings), queue),
+        datetime.now(UTC),
+        names=shown,
+        facts=stated_facts,
+        hourly_rate=hourly_rate,
+    )
     store.close()
     if html is not None:
         _write_page(html, found)
     if as_json:
-        print_json([one.model_dump(mode="json") for one in found])
-    elif not found:
+        print_json(found.model_dump(mode="json"))
+    elif not found.queues:
         out.print("nothing to review yet")
     else:
         from services.label_studio import label_studio_address
 
-        for one in found:
-            show(one, label_studio_address(settings))
+        show_overview(found)
+        for one in found.queues:
+            if queue is not None:
+                show(one)
+            _show_unclear(one, label_studio_address(settings))
 
 
-def stated_facts(text: str) -> frozenset[Hashable]:
+def show_overview(found: "Overview") -> None:
+    """The answers to a lead's questions, a sentence each."""
+    for title, rows in (
+        ("Builds that wait for people", found.blocked),
+        ("Queues that need you", found.problems),
+        ("Answers that differ", found.findings),
+        ("Compared", found.compared),
+        ("Work left", found.left),
+    ):
+        if rows:
+            out.print(f"[bold]{title}[/bold]")
+            for one in rows:
+                out.print(f"  {one.sentence}", markup=False, soft_wrap=True)
+
+
+def stated_facts(text: str) -> "frozenset[Fact]":
     """The facts that a text states about a person, to compare texts."""
     from models.builtin.person.parser import extract_facts
 
     return frozenset((fact.subject, fact.attribute, fact.value) for fact in extract_facts(text))
 
 
-def _write_page(path: Path, statistics: "Sequence[QueueStatistics]") -> None:
+def _write_page(path: Path, found: "Overview") -> None:
     from annotate.statistics_page import render_page
     from schemas.errors import UsageError
 
     try:
-        path.write_text(render_page(statistics), encoding="utf-8")
+        path.write_text(render_page(found), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"the page cannot be written to {path}: {error.strerror}") from error
     err.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
-def show(statistics: "QueueStatistics", label_studio_url: str = "") -> None:
-    """The statistics of a queue as tables on the terminal, with links to unclear answers."""
+def show(statistics: "QueueStatistics") -> None:
+    """The statistics of a queue as tables on the terminal."""
     items, plan = statistics.items, statistics.forecast
     out.print(f"\n[bold]{statistics.queue}[/bold]  policy {statistics.policy}, ", end="")
     out.print(f"{statistics.overlap} {'answers' if statistics.overlap > 1 else 'answer'} each")
@@ -101,7 +129,6 @@ def show(statistics: "QueueStatistics", label_studio_url: str = "") -> None:
     _show_work(statistics)
     _show_quality(statistics)
     _show_agreement(statistics)
-    _show_unclear(statistics, label_studio_url)
 
 
 def forecast_sentence(statistics: "QueueStatistics") -> str:
@@ -211,7 +238,7 @@ def _kappa(agreement: "OwnChoiceAgreement | None") -> str:
 
 def _estimate(estimate: "Estimate") -> str:
     if estimate.value is None:
-        return "–"
+        return "not defined" if estimate.items else "–"
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.2f}"
     return f"{estimate.value:.2f} ({estimate.low:.2f}–{estimate.high:.2f})"

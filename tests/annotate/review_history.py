@@ -5,6 +5,7 @@ back. Everything is drawn from a seed, so that tests know what they look at.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -52,13 +53,16 @@ class History:
     store: Store
     queue: Queue
     seed: int = 1
+    text_of: Callable[[int], str] = lambda number: (
+        f"A person in a {_COLOURS[number % 4]} coat, number {number}."
+    )
     _rows: dict[type[Base], list[dict[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         self._keys = 0
 
-    def people(self, *people: Person) -> None:
+    def people(self, *people: Person, roles: str = "annotator") -> None:
         """Adds annotators."""
         rows = [
             {
@@ -66,7 +70,7 @@ class History:
                 "name": person.name,
                 "server": "http://desk",
                 "user_id": number,
-                "roles": "annotator",
+                "roles": roles,
                 "state": "active",
                 "added_at": START,
             }
@@ -86,8 +90,7 @@ class History:
         return [item.id for item in made]
 
     def _item(self, number: int) -> NewEntity:
-        text = f"A person in a {_COLOURS[number % 4]} coat, number {number}."
-        record = Caption(source="street", text=text, position=0)
+        record = Caption(source="street", text=self.text_of(number), position=0)
         return new_entity(record, self.queue.dataset, group=f"image {number}")
 
     def task(

@@ -1,6 +1,6 @@
 """Agreement: figures of the literature, what must not matter, and what is not defined."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from statistics import fmean
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotate.agreement import ItemAnswers, agreement, agreement_of
+from annotate.agreement import Fact, ItemAnswers, agreement, agreement_of
 from annotate.answers import ReviewAnswer
 
 FLEISS_1971 = """
@@ -155,6 +155,15 @@ UNDEFINED = {
 }
 
 
+def test_kappa_with_somebody_who_never_varies_is_not_defined() -> None:
+    """It would be 0 whatever the other one answers."""
+    items = items_of([{"a": "x", "b": value} for value in "xxxxy"])
+    (found,) = agreement(items).choices
+    for kappa in (found.cohen, agreement_of("a", items).choices[0].kappa):
+        assert (kappa.value, kappa.reason) == (None, "one side always chose the same")
+    assert found.alike.value == 0.8
+
+
 @pytest.mark.parametrize(("rows", "reason"), UNDEFINED.values(), ids=UNDEFINED)
 def test_what_is_not_defined_is_none_with_a_reason(
     rows: list[dict[str, str]], reason: str | None
@@ -255,8 +264,8 @@ def test_the_coefficients_are_those_of_the_libraries() -> None:
 
 
 def test_texts_agree_by_edits_and_by_what_they_state() -> None:
-    def facts(text: str) -> frozenset[Hashable]:
-        return frozenset(word for word in text.split() if word in {"red", "coat", "hat"})
+    def facts(text: str) -> frozenset[Fact]:
+        return frozenset(("it", "is", one) for one in text.split() if one in {"red", "coat", "hat"})
 
     found = agreement(wrote(("red coat", "red hat"), ("abcd", "abxy")), facts).texts[0]
     assert found.control == "text"

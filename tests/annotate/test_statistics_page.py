@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from annotate.answers import Verdict
-from annotate.statistics import QueueStatistics, queue_statistics
+from annotate.overview import Overview, overview
 from annotate.statistics_page import duration, nice_scale, render_page, scale_of, shown_days
 from db.store import Store
 from tests.annotate.review_history import (
@@ -41,21 +41,20 @@ TEXT_BOXES = """
 
 
 @pytest.fixture
-def statistics(sqlite_store: Store) -> list[QueueStatistics]:
+def shown(sqlite_store: Store) -> Overview:
     """A queue with weeks of work, and one in which nothing was done yet."""
     busy, idle = captions_queue(), captions_queue("people")
-    now = weeks_of_work(sqlite_store, busy)
-    return [queue_statistics(sqlite_store, queue, now) for queue in (busy, idle)]
+    return overview(sqlite_store, [busy, idle], weeks_of_work(sqlite_store, busy))
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_the_page_opens_and_nothing_overlaps(
-    statistics: list[QueueStatistics], browser: Any, tmp_path: Path, size: Any, scheme: str
+    shown: Overview, browser: Any, tmp_path: Path, size: Any, scheme: str
 ) -> None:
     path = tmp_path / "page.html"
-    path.write_text(render_page(statistics), encoding="utf-8")
+    path.write_text(render_page(shown), encoding="utf-8")
     page = browser.new_page(viewport=size, color_scheme=scheme)
     said: list[str] = []
     asked: list[str] = []
@@ -63,6 +62,12 @@ def test_the_page_opens_and_nothing_overlaps(
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
+    assert overlaps(page.evaluate(TEXT_BOXES)) == []
+    for summary in page.query_selector_all("summary"):
+        if summary.is_visible():
+            summary.click()
+    assert page.evaluate("[...document.querySelectorAll('details')].every(one => one.open)")
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
@@ -85,32 +90,33 @@ def overlaps(boxes: list[Any]) -> list[tuple[str, str]]:
 
 @pytest.mark.browser
 def test_the_tables_carry_the_figures_of_json(
-    statistics: list[QueueStatistics], browser: Any, tmp_path: Path
+    shown: Overview, browser: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
-    path.write_text(render_page(statistics), encoding="utf-8")
+    path.write_text(render_page(shown), encoding="utf-8")
     page = browser.new_page()
     page.goto(path.as_uri())
-    shown = page.evaluate(
+    figures = page.evaluate(
         "[...document.querySelectorAll('data')].map(one => [one.dataset.figure, one.value])"
     )
-    as_json = [one.model_dump(mode="json") for one in statistics]
-    for place, value in shown:
+    as_json = shown.model_dump(mode="json")
+    for place, value in figures:
         expected = value_at(as_json, place)
         assert value == ("" if expected is None else str(expected)), place
-    places = {place for place, _ in shown}
-    for number, one in enumerate(statistics[0].annotators):
-        figures = {"work.answers", "gold.accuracy.value", "work.lead_time.median_seconds"}
-        assert {f"0.annotators.{number}.{figure}" for figure in figures} <= places, one.annotator
+    places = {place for place, _ in figures}
+    for number, one in enumerate(shown.queues[0].annotators):
+        wanted = {"work.answers", "gold.accuracy.value", "work.lead_time.median_seconds"}
+        own = f"queues.0.annotators.{number}"
+        assert {f"{own}.{figure}" for figure in wanted} <= places, one.annotator
     assert {
-        "0.forecast.answers_needed",
-        "0.forecast.earliest",
-        "0.agreement.choices.0.krippendorff.value",
-        "0.agreement.choices.0.fleiss.low",
-        "0.annotators.2.agreement.choices.0.kappa.value",
-        "0.annotators.2.work.verdicts.rejected.high",
-        "0.returns.0.accuracy",
-        "1.items.waiting",
+        "queues.0.forecast.answers_needed",
+        "queues.0.forecast.earliest",
+        "queues.0.agreement.choices.0.krippendorff.value",
+        "queues.0.agreement.choices.0.fleiss.low",
+        "queues.0.annotators.2.agreement.choices.0.kappa.value",
+        "queues.0.annotators.2.work.verdicts.rejected.high",
+        "queues.0.returns.0.accuracy",
+        "queues.1.items.waiting",
     } <= places
 
 
@@ -123,21 +129,21 @@ def value_at(document: Any, place: str) -> Any:
 def test_names_are_on_the_page_only_where_they_were_asked_for(sqlite_store: Store) -> None:
     queue = captions_queue()
     now = weeks_of_work(sqlite_store, queue, items=30)
-    without = render_page([queue_statistics(sqlite_store, queue, now)])
+    without = render_page(overview(sqlite_store, [queue], now))
     assert CAREFUL.name not in without
     assert CAREFUL.pseudonym in without
-    assert CAREFUL.name in render_page([queue_statistics(sqlite_store, queue, now, names=True)])
+    assert CAREFUL.name in render_page(overview(sqlite_store, [queue], now, names=True))
 
 
 def test_names_are_shown_as_text(sqlite_store: Store) -> None:
     queue = captions_queue("<script>alert(1)</script>")
-    page = render_page([queue_statistics(sqlite_store, queue, START)])
+    page = render_page(overview(sqlite_store, [queue], START))
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
 
 
-def test_a_page_without_queues_says_so() -> None:
-    assert "There is nothing to review yet." in render_page([])
+def test_a_page_without_queues_says_so(sqlite_store: Store) -> None:
+    assert "There is nothing to review yet." in render_page(overview(sqlite_store, [], START))
 
 
 def test_times_are_said_as_people_do() -> None:
@@ -170,14 +176,15 @@ def test_the_scale_of_agreement_holds_what_is_below_chance(
             swapped: Verdict = "reject" if verdict == "accept" else "accept"
             history.answer(item, person, verdict if number % 2 else swapped, START)
     history.write()
-    scale = scale_of(queue_statistics(sqlite_store, captions_queue(), START))
+    (queue,) = overview(sqlite_store, [captions_queue()], START).queues
+    scale = scale_of(queue)
     assert [text for _, text in scale.marks] == marks
     assert (scale.marks[0][0], scale.marks[-1][0]) == (0, 100)
     assert scale.place(0) == (0 if opinions[0] == opinions[1] else 50)
 
 
-def test_charts_show_a_week_at_least_and_six_at_most(statistics: list[QueueStatistics]) -> None:
-    busy, idle = statistics
+def test_charts_show_a_week_at_least_and_six_at_most(shown: Overview) -> None:
+    busy, idle = shown.queues
     assert len(shown_days(busy.work.days, busy.at)) == 25
     assert len(shown_days(idle.work.days, idle.at)) == 7
     later = busy.at.replace(year=2027)

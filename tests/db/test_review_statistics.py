@@ -105,13 +105,10 @@ def test_items_and_tasks_are_counted(history: History, store: Store) -> None:
         half: ItemProgress("accepted", answered=1, waiting=1, adjudicating=0),
         settled: ItemProgress("proposed", answered=2, waiting=0, adjudicating=1),
     }
-    assert TaskCount(ANN, "review", gold=False, state="answered", tasks=2) in task_counts(
-        store, QUEUE.name
-    )
-    assert TaskCount(ANN, "review", gold=True, state="answered", tasks=1) in task_counts(
-        store, QUEUE.name
-    )
-    assert sum(count.tasks for count in task_counts(store, QUEUE.name)) == 6
+    counts = task_counts(store, QUEUE.name)
+    for is_gold, tasks in ((False, 2), (True, 1)):
+        assert TaskCount(ANN, "review", is_gold, "answered", tasks, START) in counts
+    assert sum(count.tasks for count in counts) == 6
 
 
 def test_other_queues_are_left_alone(history: History, store: Store) -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from db.store import Store
 from flows.cli.queue_statistics import stated_facts
 from tests.annotate.review_history import CAREFUL, captions_queue, weeks_of_work
@@ -17,6 +19,7 @@ def test_stats_print_tables_and_write_the_page(
     page = tmp_path / "page.html"
     finished = loupe("queue", "stats", QUEUE.name, "--html", page)
     assert finished.exit_code == 0
+    assert "street waits in captions for" in finished.out
     assert "answers still needed" in finished.out
     assert "Krippendorff" in finished.out
     assert CAREFUL.pseudonym in finished.out
@@ -27,11 +30,23 @@ def test_stats_print_tables_and_write_the_page(
 
 def test_stats_as_json_name_people_where_they_are_to(loupe: Loupe, home_store: Store) -> None:
     weeks_of_work(home_store, QUEUE, items=30)
-    (found,) = loupe("queue", "stats", QUEUE.name, "--json").json
+    (found,) = loupe("queue", "stats", QUEUE.name, "--json").json["queues"]
     assert {one["name"] for one in found["annotators"]} == {None}
     assert found["items"]["decided"] > 0
-    (named,) = loupe("queue", "stats", QUEUE.name, "--json", "--names").json
+    (named,) = loupe("queue", "stats", QUEUE.name, "--json", "--names").json["queues"]
     assert CAREFUL.name in {one["name"] for one in named["annotators"]}
+
+
+def test_without_a_queue_only_the_answers_for_the_lead_are_printed(
+    loupe: Loupe, home_store: Store
+) -> None:
+    weeks_of_work(home_store, QUEUE, items=60)
+    finished = loupe("queue", "stats", "--hourly-rate", "18.5")
+    assert "at 18.50 an hour" in finished.out
+    assert "Krippendorff" not in finished.out
+    (left,) = loupe("queue", "stats", "--hourly-rate", "18.5", "--json").json["left"]
+    assert left["cost"] == pytest.approx(18.5 * left["hours"])
+    assert left["sentence"] in finished.out
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(

@@ -1,0 +1,451 @@
+"""What the lead of a review looks at first, over all queues.
+
+What each build waits for and who must act, what is wrong with a queue, whose answers differ from
+the others' and by how much, and how much work is left.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime
+from typing import Literal
+
+from annotate.agreement import Facts, Share
+from annotate.push import people_of
+from annotate.queues import HOUSE, Queue
+from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics
+from db.annotators import annotators
+from db.gold import IN_FORCE
+from db.review_audits import TaskCount, names_of_annotators, task_counts
+from db.reviews import WAITING
+from db.store import Store
+from schemas.base import Record
+from schemas.errors import UsageError
+
+LEAST_ANSWERS = 20
+"""How many answers (or pairs, or times) both sides need before they are compared."""
+LEAST_GOLD = 10
+"""The same for gold items."""
+_LEAST_MEANWHILE = 10  # pairs of the others, without which nobody knows who of two has changed
+_FAST = 0.5  # a median below this share of the others' is too fast
+_ACCEPTS_ALL = 0.95
+_LEAST_DIFFERENCE = 0.1  # of shares
+_IDLE_DAYS = 3
+_LOUPE = "the account of Loupe itself"
+_Name = Callable[[str], str]
+
+
+class Blocked(Record):
+    """What a build waits for in a queue; `people` must act, by pseudonym ("" is Loupe's account).
+
+    `conflicts` wait for an adjudicator, `unanswered` for answers of those who have them, `waiting`
+    were not given out yet; together they are the undecided ones of `items`.
+    """
+
+    dataset: str
+    queue: str
+    conflicts: int
+    unanswered: int
+    waiting: int
+    items: int
+    people: tuple[str, ...]
+    sentence: str
+
+
+class Problem(Record):
+    """Why a queue cannot go on, or that nobody works on it, with what to do."""
+
+    queue: str
+    sentence: str
+
+
+class Finding(Record):
+    """A figure of an annotator that differs from what it is compared with.
+
+    `value` is over `of` answers, pairs or gold items, `compared` over `compared_of` of them: those
+    of the others or, for a drift, the annotator's own earlier ones. Times are medians in seconds,
+    everything else shares from 0 to 1.
+    """
+
+    queue: str
+    annotator: str
+    kind: Literal["fast", "accepts_all", "disagrees", "gold", "drift", "gold_drift"]
+    value: float
+    of: int
+    compared: float
+    compared_of: int
+    sentence: str
+
+
+class Compared(Record):
+    """How many of the `people` of a queue have enough answers to be compared with the others."""
+
+    queue: str
+    people: int
+    compared: int
+    sentence: str
+
+
+class WorkLeft(Record):
+    """The work left in a queue; `queue` is empty for all queues together.
+
+    `hours` is `answers` at the queue's median time (over `timed` answers), `days` at the pace of
+    the last days (`per_day`), `cost` is `hours` at the given hourly rate. None: not known.
+    """
+
+    queue: str
+    answers: int
+    median_seconds: float | None = None
+    timed: int = 0
+    hours: float | None = None
+    per_day: float | None = None
+    days: float | None = None
+    cost: float | None = None
+    sentence: str
+
+
+class Overview(Record):
+    """All queues at `at`: the four answers in the order of a lead's questions, then the figures."""
+
+    at: datetime
+    blocked: tuple[Blocked, ...]
+    problems: tuple[Problem, ...]
+    findings: tuple[Finding, ...]
+    compared: tuple[Compared, ...]
+    left: tuple[WorkLeft, ...]
+    queues: tuple[QueueStatistics, ...]
+
+
+def overview(
+    store: Store,
+    queues: Sequence[Queue],
+    now: datetime,
+    *,
+    names: bool = False,
+    facts: Facts | None = None,
+    hourly_rate: float | None = None,
+) -> Overview:
+    """The overview of these queues.
+
+    Args:
+        store: where everything is.
+        queues: which, with their policies.
+        now: the time at which one asks.
+        names: whether to say what annotators are called, in place of their pseudonyms.
+        facts: reads what texts state, to compare texts.
+        hourly_rate: what an hour of an annotator costs, in any currency.
+    """
+    called = names_of_annotators(store) if names else {}
+
+    def name(pseudonym: str) -> str:
+        return called.get(pseudonym, pseudonym) or _LOUPE
+
+    found = [queue_statistics(store, queue, now, names=names, facts=facts) for queue in queues]
+    tasks = [task_counts(store, queue.name) for queue in queues]
+    each = list(zip(queues, found, tasks, strict=True))
+    left = [_work_left(one, hourly_rate) for one in found if one.forecast.answers_needed]
+    return Overview(
+        at=now,
+        blocked=tuple(
+            _blocked(queue, one, counts, name) for queue, one, counts in each if _undecided(one)
+        ),
+        problems=tuple(
+            Problem(queue=queue.name, sentence=f"{queue.name}: {sentence}")
+            for queue, one, counts in each
+            for sentence in _problems(store, queue, one, counts, name)
+        ),
+        findings=tuple(
+            finding
+            for one in found
+            for person in one.annotators
+            for finding in _findings(one.queue, person, name(person.annotator))
+        ),
+        compared=tuple(_compared(one) for one in found if one.work.answers),
+        left=(*left, *([_total(left, hourly_rate)] if len(left) > 1 else [])),
+        queues=tuple(found),
+    )
+
+
+# What blocks a build
+
+
+def _undecided(one: QueueStatistics) -> int:
+    items = one.items
+    return items.waiting + items.open + items.answered + items.conflicting
+
+
+def _blocked(
+    queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], name: _Name
+) -> Blocked:
+    items = one.items
+    unanswered = items.open + items.answered
+    settling, answering = (_holders(one, tasks, purpose) for purpose in ("adjudication", "review"))
+    parts = []
+    if items.conflicting:
+        parts.append(f"{_count(items.conflicting, 'conflict')} ({_listed(settling, name)})")
+    if unanswered:
+        parts.append(f"{_count(unanswered, 'item')} to answer ({_listed(answering, name)})")
+    if items.waiting:
+        push = f"loupe queue push {queue.name}"
+        parts.append(f"{_count(items.waiting, 'item')} not given out ({push})")
+    total = _undecided(one) + items.decided
+    step = queue.name.removeprefix(f"{queue.dataset}-")
+    return Blocked(
+        dataset=queue.dataset,
+        queue=queue.name,
+        conflicts=items.conflicting,
+        unanswered=unanswered,
+        waiting=items.waiting,
+        items=total,
+        people=tuple(dict.fromkeys((*settling, *answering))),
+        sentence=(
+            f"{queue.dataset} waits in {step} for {', '.join(parts)}; "
+            f"{items.decided:,} of {total:,} are decided"
+        ),
+    )
+
+
+def _holders(one: QueueStatistics, tasks: Sequence[TaskCount], purpose: str) -> list[str]:
+    """Who has open tasks of that purpose and may answer them, by pseudonym."""
+    holders = {
+        task.assignee
+        for task in tasks
+        if task.purpose == purpose and task.state in WAITING and not task.gold
+    }
+    return sorted(holders - _suspended(one))
+
+
+def _suspended(one: QueueStatistics) -> set[str]:
+    return {revoked.annotator for revoked in one.returns if revoked.state == IN_FORCE}
+
+
+def _listed(people: Sequence[str], name: _Name) -> str:
+    return ", ".join(sorted(map(name, people))) or "nobody has them"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+# What is wrong with a queue
+
+
+def _problems(
+    store: Store, queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], name: _Name
+) -> Iterator[str]:
+    if quarantined := sum(unclear.state == "quarantined" for unclear in one.unclear):
+        yield (
+            f"{_count(quarantined, 'answer')} by somebody else than the assignee: look at "
+            f"loupe queue stats {queue.name}, then loupe queue discard"
+        )
+    if not _undecided(one):
+        return
+    yield from _too_few(store, queue, one, name)
+    waiting = [task for task in tasks if task.state in WAITING and task.purpose != "audit"]
+    if not waiting:
+        return
+    open_tasks = _count(sum(task.tasks for task in waiting), "open task")
+    holders = {task.assignee for task in waiting}
+    gone = {person.pseudonym for person in annotators(store) if person.state == "left"}
+    if holders <= _suspended(one) | gone:
+        yield (
+            f"everything that is open ({open_tasks}) belongs to {_listed(sorted(holders), name)}, "
+            f"suspended or deactivated: loupe queue push {queue.name} gives it to others"
+        )
+    elif (days := _idle_days(one, waiting)) >= _IDLE_DAYS:
+        yield f"nobody works on it: no answer for {days} days; {open_tasks}: " + _listed(
+            sorted(holders), name
+        )
+    conflicts = [task for task in waiting if (task.purpose, task.assignee) == ("adjudication", "")]
+    if conflicts and holders != {HOUSE}:
+        number = _count(sum(task.tasks for task in conflicts), "conflict")
+        yield (
+            f"{number} in {_LOUPE}, as no adjudicator is free for them: "
+            "loupe annotator add NAME --adjudicator"
+        )
+
+
+def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> Iterator[str]:
+    """Whether too few people may give first opinions."""
+    try:
+        eligible = people_of(store, queue).annotators
+    except UsageError as error:
+        yield str(error)
+        return
+    if len(eligible) >= queue.overlap:
+        return
+    who = "nobody is"
+    if eligible:
+        who = f"only {_listed(eligible, name)} {'is' if len(eligible) == 1 else 'are'}"
+    advice = "add someone (loupe annotator add NAME)"
+    if suspended := sorted(_suspended(one)):
+        again = f"loupe annotator reinstate NAME {queue.name}"
+        advice = f"reinstate {_listed(suspended, name)} ({again}) or {advice}"
+    yield f"{who} eligible for overlap {queue.overlap}: {advice}"
+
+
+def _idle_days(one: QueueStatistics, waiting: Sequence[TaskCount]) -> int:
+    """The full days since the last answer, or since the open tasks were sent if that is later."""
+    answered = [day.day for day in one.work.days]
+    sent = min(task.oldest for task in waiting).astimezone(UTC).date()
+    last: date = max([*answered, sent])
+    return (one.at.date() - last).days
+
+
+# Whose answers differ
+
+
+def _findings(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Finding]:
+    """What differs so much, over so many answers, that it can hardly be chance."""
+
+    def found(
+        kind: Literal["accepts_all", "disagrees", "gold", "drift", "gold_drift"],
+        own: Share,
+        compared: Share,
+        sentence: str,
+    ) -> Finding:
+        return Finding(
+            queue=queue,
+            annotator=person.annotator,
+            kind=kind,
+            value=own.value or 0.0,
+            of=own.of,
+            compared=compared.value or 0.0,
+            compared_of=compared.of,
+            sentence=f"{queue}: {who} {sentence}",
+        )
+
+    yield from _fast(queue, person, who)
+    others = person.others
+    accepted = person.work.verdicts.accepted
+    if (accepted.value or 0) >= _ACCEPTS_ALL and _is_less(others.accepted, accepted):
+        said = f"accepts {_of(accepted, 'answers')}; the others {_of(others.accepted, 'answers')}"
+        yield found("accepts_all", accepted, others.accepted, said)
+    pairs, gold = person.pairs, person.gold
+    if _is_less(pairs.agreed, others.agreed):
+        said = (
+            f"agrees with the others in {_of(pairs.agreed, 'pairs of answers')}; the others among "
+            f"themselves in {_of(others.agreed, 'pairs')}"
+        )
+        yield found("disagrees", pairs.agreed, others.agreed, said)
+    if _is_less(gold.accuracy, others.gold, LEAST_GOLD):
+        said = (
+            f"is right in {_of(gold.accuracy, 'gold answers')}; the others in "
+            f"{_of(others.gold, 'gold answers')}"
+        )
+        yield found("gold", gold.accuracy, others.gold, said)
+    alone = _is_less(pairs.newest, others.agreed_meanwhile, _LEAST_MEANWHILE)
+    if alone and _is_less(pairs.newest, pairs.earlier):
+        said = (
+            f"agrees less with the others than before: in {_of(pairs.newest, 'newest pairs')}, "
+            f"earlier in {_of(pairs.earlier, 'pairs')}; the others meanwhile in "
+            f"{_of(others.agreed_meanwhile, 'pairs')}"
+        )
+        yield found("drift", pairs.newest, pairs.earlier, said)
+    if _is_less(gold.newest, gold.earlier, LEAST_GOLD):
+        said = (
+            f"is less often right than before: in {_of(gold.newest, 'newest gold answers')}, "
+            f"earlier in {_of(gold.earlier, 'gold answers')}"
+        )
+        yield found("gold_drift", gold.newest, gold.earlier, said)
+
+
+def _fast(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Finding]:
+    own, others = person.work.lead_time, person.others.lead_time
+    if min(own.known, others.known) < LEAST_ANSWERS or own.high is None:
+        return
+    if own.median_seconds is None or others.median_seconds is None:
+        return
+    if own.high < _FAST * others.median_seconds:
+        yield Finding(
+            queue=queue,
+            annotator=person.annotator,
+            kind="fast",
+            value=own.median_seconds,
+            of=own.known,
+            compared=others.median_seconds,
+            compared_of=others.known,
+            sentence=(
+                f"{queue}: {who} takes {own.median_seconds:.0f} s for an answer "
+                f"(median of {own.known:,}); the others {others.median_seconds:.0f} s "
+                f"(median of {others.known:,})"
+            ),
+        )
+
+
+def _is_less(one: Share, other: Share, least: int = LEAST_ANSWERS) -> bool:
+    """Whether a share is lower by `_LEAST_DIFFERENCE` and its 95 % interval below the other's."""
+    if min(one.of, other.of) < least or one.high is None or other.low is None:
+        return False
+    difference = (other.value or 0.0) - (one.value or 0.0)
+    return one.high < other.low and difference >= _LEAST_DIFFERENCE
+
+
+def _of(share: Share, what: str) -> str:
+    return f"{100 * (share.value or 0):.0f} % of {share.of:,} {what}"
+
+
+def _compared(one: QueueStatistics) -> Compared:
+    people = [person for person in one.annotators if person.work.answers]
+    enough = sum(
+        min(person.work.answers, one.work.answers - person.work.answers) >= LEAST_ANSWERS
+        for person in people
+    )
+    return Compared(
+        queue=one.queue,
+        people=len(people),
+        compared=enough,
+        sentence=(
+            f"{one.queue}: {enough} of {_count(len(people), 'annotator')} compared; it takes "
+            f"{LEAST_ANSWERS} answers on both sides"
+        ),
+    )
+
+
+# Hours and money
+
+
+def _work_left(one: QueueStatistics, hourly_rate: float | None) -> WorkLeft:
+    time, plan = one.work.lead_time, one.forecast
+    hours = None
+    if time.median_seconds is not None:
+        hours = plan.answers_needed * time.median_seconds / 3600
+    days = plan.answers_needed / plan.per_day if plan.per_day else None
+    cost = hours * hourly_rate if hours is not None and hourly_rate is not None else None
+    work = _count(plan.answers_needed, "answer")
+    parts = [f"{work}, no time of an answer is known"]
+    if hours is not None:
+        taken = f"{time.median_seconds:.0f} s (median of {time.known:,})"
+        parts = [f"{work} × {taken} = {hours:,.1f} hours"]
+    if plan.per_day and days is not None:
+        pace = f"{plan.per_day:,.1f} answers a day, as in the last {_count(plan.days, 'day')}"
+        parts.append(f"{days:,.0f} days at {pace}")
+    if cost is not None:
+        parts.append(f"{cost:,.2f} at {hourly_rate:,.2f} an hour")
+    return WorkLeft(
+        queue=one.queue,
+        answers=plan.answers_needed,
+        median_seconds=time.median_seconds,
+        timed=time.known,
+        hours=hours,
+        per_day=plan.per_day,
+        days=days,
+        cost=cost,
+        sentence=f"{one.queue}: {'; '.join(parts)}",
+    )
+
+
+def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
+    """All queues together: hours and money of those whose times are known."""
+    known = [one.hours for one in left if one.hours is not None]
+    hours = sum(known) if known else None
+    cost = hours * hourly_rate if hours is not None and hourly_rate is not None else None
+    answers = sum(one.answers for one in left)
+    parts = [_count(answers, "answer")]
+    if hours is not None:
+        without = len(left) - len(known)
+        some = f", {_count(without, 'queue')} without times left out" if without else ""
+        parts.append(f"{hours:,.1f} hours{some}")
+    if cost is not None:
+        parts.append(f"{cost:,.2f} at {hourly_rate:,.2f} an hour")
+    return WorkLeft(
+        queue="", answers=answers, hours=hours, cost=cost, sentence=f"all: {'; '.join(parts)}"
+    )

@@ -1,0 +1,181 @@
+"""What a lead reads first, of teams and queues of which it is known what is wrong."""
+
+from datetime import datetime, timedelta
+from random import Random
+
+import pytest
+
+from annotate.answers import Verdict
+from annotate.overview import Overview, overview
+from annotate.queues import Queue
+from db.store import Store
+from tests.annotate.review_history import SETTLER, START, History, Person, captions_queue
+
+ANN, BEA, CY, DI, ED = (
+    Person(f"reviewer-{name.lower()}", name, 0.95, seconds)
+    for name, seconds in (("Ann", 38), ("Bea", 55), ("Cy", 7), ("Di", 41), ("Ed", 47))
+)
+QUEUE = captions_queue(gold_rate=0.1)
+TEAM = (ANN, BEA, CY, DI, ED)
+
+
+def asked(store: Store, now: datetime, queue: Queue = QUEUE, rate: float | None = None) -> Overview:
+    return overview(store, [queue], now, names=True, hourly_rate=rate)
+
+
+def jacket(number: int) -> str:
+    material = "leather" if number % 3 == 0 else "denim"
+    return f"A person in a black {material} jacket, number {number}."
+
+
+def team_at_work(store: Store, seed: int, items: int = 250, gold: int = 24) -> datetime:
+    """All answer alike, but Cy in a sixth of the time, and Ed takes leather for denim."""
+    history, random = History(store, QUEUE, seed, jacket), Random(seed)
+    history.people(*TEAM)
+
+    def opinion(person: Person, number: int) -> Verdict:
+        if person is ED and number % 3 == 0:
+            return "edit"
+        return "accept" if random.random() < person.skill else "reject"
+
+    for number, item in enumerate(history.items(items)):
+        at = START + timedelta(minutes=number)
+        for person in random.sample(TEAM, 2):
+            history.answer(item, person, opinion(person, number), at)
+    for number, item in enumerate(history.items(gold, first=items), start=items):
+        at = START + timedelta(minutes=10 * (number - items))
+        for person in TEAM:
+            said = opinion(person, number)
+            key = history.answer(item, person, said, at, gold=True)
+            history.check(key, person, said == "accept", at)
+    history.write()
+    return START + timedelta(days=2)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_two_bad_ones_of_five_are_named_and_nobody_else(sqlite_store: Store, seed: int) -> None:
+    found = asked(sqlite_store, team_at_work(sqlite_store, seed))
+    named = {(one.annotator, one.kind) for one in found.findings}
+    assert named == {
+        (CY.pseudonym, "fast"),
+        (ED.pseudonym, "disagrees"),
+        (ED.pseudonym, "gold"),
+    }
+    fast = next(one for one in found.findings if one.kind == "fast")
+    assert fast.value < fast.compared / 2
+    assert fast.sentence == (
+        f"street-captions: Cy takes {fast.value:.0f} s for an answer (median of {fast.of}); "
+        f"the others {fast.compared:.0f} s (median of {fast.compared_of})"
+    )
+    assert {one.name for one in TEAM} & set(_words(found)) == {"Cy", "Ed"}
+
+
+def _words(found: Overview) -> list[str]:
+    return " ".join(one.sentence for one in found.findings).replace(":", " ").split()
+
+
+def test_too_few_answers_say_nothing(sqlite_store: Store) -> None:
+    found = asked(sqlite_store, team_at_work(sqlite_store, 1, items=40, gold=8))
+    assert found.findings == ()
+    (compared,) = found.compared
+    assert (compared.people, compared.compared) == (5, 0)
+    assert compared.sentence.endswith(
+        "0 of 5 annotators compared; it takes 20 answers on both sides"
+    )
+
+
+def test_who_accepts_all_and_who_drifts_is_named(sqlite_store: Store) -> None:
+    history = History(sqlite_store, QUEUE)
+    history.people(ANN, BEA, DI)
+    for number, item in enumerate(history.items(180)):
+        at = START + timedelta(minutes=number)
+        right: Verdict = "accept" if number % 5 else "reject"
+        tired: Verdict = "reject" if right == "accept" else "accept"
+        pair = ((ANN, BEA), (ANN, DI), (BEA, DI))[number % 3]
+        for person in pair:
+            drifts = person is DI and number >= 135
+            said = "accept" if person is BEA else tired if drifts else right
+            history.answer(item, person, said, at)
+    history.write()
+    found = {(one.annotator, one.kind): one for one in asked(sqlite_store, START).findings}
+    accepts = found[BEA.pseudonym, "accepts_all"]
+    assert (accepts.value, accepts.of, accepts.compared_of) == (1, 120, 240)
+    drift = found[DI.pseudonym, "drift"]
+    assert drift.of == 30
+    assert drift.value < 0.3 < 0.8 < drift.compared
+    assert {who for who, _ in found} == {BEA.pseudonym, DI.pseudonym}
+
+
+def test_a_build_waits_for_conflicts_and_for_those_who_settle_them(sqlite_store: Store) -> None:
+    history = History(sqlite_store, QUEUE)
+    history.people(CY, DI)
+    history.people(ANN, BEA, roles="adjudicator")
+    items = history.items(32)
+    for number, item in enumerate(items):
+        history.answer(item, CY, "accept", START)
+        history.answer(item, DI, "accept" if number > 3 else "reject", START)
+    for item, adjudicator in zip(items, (ANN, BEA, ANN, BEA), strict=False):
+        history.task(item, adjudicator.pseudonym, purpose="adjudication")
+    history.write()
+    history.decide(items[4:], "accepted")
+    (blocked,) = asked(sqlite_store, START).blocked
+    assert blocked.sentence == (
+        "street waits in captions for 4 conflicts (Ann, Bea); 28 of 32 are decided"
+    )
+    assert blocked.people == (ANN.pseudonym, BEA.pseudonym)
+    assert (blocked.conflicts, blocked.items) == (4, 32)
+
+
+def test_what_is_wrong_with_a_queue_comes_with_what_to_do(sqlite_store: Store) -> None:
+    history = History(sqlite_store, QUEUE)
+    history.people(ANN, BEA)
+    first, second = history.items(2)
+    history.answer(first, ANN, "accept", START)
+    history.task(first, BEA.pseudonym)
+    history.task(second, BEA.pseudonym)
+    history.returned(BEA, 0.4, 3, START)
+    history.write()
+    eligible, suspended = (
+        one.sentence for one in asked(sqlite_store, START + timedelta(days=1)).problems
+    )
+    assert eligible == (
+        "street-captions: only Ann is eligible for overlap 2: reinstate Bea (loupe annotator "
+        "reinstate NAME street-captions) or add someone (loupe annotator add NAME)"
+    )
+    assert "everything that is open (2 open tasks) belongs to Bea, suspended" in suspended
+
+
+def test_an_idle_queue_is_named_after_three_days(sqlite_store: Store) -> None:
+    history = History(sqlite_store, QUEUE)
+    history.people(ANN, BEA)
+    (item,) = history.items(1)
+    history.task(item, ANN.pseudonym)
+    history.task(item, BEA.pseudonym)
+    history.write()
+    assert asked(sqlite_store, START + timedelta(days=2)).problems == ()
+    (idle,) = asked(sqlite_store, START + timedelta(days=5)).problems
+    assert idle.sentence == (
+        "street-captions: nobody works on it: no answer for 5 days; 2 open tasks: Ann, Bea"
+    )
+
+
+def test_work_left_is_in_hours_days_and_money(sqlite_store: Store) -> None:
+    history = History(sqlite_store, QUEUE)
+    history.people(ANN, BEA, SETTLER)
+    items = history.items(16)
+    for number, item in enumerate(items[:6]):
+        for person in (ANN, BEA):
+            task = history.task(item, person.pseudonym, "answered")
+            at = START + timedelta(days=number // 2)
+            answer = {"verdict": "accept", "choices": {"verdict": ["accept"]}}
+            history.annotate(task, person.pseudonym, answer, at, 90.0)
+    history.write()
+    history.decide(items[:6], "accepted")
+    (left,) = asked(sqlite_store, START + timedelta(days=3), rate=20).left
+    assert (left.answers, left.median_seconds, left.hours, left.cost) == (20, 90, 0.5, 10)
+    assert (left.per_day, left.days) == (4, 5)
+    assert left.sentence == (
+        "street-captions: 20 answers × 90 s (median of 12) = 0.5 hours; 5 days at 4.0 answers a "
+        "day, as in the last 3 days; 10.00 at 20.00 an hour"
+    )
+    assert asked(sqlite_store, START + timedelta(days=3)).left[0].cost is None
