@@ -6,7 +6,17 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from db.decisions import NewDecision, decided_by_people, last_agents
-from db.entities import LIVE, AgentRef, NewEntity, StoredEntity, fetch, find, new_entity, parents_of
+from db.entities import (
+    LIVE,
+    AgentRef,
+    NewEntity,
+    StoredEntity,
+    children_of,
+    fetch,
+    find,
+    new_entity,
+    parents_of,
+)
 from db.store import Store
 from db.work import WorkResult
 from flows.ccd.anchors import anchors_of, is_anchor
@@ -151,7 +161,10 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
 
 
 def form_groups(context: RunContext, dataset: str) -> StageReport:
-    """Groups each anchor with its live contrastive images; other groups become inactive."""
+    """Groups each anchor with its live contrastive images; other groups become inactive.
+
+    An anchor of which a strategy or a candidate is still undecided has no group yet.
+    """
     store = context.store
     groups = list(_groups(store, dataset))
     stage = Stage(
@@ -177,13 +190,28 @@ def _groups(store: Store, dataset: str) -> Iterator[ContrastGroup]:
 
     Images are ordered by their ids: when each was made depends on which runs shared the work.
     """
+    undecided = _undecided_anchors(store, dataset)
     members: dict[str, list[str]] = defaultdict(list)
     for image in find(store, dataset, Image.kind, states=LIVE):
         if contrast := image.record(Image).contrast:
             members[contrast.anchor_id].append(image.id)
     for anchor in anchors_of(store, dataset):
-        if anchor.state in LIVE and members[anchor.id]:
+        if anchor.state in LIVE and members[anchor.id] and anchor.id not in undecided:
             yield ContrastGroup(anchor_id=anchor.id, image_ids=tuple(sorted(members[anchor.id])))
+
+
+def _undecided_anchors(store: Store, dataset: str) -> set[str | None]:
+    """The anchors that may still get an image.
+
+    A strategy or a candidate is proposed, or was accepted after this run had looked at it.
+    """
+    undecided: list[StoredEntity] = []
+    for kind, role in ((Strategy.kind, Role.ORDERED_BY), (Candidate.kind, Role.ACCEPTED_FROM)):
+        undecided += find(store, dataset, kind, states=("proposed",))
+        accepted = list(find(store, dataset, kind, states=("accepted",)))
+        followed = children_of(store, [one.id for one in accepted], role)
+        undecided += (one for one in accepted if one.id not in followed)
+    return {one.group for one in undecided}
 
 
 def _group_entity(dataset: str, group: ContrastGroup) -> NewEntity:

@@ -73,6 +73,10 @@ def ccd_pipeline(
     People are asked three times: whether strategies are right, whether images differ in the one
     detail, and whether the captions of whole groups are right. A strategy whose image people
     reject is tried again with the next method.
+
+    An edit depends on its strategy alone, and a group on what is made of one anchor. Without a
+    search both go on while other strategies and images wait for people. Which image a search gives
+    depends on those that other strategies have, so that it needs all decisions.
     """
     return PipelineSpec(
         load=load_ccd_build,
@@ -87,15 +91,20 @@ def ccd_pipeline(
             Loop(
                 _each_method,
                 (
-                    Step(_request_images),
+                    Step(_request_images, per_item=_edits_alone),
                     Step(_search_images, enabled=lambda run: run.method == "search"),
-                    Step(_edit_images, enabled=lambda run: run.method == "edit"),
-                    Gate("candidates", "candidates_gate"),
+                    Step(
+                        _edit_images,
+                        enabled=lambda run: run.method == "edit",
+                        per_item=_edits_alone,
+                    ),
+                    Gate("candidates", "candidates_gate", per_item=_edits_alone),
                 ),
+                per_item=_edits_alone,
             ),
-            Step(_form_groups),
-            Step(_refine_captions),
-            Gate("groups", "groups_gate", apply=_apply_group_decisions),
+            Step(_form_groups, per_item=_edits_alone),
+            Step(_refine_captions, per_item=_edits_alone),
+            Gate("groups", "groups_gate", apply=_apply_group_decisions, per_item=_edits_alone),
             Step(_say_attrition),
             Release(lambda run: run.build.version),
         ),
@@ -135,7 +144,7 @@ def _each_method(run: CcdRun) -> Generator[None]:
             continue
         run.method = method
         yield
-        if run.report.waiting:
+        if run.report.waiting and not _edits_alone(run):
             break
     else:
         with _alone(run, "request images"):
@@ -147,6 +156,11 @@ def _each_method(run: CcdRun) -> Generator[None]:
 def _alone(run: CcdRun, work: str) -> AbstractContextManager[None]:
     """Keeps other runs from making inactive what this one makes while they look at less of it."""
     return sole_run(run.context, run.dataset, work, "1")
+
+
+def _edits_alone(run: CcdRun) -> bool:
+    """Whether no image of the build is searched for."""
+    return run.search is None or "search" not in run.build.ways
 
 
 def _request_images(run: CcdRun) -> None:

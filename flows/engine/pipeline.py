@@ -1,8 +1,10 @@
 """A pipeline: a declared list of steps and gates, and the loop that runs it.
 
 A build is run again and again until it is released. Every step goes on from what is stored, so a
-run costs only what is missing. At a gate, what people must decide is pushed to the review desk and
-the run ends, or waits where `wait` is set.
+run costs only what is missing. At a gate, what people must decide is pushed to the review desk.
+Steps whose result for an item depends on that item alone (`per_item`) go on with what is decided;
+at the first other step the run ends. A release waits for all gates. Where `wait` is set, the run
+stays at each gate until everything is decided.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -94,17 +96,28 @@ def always(_run: object) -> bool:
     return True
 
 
+def never(_run: object) -> bool:
+    """False: the step needs everything that earlier gates decide."""
+    return False
+
+
 @dataclass(frozen=True)
 class Step(Generic[RunT]):
-    """One step; `enabled` says whether this build has it."""
+    """One step; `enabled` says whether this build has it.
+
+    `per_item`: it also runs while items wait at earlier gates. It must take only what is decided,
+    and give for each item the same whether the others are decided or not, or releases would depend
+    on the order of decisions.
+    """
 
     run: Callable[[RunT], None]
     enabled: Callable[[RunT], bool] = always
+    per_item: Callable[[RunT], bool] = never
 
 
 @dataclass(frozen=True)
 class Gate(Generic[RunT]):
-    """The run goes on only when queue `name` is decided, under the policy in the build's `key`.
+    """Has queue `name` decided, under the policy in the build's `key`.
 
     `apply` does what follows from the decisions so far, also while other items wait.
     """
@@ -113,12 +126,14 @@ class Gate(Generic[RunT]):
     key: str
     apply: Callable[[RunT], None] | None = None
     enabled: Callable[[RunT], bool] = always
+    per_item: Callable[[RunT], bool] = never
 
     def run(self, run: RunT) -> None:
         """Applies the policy and asks people for the rest."""
         queue = run.queues[self.name]
-        run.report.waiting = review(run.context, queue, run.open_desks, wait=run.wait)
-        if run.report.waiting:
+        run.report.waiting_in.pop(self.name, None)
+        if waiting := review(run.context, queue, run.open_desks, wait=run.wait):
+            run.report.waiting_in[self.name] = waiting
             run.say(f"queue {queue.name} waits for people")
         if self.apply is not None:
             self.apply(run)
@@ -134,12 +149,14 @@ class Loop(Generic[RunT]):
     passes: Callable[[RunT], Generator[None]]
     steps: "Sequence[PipelineStep[RunT]]"
     enabled: Callable[[RunT], bool] = always
+    per_item: Callable[[RunT], bool] = never
 
     def run(self, run: RunT) -> None:
         """Runs the steps pass by pass."""
         with closing(self.passes(run)) as passes:
             for _ in passes:
-                run.report.waiting = 0
+                for gate in _gates(self.steps):  # is asked again in this pass
+                    run.report.waiting_in.pop(gate.name, None)
                 _run_steps(run, self.steps)
 
 
@@ -157,6 +174,10 @@ class Release(Generic[RunT]):
         most = run.build.max_unusable_share
         refuse_unusable_models(run.store, run.dataset, run.report.stages, most)
         release(run.context, run.report, run.build, version, self.tier, run.compared_by)
+
+    def per_item(self, run: RunT) -> bool:
+        """False: it holds what all gates decided."""
+        return never(run)
 
 
 PipelineStep = Step[RunT] | Gate[RunT] | Loop[RunT] | Release[RunT]
@@ -221,7 +242,7 @@ def run_pipeline(
     *,
     wait: bool = False,
 ) -> BuildReport:
-    """Runs the steps in order, up to the first gate where people have to decide.
+    """Runs the steps in order, as far as people have decided.
 
     Raises:
         UsageError: the build, a source or the profile cannot be used.
@@ -241,10 +262,11 @@ def run_pipeline(
 
 def _run_steps(run: RunT, steps: Sequence[PipelineStep[RunT]]) -> None:
     for step in steps:
-        if step.enabled(run):
-            step.run(run)
-        if run.report.waiting:
+        if not step.enabled(run):
+            continue
+        if run.report.waiting and not step.per_item(run):
             return
+        step.run(run)
 
 
 def _gates(steps: Sequence[PipelineStep[RunT]]) -> Iterable[Gate[RunT]]:

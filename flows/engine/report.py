@@ -159,14 +159,15 @@ def known_sum(value: float | None, unknown: int) -> str:
 class BuildReport:
     """The result of a run of a pipeline.
 
-    `release` is the newest one; None while people have to decide before there can be one.
+    `waiting_in` counts the items that people have to decide on, by gate; gates without any are left
+    out. `release` is the newest one; None while people have to decide before there can be one.
     `warnings` are sentences on releases that somebody should act upon.
     """
 
     dataset: str
     stages: list[StageReport] = field(default_factory=list)
     costs: list[CostRow] = field(default_factory=list)
-    waiting: int = 0
+    waiting_in: dict[str, int] = field(default_factory=dict)
     release: Path | None = None
     release_id: str | None = None
     warnings: list[str] = field(default_factory=list)
@@ -177,6 +178,11 @@ class BuildReport:
         self.costs = [row for row in rows if row.tokens_in or row.unknown_usage or row.requests]
 
     @property
+    def waiting(self) -> int:
+        """How many items people have to decide on."""
+        return sum(self.waiting_in.values())
+
+    @property
     def artifact(self) -> str:
         """The key of the report's artifact."""
         return f"{self.dataset}-report"
@@ -184,8 +190,9 @@ class BuildReport:
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
+        gates = ", ".join(f"{count} in {gate}" for gate, count in self.waiting_in.items())
         waiting = (
-            f"{self.waiting} items of {self.dataset} wait for people; "
+            f"{self.waiting} items of {self.dataset} wait for people ({gates}); "
             f"run again when they have decided"
         )
         if self.release is None:
@@ -218,6 +225,7 @@ class BuildReport:
         return {
             "dataset": self.dataset,
             "waiting": self.waiting,
+            "waiting_in": self.waiting_in,
             "release": str(self.release) if self.release else None,
             "release_id": self.release_id,
             "warnings": self.warnings,

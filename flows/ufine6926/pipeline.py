@@ -7,7 +7,7 @@ from functools import partial
 from db.entities import LIVE, StoredEntity, count_entities, find
 from flows.engine.activation import sync_active
 from flows.engine.build_files import demonstration_video_build, load_video_build
-from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step
+from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step, always
 from flows.ufine6926.describing import draft_descriptions, offer_drafts
 from flows.ufine6926.identities import form_identities
 from flows.ufine6926.noise_filter import FilterPlan, filter_tracks, plan_filter, propose
@@ -43,7 +43,9 @@ def ufine6926_pipeline(
 ) -> PipelineSpec[UFine6926Build, UFine6926Run]:
     """Tracks people, filters noise, asks which tracklets are good, forms and describes identities.
 
-    People are asked twice: which tracklets are good, then what the images of their people show.
+    People are asked twice: which tracklets are good, then what the images of their people show. A
+    person's name and split depend on all tracklets, as any may show the same person or video:
+    images are made when all are decided.
     """
     return PipelineSpec(
         load=load_video_build,
@@ -59,7 +61,7 @@ def ufine6926_pipeline(
             Step(_form_identities),
             Step(_offer_drafts, enabled=_asks_for_descriptions),
             Gate("descriptions", "descriptions_gate"),
-            Step(_draft_descriptions, enabled=_may_draft),
+            Step(_draft_descriptions, enabled=_may_draft, per_item=always),
             Release(lambda run: run.build.version),
         ),
     )

@@ -134,7 +134,8 @@ def test_what_people_decide_is_what_is_released(
     first = installation.run("build-ufine3c/default", config=config, profile=profile)
     assert first.state == "COMPLETED", first.message
     waiting = re.fullmatch(
-        rf"(\d+) items of {DATASET} wait for people; run again when they have decided",
+        rf"(\d+) items of {DATASET} wait for people \(\1 in rewrites\); run again when they have "
+        "decided",
         first.message,
     )
     assert waiting is not None, first.message

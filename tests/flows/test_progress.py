@@ -54,8 +54,10 @@ def test_a_report_counts_what_became_of_every_input() -> None:
 
 
 def test_a_build_says_what_it_waits_for() -> None:
-    report = BuildReport("people", stages=[report_of()], waiting=3)
-    assert report.sentence.startswith("3 items of people wait for people")
+    report = BuildReport("people", stages=[report_of()], waiting_in={"b": 1, "c": 2})
+    assert report.sentence == (
+        "3 items of people wait for people (1 in b, 2 in c); run again when they have decided"
+    )
     assert report.as_json()["release"] is None
     assert "| check | 2 done" in report.markdown
 
