@@ -23,7 +23,7 @@ from db.crop_origins import CropOrigin, crop_origins
 from db.engine import faults_as_errors
 from db.entities import LIVE, StoredEntity, pages, select_entities
 from db.releases import StoreVersion, time_travel
-from db.store import Store
+from db.store import Store, retried
 from db.tables.provenance import (
     Agent,
     ChildEntity,
@@ -35,6 +35,7 @@ from db.tables.provenance import (
 from db.tables.releases import Release, ReleaseItem
 from db.tables.work import ModelCall
 from schemas.provenance import CallRow, Role
+from schemas.records import TermsCorrection
 
 _DOWN = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
 _UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
@@ -204,15 +205,15 @@ def _is_left_out(entity: StoredEntity) -> bool:
 
 
 def _children(
-    connection: Connection, ids: Sequence[str]
+    connection: Connection, ids: Iterable[str], roles: Sequence[Role] = _DOWN
 ) -> Iterator[tuple[str, str | None, StoredEntity]]:
-    """(parent id, model call, child) of everything said about `ids`."""
+    """(parent id, model call, child) of everything derived from `ids` in any of `roles`."""
     query = (
         select_entities()
         .add_columns(ParentEntity.id, Entity.model_call_key)
         .join(Derivation, Derivation.child_seq == Entity.seq)
         .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
-        .where(Derivation.role.in_(_DOWN))
+        .where(Derivation.role.in_(roles))
     )
     for page in pages(ids):
         found = connection.execute(query.where(ParentEntity.id.in_(page)))
@@ -234,6 +235,28 @@ def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
                     above[parent_id].append(image)
         below = above
     return sources
+
+
+def corrections_of(
+    connection: Connection, source_ids: Iterable[str]
+) -> dict[str, tuple[str, TermsCorrection]]:
+    """The last correction of the terms of each source that has one, and its id."""
+    newest: dict[str, tuple[int, int]] = {}
+    corrections: dict[str, tuple[str, TermsCorrection]] = {}
+    for source_id, _, entity in _children(connection, source_ids, (Role.CORRECTS,)):
+        record = entity.record(TermsCorrection)
+        place = record.number, entity.seq  # two runs at once may have given one number
+        if entity.state in LIVE and place > newest.get(source_id, (0, 0)):
+            newest[source_id] = place
+            corrections[source_id] = entity.id, record
+    return corrections
+
+
+@retried
+def last_correction(store: Store, source_id: str) -> tuple[str, TermsCorrection] | None:
+    """The last correction of the terms of a source, and its id; None where there is none."""
+    with store.read() as connection:
+        return corrections_of(connection, [source_id]).get(source_id)
 
 
 def _prompts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:

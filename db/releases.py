@@ -44,6 +44,7 @@ def acquire_release_lock(connection: Connection) -> None:
 # again. Links between entities need no view: they are part of an entity's id, are stored with it,
 # and are read by way of `entity`.
 
+_NO_LIMIT = 2**63 - 1
 _STATES = "entity_state_then"
 _STATE_AFTER = tuple(STATE_AFTER.items())
 _STATE = "coalesce((SELECT s.state FROM {states} AS s WHERE s.seq = e.seq), e.state) AS state"
@@ -88,6 +89,7 @@ _FOLD = """
 _ENTITIES = """
     CREATE TEMPORARY VIEW entity AS
     SELECT {columns} FROM {schema}.entity AS e WHERE e.seq <= {{entity}}
+    OR (e.kind = 'terms_correction' AND e.seq <= {{correction}})
 """
 _DECISIONS = """
     CREATE TEMPORARY VIEW decision AS
@@ -98,12 +100,16 @@ _STATEMENTS = (_TABLE, _FOLD, _ENTITIES, _DECISIONS)
 
 
 class StateMark(NamedTuple):
-    """The last numbers that count of entities, decisions, activations and withdrawals."""
+    """The last numbers that count of entities, decisions, activations and withdrawals.
+
+    `correction` is the last number of entities that counts for corrections of terms.
+    """
 
     entity: int
     decision: int
     activation: int
     withdrawal: int
+    correction: int
 
 
 class StoreVersion(NamedTuple):
@@ -111,24 +117,29 @@ class StoreVersion(NamedTuple):
 
     What was withdrawn since counts as withdrawn, so that it is never released again. With
     `then_withdrawn` only what was withdrawn by then does; callers must exclude the rest themselves.
+    With `corrected`, corrections of terms count that were made since.
     """
 
     mark: StateMark
     then_withdrawn: bool = False
+    corrected: bool = False
 
 
 def current_mark(connection: Connection) -> StateMark:
     """The mark of what `connection` sees, which must be a `db.release_rows.snapshot`."""
     numbers = (Entity.seq, Decision.id, Activation.id, Withdrawal.id)
-    last = (select(func.coalesce(func.max(one), 0)) for one in numbers)
-    return StateMark(*(connection.execute(query).scalar_one() for query in last))
+    queries = (select(func.coalesce(func.max(one), 0)) for one in numbers)
+    last = [connection.execute(query).scalar_one() for query in queries]
+    return StateMark(*last, correction=last[0])
 
 
 def mark_after(connection: Connection, past: StoreVersion) -> StateMark:
     """The mark of what `connection` sees as it looks back to `past`."""
     if past.then_withdrawn:
         return past.mark
-    return past.mark._replace(withdrawal=current_mark(connection).withdrawal)
+    now = current_mark(connection)
+    correction = now.correction if past.corrected else past.mark.correction
+    return past.mark._replace(withdrawal=now.withdrawal, correction=correction)
 
 
 def time_travel(connection: Connection, past: StoreVersion) -> None:
@@ -164,6 +175,8 @@ def _statements(past: StoreVersion, schema: str, own: str) -> list[str]:
         "taken": _TAKEN_THEN if past.then_withdrawn else "d.verdict = 'withdraw'",
     }
     numbers = {name: int(number) for name, number in past.mark._asdict().items()}
+    if past.corrected:
+        numbers["correction"] = _NO_LIMIT
     return [one.format_map(names).format_map(names | numbers) for one in _STATEMENTS]
 
 
@@ -294,6 +307,7 @@ def list_releases(store: Store, dataset: str | None = None) -> list[StoredReleas
         Release.decision_mark,
         Release.activation_mark,
         Release.withdrawal_mark,
+        Release.correction_mark,
     )
     if dataset is not None:
         query = query.where(Release.dataset == dataset)

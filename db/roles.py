@@ -99,6 +99,7 @@ ROLES: dict[str, RolePolicy] = {
     Role.MEASURES: _remove("is a measurement of it"),
     Role.MEASURED: _remove("is a measurement of it"),
     Role.MATCHES: _remove("says how similar it is"),
+    Role.CORRECTS: _remove("states its right terms"),
     # references
     Role.SIMILAR_TO: _keep("is another image, which was chosen because it is like this one"),
     Role.DRAWN_FROM: _keep("is a record of a draw, and holds nothing of the source"),

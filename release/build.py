@@ -437,6 +437,7 @@ def _draft_manifest(
     tally.add_entities([source.entity_id for source in sources])
     tally.add_entities([prompt.entity_id for prompt in prompts])
     tally.add_entities([video.entity_id for video in videos])
+    tally.add_entities([one.correction.entity_id for one in sources if one.correction])
     statistics = _statistics(wanted, contents, tally, scratch, audits)
     if not statistics.captions:
         raise UsageError(_empty_release_reason(wanted.dataset, scratch.count_images(), statistics))

@@ -12,6 +12,7 @@ from db.origins import UNKNOWN, StrategyOrigin, strategy_origins
 from db.release_rows import (
     DescribedImage,
     candidates_of,
+    corrections_of,
     described_images,
     entities_by_id,
     live_images,
@@ -25,10 +26,11 @@ from release.scratch import Scratch
 from release.tiers import CANDIDATES, TIERS, tiers_within
 from schemas.errors import IntegrityError, UsageError
 from schemas.proposals import Candidate
-from schemas.records import Caption, Image, PromptText, Rewrite, Source
+from schemas.records import Caption, Image, PromptText, Rewrite, Source, TermsCorrection
 from schemas.release import (
     LeftOutGroups,
     ModelUse,
+    ReleasedCorrection,
     ReleasedPrompt,
     ReleasedSource,
     ReleasedVideo,
@@ -271,15 +273,23 @@ class Contents:
 
     def _licence_of(self, source_id: str) -> str:
         if source_id not in self._licences:
-            source = entities_by_id(self._connection, [source_id])[source_id].record(Source)
-            self._licences[source_id] = _released_source(source_id, source).licence
+            (source,) = self._released({source_id})
+            self._licences[source_id] = source.licence
         return self._licences[source_id]
 
     def sources(self) -> tuple[ReleasedSource, ...]:
         """The sources that rows come from, by name."""
-        found = entities_by_id(self._connection, self._sources)
-        sources = [_released_source(id_, one.record(Source)) for id_, one in found.items()]
+        sources = self._released(self._sources)
         return tuple(sorted(sources, key=lambda one: (one.name, one.entity_id)))
+
+    def _released(self, source_ids: set[str]) -> list[ReleasedSource]:
+        """Sources under the terms that hold for them now."""
+        found = entities_by_id(self._connection, source_ids)
+        corrections = corrections_of(self._connection, source_ids)
+        return [
+            _released_source(id_, one.record(Source), corrections.get(id_))
+            for id_, one in found.items()
+        ]
 
     def videos(self) -> tuple[ReleasedVideo, ...]:
         """The videos that images were cut from, by source and path."""
@@ -345,13 +355,25 @@ class _VideoCount:
         )
 
 
-def _released_source(entity_id: str, source: Source) -> ReleasedSource:
+def _released_source(
+    entity_id: str, source: Source, correction: tuple[str, TermsCorrection] | None
+) -> ReleasedSource:
     if not source.licence.strip():
         raise IntegrityError(
             f"source {source.name!r} (entity {entity_id}) states no licence; "
             f"import it again with one"
         )
-    return ReleasedSource(entity_id=entity_id, **source.model_dump())
+    values = source.model_dump()
+    if correction is not None:
+        id_, corrected = correction
+        values |= corrected.terms.model_dump()
+        values["correction"] = ReleasedCorrection(
+            entity_id=id_,
+            number=corrected.number,
+            reason=corrected.reason,
+            imported=source.terms,
+        )
+    return ReleasedSource(entity_id=entity_id, **values)
 
 
 def _in_short(names: Sequence[str]) -> str:

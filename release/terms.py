@@ -172,12 +172,12 @@ def refuse_unpermitted(
         raise IntegrityError(
             f"images of {dataset!r} are under a licence of their source that forbids their "
             f"release: {_in_short(forbidden)}; no reason overrules that: withdraw the source "
-            f"(loupe withdraw --source), or import it with the licence that it has"
+            f"(loupe withdraw --source), or correct its licence in the build file"
         )
     if wrong:
         raise IntegrityError(
             f"images of {dataset!r} are under terms of their source that are no licence we know: "
-            f"{_in_short(wrong)}; import the source with the licence that it has, or state why its "
+            f"{_in_short(wrong)}; correct its licence in the build file, or state why its "
             f"terms permit the release (--permitted-by SOURCE=REASON, or permitted_terms in "
             f"releases.toml)"
         )

@@ -46,7 +46,8 @@ class SourceSpec(Record):
     """An annotation file and the folder that its image paths are relative to.
 
     `identities` and `images_per_identity` override the build's; licence and citation override what
-    is known of the format. `permitted_by` says why terms in words of their own, which are no
+    is known of the format. Of a source that is imported already they correct the terms, for the
+    reason in `correction`, if one is given. `permitted_by` says why terms in words of their own, which are no
     licence that a program can read, permit what is built to be released; it is part of the release.
     """
 
@@ -61,6 +62,7 @@ class SourceSpec(Record):
     licence: str | None = None
     citation: str | None = None
     homepage: str | None = None
+    correction: str | None = Field(default=None, pattern=r"\S")
     permitted_by: str | None = Field(default=None, pattern=r"\S")
 
 
@@ -117,7 +119,7 @@ class VideoSourceSpec(Record):
     `videos` are files, folders, patterns such as `street/*.mp4`, lists (`.txt`, one address a line)
     or addresses that fsspec reads. Nothing is known of a collection of videos but what is said
     here, so that the licence has to be given. `every_nth_frame` overrides the profile's;
-    `permitted_by` is as for other sources.
+    `correction` and `permitted_by` are as for other sources.
     """
 
     name: Name
@@ -125,6 +127,7 @@ class VideoSourceSpec(Record):
     licence: str = Field(pattern=r"\S")
     citation: str = ""
     homepage: str | None = None
+    correction: str | None = Field(default=None, pattern=r"\S")
     permitted_by: str | None = Field(default=None, pattern=r"\S")
     every_nth_frame: int | None = Field(default=None, ge=1)
 

@@ -39,6 +39,7 @@ class Role(StrEnum):
     RENDERED_FROM = "rendered_from"
     WORDED_BY = "worded_by"
     KNOWN_FROM = "known_from"
+    CORRECTS = "corrects"
     DESCRIBES = "describes"
     REWRITE_OF = "rewrite_of"
     EDITED_FROM = "edited_from"

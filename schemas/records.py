@@ -34,6 +34,38 @@ class Source(EntityRecord):
     homepage: str | None = None
     granularity: Granularity | None = None
 
+    @property
+    def terms(self) -> "SourceTerms":
+        """The terms that it was imported under."""
+        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
+
+
+class SourceTerms(Record):
+    """Under which terms a source may be used, whom to cite, and where it is described."""
+
+    licence: str
+    citation: str
+    homepage: str | None
+
+
+class TermsCorrection(SourceTerms, EntityRecord):
+    """The right terms of a source that was imported under wrong ones.
+
+    Ids depend on the source as it was imported, so that it stays as it is. Its corrections are
+    numbered from 1; the last one counts. `reason` is published.
+    """
+
+    kind: ClassVar[str] = "terms_correction"
+    source: str
+    source_id: str
+    number: int = Field(ge=1)
+    reason: str | None = None
+
+    @property
+    def terms(self) -> SourceTerms:
+        """The terms alone."""
+        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
+
 
 class Attribution(Record):
     """The terms of one image, where they are its own, and the author to name.

@@ -10,7 +10,14 @@ from schemas.base import Record
 from schemas.contamination import Contamination
 from schemas.leaks import LeakCertificate
 from schemas.quality import AuditStatistics
-from schemas.records import Granularity, Sha256, Split
+from schemas.records import (
+    Granularity,
+    Sha256,
+    Source,
+    SourceTerms,
+    Split,
+    TermsCorrection,
+)
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 
@@ -260,8 +267,17 @@ class FileEntry(Record):
         return ReleasedFile(self.path, self.sha256, self.size_bytes, self.entity_id)
 
 
+class ReleasedCorrection(Record):
+    """The correction that gave a source the terms it has here, and the terms of its import."""
+
+    entity_id: EntityId
+    number: Annotated[int, Field(ge=1)]
+    reason: str | None
+    imported: SourceTerms
+
+
 class ReleasedSource(Record):
-    """A collection that rows come from, with its terms."""
+    """A collection that rows come from, with its terms, corrected where they were."""
 
     entity_id: EntityId
     name: NonBlank
@@ -272,6 +288,32 @@ class ReleasedSource(Record):
     citation: str
     homepage: str | None
     granularity: Granularity | None
+    correction: ReleasedCorrection | None = Field(default=None, exclude_if=lambda one: one is None)
+
+    @property
+    def terms(self) -> SourceTerms:
+        """The terms alone."""
+        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
+
+    def as_imported(self) -> Source:
+        """The source as it was imported: what its id is made from."""
+        values = self.model_dump(exclude={"entity_id", "correction"})
+        imported = self.correction.imported.model_dump() if self.correction else {}
+        return Source(**values | imported)
+
+    def as_correction(self) -> TermsCorrection | None:
+        """The correction that its terms are from; None where they are those of its import."""
+        if self.correction is None:
+            return None
+        return TermsCorrection(
+            source=self.name,
+            source_id=self.entity_id,
+            number=self.correction.number,
+            reason=self.correction.reason,
+            licence=self.licence,
+            citation=self.citation,
+            homepage=self.homepage,
+        )
 
 
 class ReleasedVideo(Record):
@@ -662,7 +704,7 @@ class Manifest(Record):
     their `files_count` entries, each as canonical JSON, in the order of their paths.
     `entities_sha256` is the digest of the ids of everything in the release, each
     followed by a line feed: row by row the image, the tracklet that it was selected in, and
-    captions; then sources, prompts and videos in the order of this record.
+    captions; then sources, prompts, videos and corrections in the order of this record.
     `trackers` (`name@revision`) found the people in the videos, and `embedders` chose and validated
     the content of a benchmark of tasks. `leaks` is the certificate of releases with several splits,
     and `contamination` what the release shares with others that it was compared with; they are in
@@ -703,6 +745,11 @@ class Manifest(Record):
     )
     about: ReleaseAbout | None = Field(default=None, exclude_if=lambda about: about is None)
     terms: ReleaseTerms
+
+    @property
+    def corrections(self) -> tuple[ReleasedCorrection, ...]:
+        """The corrections of the terms of sources, in their order."""
+        return tuple(one.correction for one in self.sources if one.correction)
 
 
 class Problem(Record):

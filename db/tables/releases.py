@@ -28,6 +28,7 @@ class Release(Base):
     decision_mark: Mapped[int] = mapped_column(Number)
     activation_mark: Mapped[int] = mapped_column(Number)
     withdrawal_mark: Mapped[int] = mapped_column(Number)
+    correction_mark: Mapped[int] = mapped_column(Number)
     inputs: Mapped[str | None] = mapped_column(Digest)
 
 

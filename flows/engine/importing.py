@@ -1,10 +1,13 @@
 """Imports sources: every record validated, every image looked at, every reject accounted for."""
 
+import getpass
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from db.entities import NewEntity, find, new_entity
+from db.entities import LIVE, NewEntity, StoredEntity, find, new_entity
+from db.release_rows import last_correction
+from db.releases import list_releases
 from db.store import Store
 from db.withdrawals import count_refused, refused_files
 from db.work import WorkResult
@@ -27,6 +30,8 @@ from schemas.records import (
     Rejection,
     Sample,
     Source,
+    SourceTerms,
+    TermsCorrection,
 )
 from sources.description import describe_source
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
@@ -79,17 +84,102 @@ def permissions(sources: Iterable[SourceSpec | VideoSourceSpec]) -> Mapping[str,
     return {one.name: one.permitted_by for one in sources if one.permitted_by}
 
 
-def log_terms(context: RunContext, source: Source, permitted_by: str | None) -> None:
-    """Says that nothing of `source` can be released as it is, where that is so.
+def register_source(
+    context: RunContext, described: Source, spec: SourceSpec | VideoSourceSpec
+) -> tuple[NewEntity, Source]:
+    """The source as it was first imported, stored if it is new; says what cannot be released.
 
     Raises:
         ConfigurationError: what curators state (`releases.toml`) cannot be read.
     """
+    terms = described.terms.model_dump()
+    known = [one.record(Source) for one in _imported(context.store, spec)]
+    source = next((one for one in known if one.model_copy(update=terms) == described), described)
+    entity = get_or_create_entity(context, source, source.name)
+    correct_terms(context, spec)
+    licence = _terms_now(context.store, entity.id, source).licence
     refusal = refusal_of_terms(
-        context.settings, source.name, source.format, source.licence, permitted_by
+        context.settings, source.name, source.format, licence, spec.permitted_by
     )
     if refusal is not None:
         context.progress.say(f"warning: {refusal}")
+    return entity, source
+
+
+def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> None:
+    """Corrects the terms of what was imported of a source, where its build now states others.
+
+    What was imported stays as it is; releases that are made from now on show the right terms. What
+    the build does not state stays, too. Says which releases were made under other terms.
+    """
+    for entity in _imported(context.store, spec):
+        source = entity.record(Source)
+        terms = _terms_now(context.store, entity.id, source)
+        old = terms.model_dump()
+        stated = {name: getattr(spec, name) for name in old}
+        changed = {name: value for name, value in stated.items() if value and value != old[name]}
+        if not changed:
+            continue
+        terms = terms.model_copy(update=changed)
+        _store_correction(context, entity.id, source, terms, spec.correction)
+        changes = ", ".join(
+            f"{name} {old[name] or ''!r} -> {value!r}" for name, value in changed.items()
+        )
+        releases = _made_under_others(context.store, entity.id, terms)
+        if not releases:
+            made = "no release was made under others"
+        elif permits_release(terms.licence) or spec.permitted_by:
+            made = f"made under the earlier ones: {releases}; release a new version"
+        else:
+            made = (
+                f"made under the earlier ones, and not to be passed on before it is known that "
+                f"these permit it: {releases} (loupe withdraw --source {source.name})"
+            )
+        context.progress.say(f"terms of {source.name} corrected: {changes}; {made}")
+
+
+def _imported(store: Store, spec: SourceSpec | VideoSourceSpec) -> list[StoredEntity]:
+    """What was imported under the name of a source: its annotation file, or several."""
+    return list(find(store, spec.name, Source.kind, states=LIVE))
+
+
+def _terms_now(store: Store, source_id: str, source: Source) -> SourceTerms:
+    correction = last_correction(store, source_id)
+    return correction[1].terms if correction else source.terms
+
+
+def _store_correction(
+    context: RunContext, source_id: str, source: Source, terms: SourceTerms, reason: str | None
+) -> None:
+    earlier = last_correction(context.store, source_id)
+    record = TermsCorrection(
+        source=source.name,
+        source_id=source_id,
+        number=earlier[1].number + 1 if earlier else 1,
+        reason=reason,
+        **terms.model_dump(),
+    )
+    corrected = (source_id, earlier[0]) if earlier else (source_id,)
+    parents = [(Role.CORRECTS, one) for one in corrected]
+    get_or_create_entity(context, record, source.name, parents, by=_account())
+
+
+def _made_under_others(store: Store, source_id: str, terms: SourceTerms) -> str:
+    """The names of the releases that show other terms of a source."""
+    return ", ".join(
+        release.name
+        for release in list_releases(store)
+        for one in release.manifest.sources
+        if one.entity_id == source_id and one.terms != terms
+    )
+
+
+def _account() -> str | None:
+    """Who runs this; None where the system does not know."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without an entry for its user
+        return None
 
 
 def refusal_of_terms(
@@ -138,9 +228,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         raise ConfigurationError(
             f"dataset {spec.name!r} was built from other sources; import under another name"
         )
-    source = _describe(importer, spec)
-    log_terms(context, source, spec.permitted_by)
-    entity = get_or_create_entity(context, source, spec.name)
+    entity, source = register_source(context, _describe(importer, spec), spec)
     options, limits = ReadOptions(split=spec.split), ImageLimits()
     stage = Stage(
         name=STAGE,

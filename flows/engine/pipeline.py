@@ -18,6 +18,7 @@ from annotate.queues import Queue, parse_policy
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.gates import declared_queues, open_desks, review
+from flows.engine.importing import correct_terms
 from flows.engine.model_step import refuse_unusable_models
 from flows.engine.preflight import require_ready
 from flows.engine.releasing import ReleasedBuild, release
@@ -224,6 +225,8 @@ def run_build(
     if config is None:
         context.progress.say(spec.announcement)
     build = spec.load(Path(config)) if config else spec.demonstrate(settings.home)
+    for source in build.sources:
+        correct_terms(context, source)
     require_ready(context, build, spec.models(build, chosen))
     try:
         return run_pipeline(

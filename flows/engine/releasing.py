@@ -17,7 +17,7 @@ from annotate.statistics import shared_answers
 from db.blobs import BlobStore
 from db.entities import find
 from db.quarantine import unused_answers
-from db.release_rows import snapshot
+from db.release_rows import last_correction, snapshot
 from db.releases import (
     StoredRelease,
     current_mark,
@@ -451,6 +451,28 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
     )
 
 
+def released_under_earlier_terms(
+    store: Store, dataset: str, version: str
+) -> PatchedRelease | None:
+    """The release of a version whose sources have had their terms corrected since; None if none."""
+    for built in list_releases(store, dataset):
+        if built.manifest.version != version:
+            continue
+        shown = {
+            one.entity_id: one.correction and one.correction.entity_id
+            for one in built.manifest.sources
+        }
+        now = {id_: last_correction(store, id_) for id_ in shown}
+        names = sorted({one[1].source for id_, one in now.items() if one and one[0] != shown[id_]})
+        if names:
+            sentence = (
+                f"{built.name} stays as it is, under earlier terms of {', '.join(names)}; to "
+                f"release it under the corrected terms, raise the version in the build file"
+            )
+            return PatchedRelease(built, sentence)
+    return None
+
+
 def _has_notices_since(store: Store, built: StoredRelease) -> bool:
     """Whether the dataset's releases have notices of withdrawals that came after `built`."""
     last = max((one.id for one in list_withdrawals(store)), default=0)
@@ -500,7 +522,8 @@ def release(
     that the build names, and its version with its differences from the release before: the report
     has warnings, but a version that is too small may be refused. With a key in the settings the
     release is signed. If a withdrawal has replaced the version since, the run's release is the
-    replacement, and the report says so.
+    replacement, and the report says so; if terms of a source were corrected since, the version
+    stays as it is, and the report says that, too.
 
     Raises:
         UsageError: nothing can be released, something of the version was withdrawn and nothing
@@ -515,7 +538,8 @@ def release(
         report.warnings.append(sentence)
 
     settings, store = context.settings, context.store
-    if patched := patched_release(store, report.dataset, version):
+    known = patched_release(store, report.dataset, version)
+    if patched := known or released_under_earlier_terms(store, report.dataset, version):
         warn(patched.sentence)
         report.release = patched.release.folder
         report.release_id = patched.release.manifest.id

@@ -69,12 +69,15 @@ def get_or_create_entity(
     record: EntityRecord,
     dataset: str,
     parents: Sequence[tuple[Role, str]] = (),
+    by: str | None = None,
 ) -> NewEntity:
-    """`record` as an entity of `dataset`, stored if it is not there yet; outside any chunk."""
+    """`record` as an entity of `dataset`, stored if it is not there yet; outside any chunk.
+
+    `by` is the account of whoever states it; it stays in the store.
+    """
     entity = new_entity(record, dataset, parents=parents)
-    plan_id = register_plan(
-        context.store, f"register_{record.kind}", VERSION, {"dataset": dataset, "id": entity.id}
-    )
+    configuration = {"dataset": dataset, "id": entity.id} | ({"by": by} if by else {})
+    plan_id = register_plan(context.store, f"register_{record.kind}", VERSION, configuration)
     if worked_inputs(context.store, plan_id, [0]):
         return entity
     activity = ActivityRecord(

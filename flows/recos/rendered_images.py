@@ -7,9 +7,9 @@ from pathlib import Path
 from db.entities import NewEntity, new_entity
 from db.work import WorkResult
 from flows.engine.context import RunContext
-from flows.engine.importing import Tombstones
+from flows.engine.importing import Tombstones, register_source
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, run_stream
+from flows.engine.runner import Stage, run_stream
 from flows.recos.sign_pairs import FurtherPairs
 from retrieval.similarity.products import usual_workers
 from schemas.build import SourceSpec, TaskSpec
@@ -109,7 +109,7 @@ def import_rendered(
     Raises:
         FormatError: there is no `truths.jsonl` that can be read.
     """
-    source = Source(
+    described = Source(
         name=spec.name,
         format=FORMAT,
         annotation_file=TRUTHS_FILE,
@@ -118,7 +118,7 @@ def import_rendered(
         citation=spec.citation or "Unknown: the format names none",
         homepage=spec.homepage,
     )
-    entity = get_or_create_entity(context, source, spec.name)
+    entity, source = register_source(context, described, spec)
     stage = Stage(
         name=STAGE,
         version=VERSION,

@@ -6,9 +6,9 @@ from db.entities import NewEntity, StoredEntity, find, find_children, new_entity
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
-from flows.engine.importing import Tombstones, log_terms
+from flows.engine.importing import Tombstones, register_source
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stream
+from flows.engine.runner import Stage, run_stream
 from schemas.base import digest_of, sha256_of
 from schemas.build import VideoSourceSpec
 from schemas.provenance import Role
@@ -35,7 +35,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
     A file that was looked at before and did not change since (by its size and time) is not read
     again. What cannot be used goes to quarantine.
     """
-    source = Source(
+    described = Source(
         name=spec.name,
         format=FORMAT,
         annotation_file=NO_ANNOTATIONS,
@@ -44,8 +44,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
         citation=spec.citation,
         homepage=spec.homepage,
     )
-    log_terms(context, source, spec.permitted_by)
-    entity = get_or_create_entity(context, source, spec.name)
+    entity, source = register_source(context, described, spec)
     stage = Stage(
         name=STAGE,
         version=VERSION,

@@ -35,6 +35,7 @@ from db.withdrawals import (
 )
 from flows.engine.context import RunContext
 from flows.engine.gates import open_desks
+from flows.engine.release_facts import release_facts
 from flows.engine.releasing import release_checks, release_signer
 from flows.withdrawal.plan import ANNOTATOR, sweep
 from flows.withdrawal.releases import Patch, rows_of, withdrawn_rows
@@ -274,6 +275,8 @@ class _Work:
                 self._store, settings, manifest.dataset, progress=self._context.progress
             )
             checks = checks._replace(nearest=today.nearest)
+        stated = release_facts(settings.releases_file, manifest.dataset).permitted_terms
+        checks = checks._replace(permitted_terms={**stated, **checks.permitted_terms})
         built = build_release(
             self._store,
             self._context.blobs,
@@ -283,7 +286,7 @@ class _Work:
             tier=inputs.tier,
             leak_limits=inputs.leak_limits,
             checks=checks,
-            as_of=inputs.as_of,
+            as_of=inputs.as_of._replace(corrected=True),
             signer=release_signer(settings),
         )
         return built.manifest

@@ -31,7 +31,7 @@ _TEXTS = frozenset({"caption", "rewrite", "prompt"})
 _NAMES = frozenset({"author", "embedder", "model"})
 """Fields that name a model, a tracker or a person, in any kind."""
 WHOLE = _TEXTS | {
-    *("source", "image", "image_facts", "sample", "video", "filter_report", "tracklet"),
+    *("source", "terms_correction", "image", "image_facts", "sample", "video", "filter_report", "tracklet"),
     *("settings", "selection", "faithfulness", "task_draw", "rendered_truth", "sign_pair"),
     *("strategy", "image_order", "edited_picture", "candidate", "contrast_group"),
     *("caption_group", "caption_check", "found_hit", "found_picture"),

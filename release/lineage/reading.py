@@ -51,6 +51,13 @@ _TOLD: Final[Mapping[str, Mapping[str, str]]] = {
         "annotation_sha256": _DIGEST,
         "licence": _BARE,
     },
+    "terms_correction": {
+        "source": "of {}",
+        "number": "correction {}",
+        "licence": _BARE,
+        "citation": _BARE,
+        "reason": _BARE,
+    },
     "image": {
         "file_path": _BARE,
         "contrast.difference": _BARE,

@@ -63,8 +63,8 @@ from release.payload_fingerprints import (
 )
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.provenance import ANSWERED, STATE_AFTER, WITHHELD_WHOLE, AgentKind, CallRow, Role
-from schemas.records import PromptText, Source
-from schemas.release import Manifest, ModelUse, ReleasedVideo
+from schemas.records import PromptText, TermsCorrection
+from schemas.release import Manifest, ModelUse, ReleasedSource, ReleasedVideo
 from schemas.video import LINKED_LATER, Video
 
 _MOST_WORDS = 1000
@@ -272,6 +272,7 @@ class _LineageChecks:
         self._entities = _Entities(SortedIds([]), _NONE, _NONE, none, none, none.astype(bool))
         self._models: tuple[ModelUse, ...] = ()
         self._payloads: dict[str, tuple[str, str | None, list[str]]] = {}
+        self._corrected: dict[str, int] = {}
         self._upward: list[tuple[_Places, _Places]] = []
         self._describing: list[tuple[_Places, _Places]] = []
         self._edits: set[tuple[int, int]] = set()
@@ -384,7 +385,8 @@ class _LineageChecks:
         self._read_crops()
         tracklet = text_array(["tracklet"])
         parents, known, doubtful = _Parents(self._folder), {self._manifest.dataset}, set[str]()
-        stated = (self._manifest.sources, self._manifest.prompts, self._manifest.videos)
+        of = self._manifest
+        stated = (of.sources, of.prompts, of.videos, of.corrections)
         named = text_array([one.entity_id for many in stated for one in many])
         author_of_agent = numbers_of(f"{one.name}@{one.revision}" for one in self._agents)
         for piece in self._pieces(ENTITIES, ("dataset", "kind", "state", "activity")):
@@ -400,6 +402,7 @@ class _LineageChecks:
             self._check_calls(piece, fingerprints.facts, author_of_agent)
             for row in piece.filter(pc.is_in(piece["id"], value_set=named)).to_pylist():
                 self._payloads[row["id"]] = (row["state"], row["payload"], row["withheld"])
+            self._remember_corrections(piece)
             if self._crops:
                 cut = piece.filter(pc.is_in(piece["kind"].cast(pa.string()), value_set=tracklet))
                 for one in self._fingerprints.of_crops(cut["payload"], cut["id"]):
@@ -425,6 +428,20 @@ class _LineageChecks:
             np.concatenate([*partial, none.astype(bool)]),
         )
         return count
+
+    def _remember_corrections(self, piece: pa.RecordBatch) -> None:
+        """Remembers of each source the number of its last correction.
+
+        Raises:
+            ValueError: a payload is no correction.
+        """
+        if TermsCorrection.kind not in piece["kind"].dictionary.to_pylist():
+            return
+        is_correction = pc.equal(piece["kind"].cast(pa.string()), TermsCorrection.kind)
+        for payload in piece.filter(is_correction)["payload"].drop_null().to_pylist():
+            one = TermsCorrection.model_validate_json(payload)
+            last = self._corrected.get(one.source_id, 0)
+            self._corrected[one.source_id] = max(one.number, last)
 
     def _read_crops(self) -> None:
         """Remembers what rows say of crops, until their tracklets are read."""
@@ -674,6 +691,7 @@ class _LineageChecks:
             ("source", stated.sources),
             ("prompt", stated.prompts),
             ("video", stated.videos),
+            (TermsCorrection.kind, stated.corrections),
         ):
             ids = [one.entity_id for one in many]
             places = self._entities.ids.places(words_of_texts(ids))
@@ -683,8 +701,8 @@ class _LineageChecks:
                     message = f"{ENTITIES.path} has no {kind} {entity}; {MANIFEST} names it"
                     self._findings.add("lineage_incomplete", message, ENTITIES.path)
         for source in stated.sources:
-            values = source.model_dump(exclude={"entity_id"})
-            self._check_record(source.entity_id, Source(**values))
+            self._check_record(source.entity_id, source.as_imported())
+            self._check_correction(source)
         for prompt in stated.prompts:
             values = prompt.model_dump(exclude={"entity_id"})
             self._check_record(prompt.entity_id, PromptText(**values))
@@ -703,6 +721,19 @@ class _LineageChecks:
         if (payload, tuple(withheld)) != published_payload(record.kind, state, record.payload()):
             message = (
                 f"{MANIFEST} says of the {record.kind} {entity_id} what {ENTITIES.path} does not"
+            )
+            self._findings.add("lineage_differs", message, MANIFEST)
+
+    def _check_correction(self, source: ReleasedSource) -> None:
+        """The terms that are shown must be those of the last correction, if there is any."""
+        shown, corrected = source.correction, source.as_correction()
+        if shown is not None and corrected is not None:
+            self._check_record(shown.entity_id, corrected)
+        last = self._corrected.get(source.entity_id, 0)
+        if last > (shown.number if shown else 0):
+            message = (
+                f"{MANIFEST} shows terms of the source {source.name!r} that {ENTITIES.path} has "
+                f"corrected ({last})"
             )
             self._findings.add("lineage_differs", message, MANIFEST)
 

@@ -355,7 +355,8 @@ class RowChecks:
                         f"{MANIFEST} says {stated:,}"
                     )
                     self._findings.add("totals_differ", message, MANIFEST)
-        for listed in (self._manifest.sources, self._manifest.prompts, self._manifest.videos):
+        stated = self._manifest
+        for listed in (stated.sources, stated.prompts, stated.videos, stated.corrections):
             for one in listed:
                 self._entities.update(f"{one.entity_id}\n".encode())
         if self._scratch.count_listed_images() != self._listed_images:

@@ -39,7 +39,7 @@ def manifest(version: str = "1.0.0", digit: str = "a", dataset: str = DATASET) -
     return draft.model_copy(update={"id": digit * 64})
 
 
-MARK = StateMark(0, 0, 0, 0)
+MARK = StateMark(0, 0, 0, 0, 0)
 
 
 def test_a_release_is_stored_once(world: World, tmp_path: Path) -> None:

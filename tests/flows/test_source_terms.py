@@ -1,11 +1,16 @@
-"""Importing a source warns about terms that do not permit a release."""
+"""Terms of sources: a warning where they do not permit a release, and their correction."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.flows.command_line import Loupe
+from release.card import CARD
+from release.manifest import MANIFEST, read_manifest
+from schemas.records import Granularity
+from tests.flows.command_line import Finished, Loupe
 from tests.flows.hostile import write_hostile
+from tests.flows.worlds import write_people, write_toml
+from tests.release.test_forged import reseal
 
 WARNING = "nothing of it is released before its licence is given"
 
@@ -49,3 +54,115 @@ def test_terms_that_are_stated_to_permit_it_are_not(
     stated.write_text('[all]\npermitted_terms = { people = "agreed by letter" }\n')
     monkeypatch.setenv("LOUPE_RELEASES_FILE", str(stated))
     assert WARNING not in imported(loupe, annotations, "research use only")
+
+
+class Builder:
+    """Builds two identities of one tiny source, under the terms and as the version of a call."""
+
+    def __init__(self, loupe: Loupe, folder: Path) -> None:
+        self._loupe = loupe
+        self._file = folder / "build.toml"
+        self._annotations = write_people(
+            folder / "people", Granularity.MEDIUM, identities=3, images=1, captions=1
+        )
+
+    def __call__(self, version: str, licence: str, **terms: str) -> Finished:
+        source = {
+            "name": "people",
+            "format": "cuhk-pedes",
+            "annotations": self._annotations,
+            "images": self._annotations.parent,
+            "licence": licence,
+            **terms,
+        }
+        build = {"dataset": "tiny", "version": version, "identities_per_source": 2}
+        write_toml(self._file, {**build, "sources": [source]})
+        return self._loupe(
+            "run", "build-ufine3c", "--config", self._file, "--in-process", "--json"
+        )
+
+
+@pytest.fixture
+def build(loupe: Loupe, tmp_path: Path) -> Builder:
+    return Builder(loupe, tmp_path)
+
+
+def said(finished: Finished) -> str:
+    assert finished.exit_code == 0, finished.err
+    return " ".join(finished.err.split())
+
+
+def test_a_changed_build_file_corrects_the_terms_of_what_it_releases_next(
+    build: Builder, loupe: Loupe
+) -> None:
+    first = Path(build("0.1.0", "CC-BY-NC-4.0").json["release"])
+    changed = {"citation": "The right authors, 2026", "correction": "the letter of May"}
+    output = said(build("0.2.0", "CC-BY-4.0", **changed))
+    assert "terms of people corrected: licence 'CC-BY-NC-4.0' -> 'CC-BY-4.0', citation" in output
+    assert "made under the earlier ones: tiny 0.1.0; release a new version" in output
+
+    again = build("0.2.0", "CC-BY-4.0")
+    assert "corrected" not in again.err
+    assert sum(stage["done"] for stage in again.json["stages"]) == 0, "nothing is imported again"
+    release = Path(again.json["release"])
+    for folder in (first, release):
+        assert loupe("release", "verify", folder).exit_code == 0
+    (old,), manifest = read_manifest(first).sources, read_manifest(release)
+    (new,) = manifest.sources
+    assert new.correction is not None
+    assert (new.entity_id, new.correction.imported) == (old.entity_id, old.terms)
+    assert new.as_imported() == old.as_imported()
+    assert (new.licence, new.citation) == ("CC-BY-4.0", "The right authors, 2026")
+    assert manifest.terms.expression == "CC-BY-4.0"
+    card = (release / CARD).read_text("utf-8")
+    assert "(the letter of May); imported as: CC-BY-NC-4.0" in card
+
+    said(loupe("release", "rebuild", "tiny@0.1.0", "--out", first.parent / "again"))
+    assert read_manifest(first.parent / "again").id == read_manifest(first).id
+
+
+def test_a_release_cannot_show_other_terms_than_the_corrected_ones(
+    build: Builder, loupe: Loupe
+) -> None:
+    build("0.1.0", "CC-BY-4.0")
+    build("0.2.0", "CC0-1.0")
+    release = Path(build("0.3.0", "CC-BY-SA-4.0").json["release"])
+    text = (release / MANIFEST).read_text("utf-8")
+    shown, earlier = '"number": 2', '"number": 1'
+    assert text.count(shown) == 1
+    (release / MANIFEST).write_text(text.replace(shown, earlier), "utf-8")
+    reseal(release)
+    problems = loupe("release", "verify", release, "--json").json["problems"]
+    messages = [one["message"] for one in problems]
+    assert any("terms of the source 'people' that" in one for one in messages), messages
+
+
+def test_a_version_that_is_out_stays_as_it_is(build: Builder) -> None:
+    built = build("0.1.0", "CC-BY-4.0").json
+    again = build("0.1.0", "CC0-1.0")
+    assert again.json["release_id"] == built["release_id"]
+    assert "under earlier terms of people" in again.json["warnings"][0]
+
+
+def test_terms_that_forbid_a_release_name_those_that_were_made(build: Builder) -> None:
+    build("0.1.0", "CC-BY-4.0")
+    refused = build("0.2.0", "CC-BY-ND-4.0")
+    assert refused.exit_code == 2
+    output = " ".join(refused.err.split())
+    assert "permit it: tiny 0.1.0 (loupe withdraw --source people)" in output
+    assert "people is under a licence that forbids a release" in output
+    assert "corrected" not in build("0.2.0", "CC-BY-ND-4.0").err
+
+
+def test_a_patch_has_the_terms_that_hold_when_it_is_made(build: Builder, loupe: Loupe) -> None:
+    first = Path(build("0.1.0", "CC-BY-NC-4.0").json["release"])
+    build("0.1.0", "CC-BY-4.0")
+    row = ("images/1.jpg", "--release", first, "--ground", "privacy", "--reason", "asked", "--yes")
+    said(loupe("withdraw", *row))
+    patch = first.parent / "tiny-0.1.1"
+    assert loupe("release", "verify", patch).exit_code == 0
+    assert read_manifest(patch).sources[0].licence == "CC-BY-4.0"
+    build("0.1.1", "CC-BY-SA-4.0")
+    rebuilt = first.parent / "again"
+    said(loupe("release", "rebuild", "tiny@0.1.1", "--out", rebuilt))
+    assert read_manifest(rebuilt).id == read_manifest(patch).id
