@@ -17,7 +17,14 @@ from db.store import Store, retried
 from db.tables.provenance import Agent
 from db.tables.work import ModelCall
 from schemas.base import sha256_of
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import (
+    ChatAnswer,
+    ChatFailure,
+    ChatOutcome,
+    ChatRequest,
+    ModelRef,
+    ServedModel,
+)
 from schemas.errors import ServiceError
 from schemas.provenance import ANSWERED
 
@@ -39,6 +46,7 @@ class NewCall(NamedTuple):
     dataset: str
     cost: float | None
     currency: str | None
+    served: ServedModel | None = None
 
 
 class CostRow(NamedTuple):
@@ -235,6 +243,7 @@ def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
         "request": _request_json(call.request),
         "cost": call.cost,
         "currency": call.currency,
+        "served": call.served and call.served.model_dump_json(),
         "called_at": datetime.now(UTC),
         **_outcome_columns(call.outcome),
     }

@@ -81,6 +81,7 @@ class CallNode(NamedTuple):
     tokens_out: int | None
     cost: float | None
     currency: str | None
+    served: str | None = None
     called_at: datetime | None = None
 
 
@@ -269,6 +270,7 @@ def calls_by_key(connection: Connection, keys: Iterable[str]) -> dict[str, CallN
         ModelCall.tokens_out,
         ModelCall.cost,
         ModelCall.currency,
+        ModelCall.served,
         ModelCall.called_at,
     )
     found: dict[str, CallNode] = {}

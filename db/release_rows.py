@@ -342,6 +342,7 @@ def model_calls(connection: Connection, keys: Iterable[str]) -> Iterator[CallRow
         ModelCall.tokens_out,
         ModelCall.cost,
         ModelCall.currency,
+        ModelCall.served,
     ).join(Agent, Agent.id == ModelCall.agent_id)
     for page in pages(keys):
         for row in connection.execute(query.where(ModelCall.key.in_(page))):

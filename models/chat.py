@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from schemas.chat import ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import ChatOutcome, ChatRequest, ModelRef, ServedModel
 
 
 def always() -> bool:
@@ -16,6 +16,15 @@ class RetryingModel(Protocol):
     """A chat model that sends a request again where it failed, unless `may_retry` says no."""
 
     may_retry: Callable[[], bool]
+
+
+@runtime_checkable
+class RemoteModel(Protocol):
+    """A chat model behind a server that may say what it serves."""
+
+    def served(self) -> ServedModel | None:
+        """What the server says of this model; None where it says nothing. Asked at most once."""
+        ...
 
 
 @runtime_checkable

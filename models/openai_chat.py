@@ -16,7 +16,16 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from models.chat import always
 from models.messages import chat_messages
-from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from models.model_list import list_models, listed_model, listed_models
+from schemas.chat import (
+    REFUSED,
+    ChatAnswer,
+    ChatFailure,
+    ChatOutcome,
+    ChatRequest,
+    ModelRef,
+    ServedModel,
+)
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat
 
@@ -54,6 +63,8 @@ class OpenAIChatModel:
     def __init__(self, spec: OpenAIChat) -> None:
         self._spec = spec
         self._api_key = _read_api_key(spec)
+        self._served: ServedModel | None = None
+        self._has_listed = False
         self.may_retry = always
 
     @property
@@ -65,6 +76,17 @@ class OpenAIChatModel:
     def parameters(self) -> dict[str, Any]:
         """The sampling parameters."""
         return self._spec.parameters
+
+    def served(self) -> ServedModel | None:
+        """What the server says of this model in its list; None where it gives no such list."""
+        if not self._has_listed:
+            self._has_listed = True
+            try:
+                answer = list_models(self._spec, self._api_key)
+            except httpx.HTTPError:
+                return None
+            self._served = listed_model(self._spec, listed_models(answer))
+        return self._served
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """(position, outcome) of each request, as each finishes: see `ChatModel`."""

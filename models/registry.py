@@ -5,8 +5,8 @@ from itertools import chain
 from threading import Lock
 from typing import Any, Protocol, assert_never, runtime_checkable
 
-from models.chat import ChatModel, RetryingModel, always
-from schemas.chat import ChatOutcome, ChatRequest, ModelRef
+from models.chat import ChatModel, RemoteModel, RetryingModel, always
+from schemas.chat import ChatOutcome, ChatRequest, ModelRef, ServedModel
 from schemas.profile import (
     BuiltinCaptioner,
     BuiltinContraster,
@@ -106,6 +106,10 @@ class OnDemandChatModel:
             if isinstance(model, RetryingModel):
                 model.may_retry = self.may_retry
             yield from model.answer(chain((first,), remaining))
+
+    def served(self) -> ServedModel | None:
+        """What the model's server says of it, once the model was asked; None without a server."""
+        return self._remote.served() if isinstance(self._remote, RemoteModel) else None
 
     def _model(self) -> ChatModel:
         if isinstance(self._spec, VllmChat | TransformersChat):

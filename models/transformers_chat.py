@@ -39,7 +39,16 @@ class TransformersChatModel:
         self._torch = torch
         self._transformers = transformers
         with loading_faults("transformers", spec.ref):
-            self._load()
+            try:
+                self._load()
+            except ImportError as error:
+                if spec.quantization_config is None:
+                    raise
+                method = spec.quantization_config.get("quant_method", "quantization_config")
+                raise ModelError(
+                    f"{spec.ref} asks for {method}, which is not installed here: "
+                    f"{str(error).strip().splitlines()[0]}"
+                ) from error
 
     @property
     def ref(self) -> ModelRef:
@@ -84,18 +93,22 @@ class TransformersChatModel:
         self._processor = processor_class.from_pretrained(self._spec.name, **where)
         self._tokenizer = self._processor.tokenizer if self._sees_images else self._processor
         self._tokenizer.padding_side = "left"
-        self._model = (
-            model_class.from_pretrained(
-                self._spec.name, dtype=self._spec.dtype, use_safetensors=True, **where
-            )
-            .to(self._device())
-            .eval()
-        )
+        self._model = model_class.from_pretrained(
+            self._spec.name, dtype=self._spec.dtype, use_safetensors=True, **where, **self._placed()
+        ).eval()
         text = config.get_text_config()
         ends = self._model.generation_config.eos_token_id or self._tokenizer.eos_token_id
         self._end_tokens: list[int] = ends if isinstance(ends, list) else [ends]
         self._longest: int = text.max_position_embeddings
         self._grammar = SchemaGrammar(self._tokenizer, text.vocab_size, self._end_tokens)
+
+    def _placed(self) -> dict[str, Any]:
+        """The arguments that say where the weights are, and in which numbers."""
+        device_map = self._spec.device_map
+        placed: dict[str, Any] = {"device_map": device_map or {"": self._device()}}
+        if (quantized := self._spec.quantization_config) is not None:
+            placed["quantization_config"] = dict(quantized)
+        return placed
 
     def _device(self) -> Any:
         if self._spec.device != "auto":

@@ -2,12 +2,18 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from release.publishable import published_model, published_name, published_values
+from release.publishable import (
+    published_model,
+    published_name,
+    published_served,
+    published_values,
+)
 from schemas.base import canonical_json
+from schemas.chat import ServedModel
 from schemas.provenance import CallRow
 from schemas.release import EmbedderPurpose, Manifest, ModelUse, ReleasedSource
 
@@ -31,6 +37,7 @@ class _Total:
     tokens_in: int | None = 0
     tokens_out: int | None = 0
     cost: Decimal | None = Decimal(0)
+    served: set[str] = field(default_factory=set)
 
     def add(self, call: CallRow) -> None:
         """Adds equal calls; a sum with an unknown value is unknown."""
@@ -41,6 +48,8 @@ class _Total:
             self.cost = None
         else:
             self.cost += Decimal(repr(call.cost)) * call.calls
+        if call.served is not None:
+            self.served.add(published_served(call.served))
 
 
 def model_uses(calls: Iterable[CallRow], authors: Iterable[str]) -> tuple[ModelUse, ...]:
@@ -74,6 +83,7 @@ def _use(key: _Key, total: _Total) -> ModelUse:
         tokens_out=total.tokens_out,
         cost=None if total.cost is None else _plain(total.cost),
         currency=key.currency or None,
+        served=tuple(map(ServedModel.model_validate_json, sorted(total.served))),
     )
 
 

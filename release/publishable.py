@@ -6,12 +6,15 @@ part is left, behind "…/"; of addresses go names and passwords of users, and t
 go as a whole; keys and tokens go. What was passed through once stays as it is.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
+
+from schemas.base import canonical_json
 
 HIDDEN = "(withheld)"
 
@@ -95,6 +98,12 @@ def published_values(values: Any) -> Any:
             for before, value in zip((None, *values), values, strict=False)
         ]
     return published_name(values) if isinstance(values, str) else values
+
+
+def published_served(served: str) -> str:
+    """What a server said of its model, as canonical JSON, without a time."""
+    values = {name: one for name, one in json.loads(served).items() if name != "created"}
+    return canonical_json(published_values(values))
 
 
 def _names_private(value: Any) -> bool:

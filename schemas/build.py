@@ -47,8 +47,9 @@ class SourceSpec(Record):
 
     `identities` and `images_per_identity` override the build's; licence and citation override what
     is known of the format. Of a source that is imported already they correct the terms, for the
-    reason in `correction`, if one is given. `permitted_by` says why terms in words of their own, which are no
-    licence that a program can read, permit what is built to be released; it is part of the release.
+    reason in `correction`, if one is given. `permitted_by` says why terms in words of their own,
+    which are no licence that a program can read, permit what is built to be released; it is part of
+    the release.
     """
 
     name: Name

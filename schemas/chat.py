@@ -29,6 +29,20 @@ class ModelRef(Record):
         return f"{self.name}@{self.revision}"
 
 
+class ServedModel(Record):
+    """What a server says of a model that it serves, in its list of models.
+
+    `root` is what it loaded under the name `id`. `created` is a time; servers that state none of a
+    model, such as vLLM, state that of the question.
+    """
+
+    id: RawText
+    root: RawText | None = Field(default=None, exclude_if=lambda one: one is None)
+    owned_by: RawText | None = Field(default=None, exclude_if=lambda one: one is None)
+    max_model_len: int | None = Field(default=None, exclude_if=lambda one: one is None)
+    created: int | None = Field(default=None, exclude_if=lambda one: one is None)
+
+
 class ChatImage(Record):
     """An encoded image that goes with a request."""
 

@@ -237,12 +237,30 @@ class VllmChat(_SampledModel):
 
 
 class TransformersChat(_SampledModel):
-    """A model that transformers loads into this process (extra `torch`)."""
+    """A model that transformers loads into this process (extra `torch`).
+
+    `device_map` and `quantization_config` are given to `from_pretrained` as they are. With the
+    first, layers are on several devices, and `device` stays `auto`; the second changes answers.
+    """
 
     provider: Literal["transformers"]
     device: str = "auto"
+    device_map: str | dict[str, int | str] | None = None
     dtype: str = "auto"
+    quantization_config: dict[str, Any] | None = None
     batch_size: int = Field(default=8, gt=0)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the model, determines an answer."""
+        quantized = self.quantization_config
+        return {**super().parameters, **({"quantization": quantized} if quantized else {})}
+
+    @model_validator(mode="after")
+    def _is_in_one_place(self) -> Self:
+        if self.device_map is not None and self.device != "auto":
+            raise ValueError(f"give device or device_map, not both; got device {self.device!r}")
+        return self
 
 
 ChatModelSpec = Annotated[

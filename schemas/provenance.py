@@ -88,7 +88,10 @@ class Role(StrEnum):
 
 
 class CallRow(NamedTuple):
-    """An answered model call without its text; `calls` of them are equal."""
+    """An answered model call without its text; `calls` of them are equal.
+
+    `served` is what the model's server said of it, a `schemas.chat.ServedModel` as JSON.
+    """
 
     name: str
     revision: str
@@ -97,4 +100,5 @@ class CallRow(NamedTuple):
     tokens_out: int | None
     cost: float | None
     currency: str | None
+    served: str | None = None
     calls: int = 1

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from schemas.base import Record
+from schemas.chat import ServedModel
 from schemas.contamination import Contamination
 from schemas.leaks import LeakCertificate
 from schemas.quality import AuditStatistics
@@ -344,7 +345,7 @@ class ModelUse(Record):
     Counted are the answered calls behind all drafts and rewrites of the released images, the
     rejected ones too, and behind the strategies of its contrastive images. `cost` is a decimal
     number, None where a call had no price; tokens are None where a server did not state those of
-    a call.
+    a call. `served` is what the model's server said of it, in one run or another.
     """
 
     name: str
@@ -355,6 +356,7 @@ class ModelUse(Record):
     tokens_out: Count | None
     cost: str | None
     currency: str | None
+    served: tuple[ServedModel, ...] = Field(default=(), exclude_if=lambda one: not one)
 
     @classmethod
     def unused(cls, name: str, revision: str) -> Self:

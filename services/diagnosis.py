@@ -19,6 +19,7 @@ from db.blobs import BlobStore
 from db.engine import is_there
 from db.store import Store
 from models.imported_rewrites import read_pairs_of
+from models.model_list import list_models, listed_model, listed_models
 from profiles.loader import load_profile
 from profiles.settings import Settings
 from schemas.base import Record
@@ -263,7 +264,10 @@ def _check_server_of(
         detail = f"needs a key in the environment variable {variable}"
         return lacking(_subject(model), detail, f"export {variable}=…")
     if (model.base_url, variable) not in listings:
-        listings[model.base_url, variable] = _listing(model, key)
+        try:
+            listings[model.base_url, variable] = list_models(model, key)
+        except httpx.HTTPError as error:
+            listings[model.base_url, variable] = error
     answer = listings[model.base_url, variable]
     if isinstance(answer, httpx.HTTPError):
         detail = f"{model.base_url} does not answer ({type(answer).__name__})"
@@ -279,35 +283,18 @@ def _check_server_of(
     return lacking(_subject(model), detail, _start_command(model))
 
 
-def _listing(model: OpenAIChat, key: str | None) -> httpx.Response | httpx.HTTPError:
-    headers = dict(model.headers)
-    if key and model.api_key_header:
-        headers[model.api_key_header] = key
-    elif key:
-        headers["Authorization"] = f"Bearer {key}"
-    try:
-        return httpx.get(
-            f"{model.base_url.rstrip('/')}/models", headers=headers, params=model.query, timeout=5
-        )
-    except httpx.HTTPError as error:
-        return error
-
-
 def _check_listing(model: OpenAIChat, answer: httpx.Response) -> Finding:
     """Whether a server's list of models has this one, with room for a request and its answer."""
-    try:
-        found = answer.json()["data"]
-        lengths = {str(one["id"]): one.get("max_model_len") for one in found}
-    except (ValueError, LookupError, TypeError, AttributeError):
-        lengths = {}
-    name = model.name if model.name in lengths else model.name.partition(":")[0]
-    if lengths and name not in lengths:
-        served = ", ".join(sorted(lengths)[:_SHOWN_MODELS])
-        more = f" and {len(lengths) - _SHOWN_MODELS:,} more" if len(lengths) > _SHOWN_MODELS else ""
+    listed = listed_models(answer)
+    served_model = listed_model(model, listed)
+    if listed and served_model is None:
+        served = ", ".join(sorted(listed)[:_SHOWN_MODELS])
+        more = f" and {len(listed) - _SHOWN_MODELS:,} more" if len(listed) > _SHOWN_MODELS else ""
         detail = f"{model.base_url} does not serve it; it serves {served}{more}"
         return lacking(_subject(model), detail, _start_command(model))
-    length, wanted = lengths.get(name), model.sampling.max_tokens + _PROMPT_TOKENS
-    if isinstance(length, int) and length < wanted:
+    length = served_model and served_model.max_model_len
+    wanted = model.sampling.max_tokens + _PROMPT_TOKENS
+    if length is not None and length < wanted:
         detail = (
             f"{model.base_url} takes {length:,} tokens in all; a request with sampling.max_tokens "
             f"{model.sampling.max_tokens:,} needs {wanted:,}"

@@ -91,7 +91,8 @@ class ModelCall(Base):
     """A request to a model and its answer, stored as soon as it returned, so that it is paid once.
 
     `response` is the text of the answer, or what is wrong with it; `raw` is the whole body that a
-    server sent, readable or not. Tokens and cost that are not known are NULL.
+    server sent, readable or not. Tokens and cost that are not known are NULL. `served` is what the
+    server said of the model in that run (`schemas.chat.ServedModel`), if anything.
 
     A search of images on the web is a call, too (`db.search_calls`): its `tokens_in` are the
     requests that the service counts.
@@ -115,4 +116,5 @@ class ModelCall(Base):
     seconds: Mapped[float]
     cost: Mapped[float | None]
     currency: Mapped[str | None] = mapped_column(String(8))
+    served: Mapped[str | None] = mapped_column(Text)
     called_at: Mapped[datetime]

@@ -11,7 +11,7 @@ from db.claims import pauses
 from db.store import Store
 from db.work import drop_claims
 from flows.engine.stopping import current_stop
-from models.chat import ChatModel, RetryingModel
+from models.chat import ChatModel, RemoteModel, RetryingModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from schemas.profile import Prices
@@ -141,6 +141,7 @@ class RecordedChatModel:
             dataset=self._dataset,
             cost=self._cost(*known),
             currency=self._prices.currency if self._prices else None,
+            served=self._model.served() if isinstance(self._model, RemoteModel) else None,
         )
         try:
             if stream.failed is None:

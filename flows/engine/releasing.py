@@ -451,9 +451,7 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
     )
 
 
-def released_under_earlier_terms(
-    store: Store, dataset: str, version: str
-) -> PatchedRelease | None:
+def released_under_earlier_terms(store: Store, dataset: str, version: str) -> PatchedRelease | None:
     """The release of a version whose sources have had their terms corrected since; None if none."""
     for built in list_releases(store, dataset):
         if built.manifest.version != version:

@@ -31,7 +31,8 @@ _TEXTS = frozenset({"caption", "rewrite", "prompt"})
 _NAMES = frozenset({"author", "embedder", "model"})
 """Fields that name a model, a tracker or a person, in any kind."""
 WHOLE = _TEXTS | {
-    *("source", "terms_correction", "image", "image_facts", "sample", "video", "filter_report", "tracklet"),
+    *("source", "terms_correction", "image", "image_facts", "sample", "video"),
+    *("filter_report", "tracklet"),
     *("settings", "selection", "faithfulness", "task_draw", "rendered_truth", "sign_pair"),
     *("strategy", "image_order", "edited_picture", "candidate", "contrast_group"),
     *("caption_group", "caption_check", "found_hit", "found_picture"),
@@ -274,12 +275,13 @@ CALLS = LineageTable(
         tokens_out=pa.int64(),
         cost=pa.float64(),
         currency=_STRING,
+        served=_STRING,
         use=_STRING,
     ),
     keys=1,
-    repeating=("agent", "prompt_digest", "parameters", "status", "currency", "use"),
+    repeating=("agent", "prompt_digest", "parameters", "status", "currency", "served", "use"),
     group_rows=8192,
-    nullable=("tokens_in", "tokens_out", "cost", "currency"),
+    nullable=("tokens_in", "tokens_out", "cost", "currency", "served"),
 )
 ACTIVITIES = LineageTable(
     "activities",

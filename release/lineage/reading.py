@@ -347,6 +347,7 @@ def _call(row: _Row) -> CallNode:
         tokens_out=row["tokens_out"],
         cost=row["cost"],
         currency=row["currency"],
+        served=row["served"],
     )
 
 

@@ -37,7 +37,7 @@ from release.lineage import (
     published_reason,
     write_table,
 )
-from release.publishable import published_model, published_values
+from release.publishable import published_model, published_served, published_values
 from schemas.base import canonical_json, digest_of
 from schemas.release import LineageStatistics, ReleasedFile
 
@@ -282,8 +282,10 @@ class _Lineage:
                 call, use = calls[key], _use_of(is_held=is_held, is_counted=is_counted)
                 self._agents.add(call.agent_id)
                 parameters = canonical_json(published_values(call.parameters))
-                details = (call.tokens_in, call.tokens_out, call.cost, call.currency, use.value)
-                yield (key, call.agent_id, call.prompt_digest, parameters, call.status, *details)
+                served = call.served and published_served(call.served)
+                asked = (key, call.agent_id, call.prompt_digest, parameters, call.status)
+                paid = (call.tokens_in, call.tokens_out, call.cost, call.currency)
+                yield (*asked, *paid, served, use.value)
 
     def _agent_rows(self) -> Iterator[_Row]:
         for id_, agent in sorted(agents_by_id(self._connection, self._agents).items()):

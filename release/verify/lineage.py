@@ -332,14 +332,16 @@ class _LineageChecks:
         ids, left_out, agents = [], [], [np.empty(0, np.int64)]
         counted: Counter[tuple[Any, ...]] = Counter()
         prompts = {prompt.digest for prompt in self._manifest.prompts}
-        for piece in self._pieces(CALLS, ("agent", "parameters", "use")):
+        for piece in self._pieces(CALLS, ("agent", "parameters", "served", "use")):
             ids.append(words_of(piece["key"]))
             self._check_vocabulary(CALLS, "use", piece["use"].dictionary)
-            _check_objects("parameters", piece["parameters"].dictionary)
+            for name in ("parameters", "served"):
+                _check_objects(name, piece[name].dictionary)
             agents.append(self._refer(CALLS, AGENTS, "agent", words_of(piece["agent"])))
             uses = piece["use"].to_pylist()
             left_out += [use == CallUse.LEFT_OUT for use in uses]
-            names = ("parameters", "tokens_in", "tokens_out", "cost", "currency", "prompt_digest")
+            names = ("parameters", "tokens_in", "tokens_out", "cost", "currency", "served")
+            names = (*names, "prompt_digest")
             columns = (piece[name].to_pylist() for name in names)
             self._check_numbers(piece)
             for use, status, place, *details in zip(
@@ -364,11 +366,10 @@ class _LineageChecks:
 
     def _call_rows(self, counted: Counter[tuple[Any, ...]]) -> Iterator[CallRow]:
         for key, count in counted.items():
-            place, parameters, tokens_in, tokens_out, cost, currency, _ = key
+            place, parameters, *details, _ = key
             if place >= 0:
                 name, revision = self._agents[place][1:]
-                values = json.loads(parameters)
-                yield CallRow(name, revision, values, tokens_in, tokens_out, cost, currency, count)
+                yield CallRow(name, revision, json.loads(parameters), *details, calls=count)
 
     def _check_numbers(self, piece: pa.RecordBatch) -> None:
         for name in ("tokens_in", "tokens_out", "cost"):

@@ -5,7 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from db.store import Store
+from db.tables.work import ModelCall
+from release.card import CARD
+from release.manifest import read_manifest
+from schemas.chat import ServedModel
 from schemas.records import Granularity
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
@@ -102,6 +108,32 @@ def test_a_model_that_the_server_does_not_have_is_named_with_those_it_has(
 def test_a_context_that_is_too_short_is_named(project: Project, server: CountingServer) -> None:
     server.listed = [{"id": "counting", "max_model_len": 1536}]
     assert "takes 1,536 tokens in all" in project.lacking()
+
+
+def test_what_a_server_says_of_its_model_is_released_beside_it(
+    project: Project, server: CountingServer, home_store: Store
+) -> None:
+    said = {"id": "counting", "root": "/srv/Counting-7B", "owned_by": "us", "max_model_len": 8192}
+    server.listed = [{**said, "created": 1_763_900_000, "permission": []}]
+    folder = Path(project.run("--json").json["release"])
+    (model,) = read_manifest(folder).models
+    assert model.served == (ServedModel(**said | {"root": "…/Counting-7B"}),)
+    assert "serves counting, loaded from …/Counting-7B, owned by us, of 8,192 tokens." in (
+        folder / CARD
+    ).read_text("utf-8")
+    assert project.loupe("release", "verify", folder).exit_code == 0
+    with home_store.read() as connection:
+        stored = set(connection.execute(select(ModelCall.served)).scalars())
+    assert stored == {ServedModel(**said, created=1_763_900_000).model_dump_json()}
+
+
+def test_a_server_that_lists_no_models_is_no_error(
+    project: Project, server: CountingServer
+) -> None:
+    server.listed = None
+    built = project.run("--json")
+    assert built.exit_code == 0, built.err
+    assert read_manifest(Path(built.json["release"])).models[0].served == ()
 
 
 def test_a_server_that_is_gone_after_its_answers_stops_nobody(

@@ -77,9 +77,7 @@ class Builder:
         }
         build = {"dataset": "tiny", "version": version, "identities_per_source": 2}
         write_toml(self._file, {**build, "sources": [source]})
-        return self._loupe(
-            "run", "build-ufine3c", "--config", self._file, "--in-process", "--json"
-        )
+        return self._loupe("run", "build-ufine3c", "--config", self._file, "--in-process", "--json")
 
 
 @pytest.fixture
@@ -128,7 +126,7 @@ def test_a_release_cannot_show_other_terms_than_the_corrected_ones(
     build("0.2.0", "CC0-1.0")
     release = Path(build("0.3.0", "CC-BY-SA-4.0").json["release"])
     text = (release / MANIFEST).read_text("utf-8")
-    shown, earlier = '"number": 2', '"number": 1'
+    shown, earlier = '"number":2', '"number":1'
     assert text.count(shown) == 1
     (release / MANIFEST).write_text(text.replace(shown, earlier), "utf-8")
     reseal(release)
@@ -157,7 +155,7 @@ def test_terms_that_forbid_a_release_name_those_that_were_made(build: Builder) -
 def test_a_patch_has_the_terms_that_hold_when_it_is_made(build: Builder, loupe: Loupe) -> None:
     first = Path(build("0.1.0", "CC-BY-NC-4.0").json["release"])
     build("0.1.0", "CC-BY-4.0")
-    row = ("images/1.jpg", "--release", first, "--ground", "privacy", "--reason", "asked", "--yes")
+    row = ("images/1.png", "--release", first, "--ground", "privacy", "--reason", "asked", "--yes")
     said(loupe("withdraw", *row))
     patch = first.parent / "tiny-0.1.1"
     assert loupe("release", "verify", patch).exit_code == 0

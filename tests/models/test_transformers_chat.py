@@ -8,6 +8,7 @@ from PIL import Image
 
 from models.registry import build_chat_model
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
+from schemas.errors import ModelError
 from schemas.profile import Sampling, TransformersChat
 
 pytestmark = pytest.mark.slow
@@ -105,3 +106,31 @@ def test_a_vision_model_answers_with_and_without_images(tiny_qwen3_vl: Path) -> 
     assert (seen.tokens_in or 0) > (plain.tokens_in or 0) + 2  # images are tokens too
     assert json.loads(seen.text).keys() == {"rewrite"}
     assert "does not decode" in reason_of(undecodable)
+
+
+def test_layers_may_be_mapped_to_devices_and_answer_alike(tiny_qwen3: Path) -> None:
+    asked = [request("A man walks."), request("A woman runs in the rain.")]
+    spec = TransformersChat(
+        provider="transformers",
+        name=str(tiny_qwen3),
+        revision="1",
+        device_map={"": "cpu"},
+        batch_size=4,
+        sampling=Sampling(max_tokens=60),
+    )
+    mapped = dict(build_chat_model(spec).answer(asked))
+    assert [text_of(mapped[place]) for place in (0, 1)] == [
+        text_of(one) for one in answers(tiny_qwen3, asked)
+    ]
+
+
+def test_quantisation_that_is_not_installed_is_named(tiny_qwen3: Path) -> None:
+    spec = TransformersChat(
+        provider="transformers",
+        name=str(tiny_qwen3),
+        revision="1",
+        quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True},
+    )
+    assert spec.parameters["quantization"]["load_in_4bit"] is True
+    with pytest.raises(ModelError, match="asks for bitsandbytes, which is not installed here"):
+        build_chat_model(spec)

@@ -144,7 +144,8 @@ class CountingServer(ThreadingHTTPServer):
     """The server on a loopback port (0: a free one), with its ledger.
 
     `refuse` gives the sentence by which it refuses a request (status 400), or None; `say` gives the
-    text of its answers, where it is set; `listed` are the models that it says it has.
+    text of its answers, where it is set; `listed` are the models that it says it has (None: it has
+    no such list).
     """
 
     daemon_threads = True
@@ -161,7 +162,7 @@ class CountingServer(ThreadingHTTPServer):
         self.complete = complete or completion
         self.delay_seconds = delay_seconds
         self.refuse: Callable[[dict[str, Any]], str | None] = lambda _: None
-        self.listed: list[dict[str, Any]] = [{"id": MODEL, "object": "model"}]
+        self.listed: list[dict[str, Any]] | None = [{"id": MODEL, "object": "model"}]
         self.say: Callable[[dict[str, Any]], str] | None = None
         super().__init__(("127.0.0.1", port), _Handler)
 
@@ -200,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/counts":
             self._send_json(self.server.ledger.summary())
-        elif self.path == "/v1/models":
+        elif self.path == "/v1/models" and self.server.listed is not None:
             self._send_json({"object": "list", "data": self.server.listed})
         else:
             self._send_json({"error": {"message": f"no {self.path} here"}}, status=404)

@@ -1,0 +1,57 @@
+"""What an OpenAI-compatible server says it serves: its list of models."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from schemas.chat import ServedModel
+from schemas.profile import OpenAIChat
+
+_TIMEOUT_SECONDS = 5.0
+_LONGEST = 500  # characters of a value
+_COUNTS = range(2**53)
+
+
+def list_models(spec: OpenAIChat, key: str | None) -> httpx.Response:
+    """The answer of the server of `spec` to the question which models it serves.
+
+    Raises:
+        httpx.HTTPError: it does not answer.
+    """
+    headers = dict(spec.headers)
+    if key and spec.api_key_header:
+        headers[spec.api_key_header] = key
+    elif key:
+        headers["Authorization"] = f"Bearer {key}"
+    return httpx.get(
+        f"{spec.base_url.rstrip('/')}/models",
+        headers=headers,
+        params=spec.query,
+        timeout=_TIMEOUT_SECONDS,
+    )
+
+
+def listed_models(answer: httpx.Response) -> dict[str, Mapping[str, Any]]:
+    """What a server lists, by id; nothing where the answer is no list of models."""
+    try:
+        return {str(one["id"]): dict(one) for one in answer.json()["data"]}
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return {}
+
+
+def listed_model(spec: OpenAIChat, listed: Mapping[str, Mapping[str, Any]]) -> ServedModel | None:
+    """The entry of the model of `spec`, which may have a tag (`name:tag`) that is not listed.
+
+    Values that are not of their kind are left out.
+    """
+    name = spec.name if spec.name in listed else spec.name.partition(":")[0]
+    if name not in listed:
+        return None
+    texts = {key: listed[name].get(key) for key in ("root", "owned_by")}
+    numbers = {key: listed[name].get(key) for key in ("max_model_len", "created")}
+    return ServedModel(
+        id=name,
+        **{key: one[:_LONGEST] for key, one in texts.items() if isinstance(one, str)},
+        **{key: one for key, one in numbers.items() if type(one) is int and one in _COUNTS},
+    )
