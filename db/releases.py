@@ -129,8 +129,10 @@ def current_mark(connection: Connection) -> StateMark:
     """The mark of what `connection` sees, which must be a `db.release_rows.snapshot`."""
     numbers = (Entity.seq, Decision.id, Activation.id, Withdrawal.id)
     queries = (select(func.coalesce(func.max(one), 0)) for one in numbers)
-    last = [connection.execute(query).scalar_one() for query in queries]
-    return StateMark(*last, correction=last[0])
+    entity, decision, activation, withdrawal = (
+        connection.execute(query).scalar_one() for query in queries
+    )
+    return StateMark(entity, decision, activation, withdrawal, correction=entity)
 
 
 def mark_after(connection: Connection, past: StoreVersion) -> StateMark:

@@ -109,7 +109,8 @@ class OnDemandChatModel:
 
     def served(self) -> ServedModel | None:
         """What the model's server says of it, once the model was asked; None without a server."""
-        return self._remote.served() if isinstance(self._remote, RemoteModel) else None
+        remote: object = self._remote
+        return remote.served() if isinstance(remote, RemoteModel) else None
 
     def _model(self) -> ChatModel:
         if isinstance(self._spec, VllmChat | TransformersChat):

@@ -292,7 +292,7 @@ def _check_listing(model: OpenAIChat, answer: httpx.Response) -> Finding:
         more = f" and {len(listed) - _SHOWN_MODELS:,} more" if len(listed) > _SHOWN_MODELS else ""
         detail = f"{model.base_url} does not serve it; it serves {served}{more}"
         return lacking(_subject(model), detail, _start_command(model))
-    length = served_model and served_model.max_model_len
+    length = served_model.max_model_len if served_model else None
     wanted = model.sampling.max_tokens + _PROMPT_TOKENS
     if length is not None and length < wanted:
         detail = (

@@ -536,8 +536,8 @@ def release(
         report.warnings.append(sentence)
 
     settings, store = context.settings, context.store
-    known = patched_release(store, report.dataset, version)
-    if patched := known or released_under_earlier_terms(store, report.dataset, version):
+    patched = patched_release(store, report.dataset, version)
+    if patched := patched or released_under_earlier_terms(store, report.dataset, version):
         warn(patched.sentence)
         report.release = patched.release.folder
         report.release_id = patched.release.manifest.id

@@ -68,6 +68,9 @@ from schemas.release import Manifest, ModelUse, ReleasedSource, ReleasedVideo
 from schemas.video import LINKED_LATER, Video
 
 _MOST_WORDS = 1000
+_CALL_COLUMNS = (
+    *("parameters", "tokens_in", "tokens_out", "cost", "currency", "served", "prompt_digest"),
+)
 _MOST_KINDS_OF_CALLS = 100_000
 _UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
 """The roles by which images and videos lead to their source, as `db.release_rows` follows them."""
@@ -340,9 +343,7 @@ class _LineageChecks:
             agents.append(self._refer(CALLS, AGENTS, "agent", words_of(piece["agent"])))
             uses = piece["use"].to_pylist()
             left_out += [use == CallUse.LEFT_OUT for use in uses]
-            names = ("parameters", "tokens_in", "tokens_out", "cost", "currency", "served")
-            names = (*names, "prompt_digest")
-            columns = (piece[name].to_pylist() for name in names)
+            columns = (piece[name].to_pylist() for name in _CALL_COLUMNS)
             self._check_numbers(piece)
             for use, status, place, *details in zip(
                 uses, piece["status"].to_pylist(), agents[-1].tolist(), *columns, strict=True
@@ -366,10 +367,14 @@ class _LineageChecks:
 
     def _call_rows(self, counted: Counter[tuple[Any, ...]]) -> Iterator[CallRow]:
         for key, count in counted.items():
-            place, parameters, *details, _ = key
+            place, parameters, *paid, served, _ = key
             if place >= 0:
                 name, revision = self._agents[place][1:]
-                yield CallRow(name, revision, json.loads(parameters), *details, calls=count)
+                tokens_in, tokens_out, cost, currency = paid
+                values = json.loads(parameters)
+                yield CallRow(
+                    name, revision, values, tokens_in, tokens_out, cost, currency, served, count
+                )
 
     def _check_numbers(self, piece: pa.RecordBatch) -> None:
         for name in ("tokens_in", "tokens_out", "cost"):

@@ -355,8 +355,8 @@ class RowChecks:
                         f"{MANIFEST} says {stated:,}"
                     )
                     self._findings.add("totals_differ", message, MANIFEST)
-        stated = self._manifest
-        for listed in (stated.sources, stated.prompts, stated.videos, stated.corrections):
+        named = self._manifest
+        for listed in (named.sources, named.prompts, named.videos, named.corrections):
             for one in listed:
                 self._entities.update(f"{one.entity_id}\n".encode())
         if self._scratch.count_listed_images() != self._listed_images:
