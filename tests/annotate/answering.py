@@ -14,9 +14,7 @@ def new_sdk(url: str, token: SecretStr, http_client: Any) -> Any:
     with warnings.catch_warnings(action="ignore", category=PydanticDeprecatedSince20):
         from label_studio_sdk import LabelStudio
 
-        return LabelStudio(  # type: ignore[no-untyped-call]
-            base_url=url, api_key=token.get_secret_value(), httpx_client=http_client
-        )
+        return LabelStudio(base_url=url, api_key=token.get_secret_value(), httpx_client=http_client)
 
 
 def accepting(text: str) -> Regions:
