@@ -46,7 +46,7 @@ class Staff(NamedTuple):
         """The items that wait for people after another run, as it reports them."""
         said = self.installation.run_here(ccd_pipeline(), config, "builtin")
         found = list(find(self.store, DATASET, kind, states=("proposed",)))
-        assert said.startswith(f"{len(found)} items of {DATASET} wait for people")
+        assert f"{len(found)} in {dict(zip(TARGETS, STEPS, strict=True))[kind]}" in said
         return found
 
     def answer(self, person: ScriptedAnnotator, step: str, says: Opinion) -> int:
