@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from itertools import combinations, groupby
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -279,7 +279,9 @@ class UnclearTask(Record):
     """An answer that does not count: its task's assignee and its problem.
 
     `state` is `unclear` (the task waits for a clear answer), `sent_back` (its author has it again,
-    with the problem) or `quarantined`. `project_id` and `task_id` say where the task lies now.
+    with the problem) or `quarantined`. `given` is what was answered, as far as it can be read.
+    `project_id` and `task_id` say where the task lies now: in the assignee's own workspace, which
+    nobody else can open, or in that of Loupe's account where `assignee` is empty.
     """
 
     annotation_id: int
@@ -289,6 +291,7 @@ class UnclearTask(Record):
     assignee: str
     state: str
     problem: str
+    given: str
 
 
 class QueueStatistics(Record):
@@ -650,7 +653,24 @@ def _unclear(found: UnclearAnnotation) -> UnclearTask:
         assignee=found.task.assignee,
         state=found.state,
         problem=found.problem,
+        given=_given(found.result),
     )
+
+
+_LONGEST_GIVEN = 200
+
+
+def _given(result: Mapping[str, Any]) -> str:
+    """What an answer says, control by control; what cannot be read so as it came."""
+    parts = [str(result["unread"])] if "unread" in result else []
+    for region in result.get("regions", ()):
+        value = region.get("value") if isinstance(region, dict) else None
+        lists = value.values() if isinstance(value, dict) else ()
+        said = [str(one) for given in lists if isinstance(given, list) for one in given]
+        if said:
+            parts.append(f"{region.get('from_name')}: {', '.join(said)}")
+    text = "; ".join(parts)
+    return text if len(text) <= _LONGEST_GIVEN else f"{text[:_LONGEST_GIVEN]}…"
 
 
 class SharedAnswers(NamedTuple):

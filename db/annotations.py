@@ -52,7 +52,8 @@ class NewAnnotation(NamedTuple):
 class UnclearAnnotation(NamedTuple):
     """An annotation that counts for nothing, and why.
 
-    `state` is unclear, sent_back (its author has it again) or quarantined.
+    `state` is unclear, sent_back (its author has it again) or quarantined. `result` is what the
+    page said.
     """
 
     key: str
@@ -60,6 +61,7 @@ class UnclearAnnotation(NamedTuple):
     remote_id: int
     state: str
     problem: str
+    result: dict[str, Any]
 
 
 class CountedAnswer(NamedTuple):
@@ -199,10 +201,7 @@ def unclear_annotations(store: Store, queue: str) -> list[UnclearAnnotation]:
     )
     with store.read() as connection:
         rows: list[Any] = [*connection.execute(query)]
-    found = [
-        UnclearAnnotation(row[-4], StoredTask._make(row[:-4]), row[-3], row[-2], row[-1])
-        for row in rows
-    ]
+    found = [UnclearAnnotation(row[-5], StoredTask._make(row[:-5]), *row[-4:]) for row in rows]
     last = {
         (one.task.key, one.remote_id if one.state == "quarantined" else None): one.key
         for one in found
@@ -364,4 +363,5 @@ _PROBLEM_COLUMNS: tuple[Any, ...] = (
     Annotation.remote_id,
     Annotation.state.label("annotation_state"),
     Annotation.answer["problem"].as_string(),
+    Annotation.result,
 )

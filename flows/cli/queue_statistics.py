@@ -212,7 +212,10 @@ def _show_agreement(statistics: "QueueStatistics") -> None:
 
 
 def _show_unclear(statistics: "QueueStatistics", label_studio_url: str) -> None:
-    """Answers that are ignored until corrected, or discarded with `loupe queue discard`."""
+    """Answers that are ignored until corrected, or discarded with `loupe queue discard`.
+
+    The address of a task is shown where the lead can open it: in the workspace of Loupe's account.
+    """
     people = {one.annotator: _who(one) for one in statistics.annotators}
     rows = [
         [
@@ -221,13 +224,15 @@ def _show_unclear(statistics: "QueueStatistics", label_studio_url: str) -> None:
             people.get(one.assignee, one.assignee) or "Loupe",
             one.state,
             one.problem,
+            one.given,
         ]
         for one in statistics.unclear
     ]
     if rows:
-        print_table("", ("annotation", "entity", "task of", "state", "problem"), rows)
+        columns = ("annotation", "entity", "task of", "state", "problem", "answer")
+        print_table("", columns, rows)
     for one in statistics.unclear:
-        if label_studio_url and one.task_id is not None:
+        if label_studio_url and one.task_id is not None and not one.assignee:
             place = f"{label_studio_url}/projects/{one.project_id}/data?task={one.task_id}"
             out.print(f"  {one.annotation_id}: {place}", soft_wrap=True)
 

@@ -194,12 +194,14 @@ def test_the_lead_sees_what_is_unclear_and_discards_it_so_that_it_is_asked_again
     office = MemoryOffice()
     queue, (spoilt, sound) = asked(world, office, "rewrites")
     desk = office(HOUSE)
-    number = desk.annotate(spoilt, [{"from_name": "verdict", "value": "x"}])
+    broken = [{"from_name": "verdict", "value": "x"}, ticked("verdict", "accept")]
+    number = desk.annotate(spoilt, broken)
     desk.annotate(sound, on_its_page(queue, GENUINE["rewrites"]))
     pull(world.store, office, queue)
     (shown,) = queue_statistics(world.store, queue, datetime.now(UTC)).unclear
     assert (shown.annotation_id, shown.state) == (number, "unclear")
     assert shown.problem == "region 1 (verdict) must be of the type choices; got None"
+    assert '"value": "x"' in shown.given
     with pytest.raises(UsageError, match="has no unclear answer with the number 99"):
         discard(world.store, office, queue, [number, 99])
     (gone,) = discard(world.store, office, queue, [number])
