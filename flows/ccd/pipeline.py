@@ -84,6 +84,7 @@ def ccd_pipeline(
         announcement="the sources are the demonstration's stills, drawn once",
         models=_models,
         start=partial(CcdRun, make_downloader=make_downloader, clock=clock),
+        version=lambda build: build.version,
         steps=(
             Step(_take_anchors),
             Step(_propose_strategies),

@@ -194,6 +194,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
         announcement: shown where the demonstration is built.
         start: makes what the steps share: `PipelineRun` or a class that extends it.
         steps: what is done, in order.
+        version: the version that a build releases, the last of several.
         models: the models and services of a profile that a build needs.
     """
 
@@ -202,6 +203,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
     announcement: str
     start: Callable[[RunContext, BuildT, Profile, Callable[[], Desks], bool], RunT]
     steps: Sequence[PipelineStep[RunT]]
+    version: Callable[[BuildT], str]
     models: Callable[[BuildT, Profile], Sequence[ModelSpec]] = lambda _build, _profile: ()
 
 

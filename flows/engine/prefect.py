@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 from prefect import Flow, flow, task
@@ -22,16 +22,17 @@ from prefect.client.schemas import State
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.sorting import LogSort
 from prefect.deployments import run_deployment as start_deployment
+from prefect.exceptions import Pause
 from prefect.logging import get_run_logger
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
-from prefect.states import Cancelling, Completed, Failed
+from prefect.states import Cancelling, Completed, Failed, Paused
 
 from flows.cli.output import err, out
 from flows.engine.context import RunContext, open_context
 from flows.engine.ledger import Budget
 from flows.engine.pipeline import BuildT, PipelineSpec, RunT, run_build
-from flows.engine.report import RunReport, StageReport
+from flows.engine.report import BuildReport, RunReport, StageReport
 from profiles.settings import load_settings
 from schemas.errors import LoupeError, ServiceError
 from services.prefect_server import prefect_auth_string
@@ -138,6 +139,9 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
     """Runs `build` as the flow run that this is called in, and gives the state it ends in.
 
     A fault of the world or of the input is a sentence there, and no traceback.
+
+    Raises:
+        Pause: people have to decide; the run is paused, and goes on where it is resumed.
     """
     try:
         context = open_context(
@@ -151,7 +155,17 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
     except LoupeError as error:
         return Failed(message=str(error))
     publish_report(report)
+    if isinstance(report, BuildReport) and report.waiting:
+        _pause(report.sentence)
     return Completed(message=report.sentence)
+
+
+def _pause(sentence: str) -> NoReturn:
+    """Ends this process and leaves its run paused, which a worker runs again once it is resumed."""
+    state: State[None] = Paused(message=sentence, reschedule=deployment.id is not None)
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(UUID(str(flow_run.id)), state)
+    raise Pause(state=state)
 
 
 _PARAMETERS = """
@@ -181,8 +195,18 @@ def build_flow(
             Budget(max_cost, max_tokens),
         )
 
+    def run_name() -> str:
+        config = flow_run.parameters.get("config")
+        if config is None:
+            return f"{name}: demonstration"
+        try:
+            chosen = spec.load(Path(config))
+        except LoupeError:  # the run says what is wrong
+            return name
+        return f"{chosen.dataset}@{spec.version(chosen)}"
+
     build.__doc__ = f"{description}\n{_PARAMETERS}"
-    return flow(name=name, persist_result=False)(build)
+    return flow(name=name, flow_run_name=run_name, persist_result=False)(build)
 
 
 # Deployments
@@ -236,10 +260,11 @@ def _follow(client: SyncPrefectClient, run_id: UUID) -> None:
         for log in logs:
             err.print(f"{log.timestamp:%H:%M:%S} {log.message}", markup=False, soft_wrap=True)
         shown += len(logs)
-        if run.state is not None and run.state.is_final() and len(logs) < _LOG_PAGE:
+        ended = run.state is not None and (run.state.is_final() or run.state.is_paused())
+        if run.state is not None and ended and len(logs) < _LOG_PAGE:
             break
         time.sleep(_POLL_SECONDS)
     message = run.state.message or run.state.name
-    if not run.state.is_completed():
+    if not (run.state.is_completed() or run.state.is_paused()):
         raise LoupeError(message)
     out.print(message, markup=False, soft_wrap=True)

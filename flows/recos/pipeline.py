@@ -82,6 +82,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
         announcement="the sources are the demonstration's stills, and images that are drawn",
         models=lambda _, profile: (profile.captioning.model, profile.captioning.embedder),
         start=partial(RecosRun, drawing=drawing),
+        version=lambda build: build.version(build.last),
         steps=(
             Step(_refuse_other_settings),
             Step(_take_images),

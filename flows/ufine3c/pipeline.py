@@ -20,6 +20,7 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
         announcement="the sources are the demonstration world of drawn people",
         models=lambda _, profile: profile.rewrite.models,
         start=UFine3CRun,
+        version=lambda build: build.version,
         steps=(
             Step(_draw_samples),
             Step(_rewrite),

@@ -53,6 +53,7 @@ def ufine6926_pipeline(
         announcement="the sources are videos of the demonstration street, drawn once",
         models=_models,
         start=partial(UFine6926Run, make_detector=make_detector),
+        version=lambda build: build.version,
         steps=(
             Step(_require_own_dataset),
             Step(_track),

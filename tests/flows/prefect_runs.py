@@ -16,7 +16,7 @@ from profiles.settings import Settings
 from services.prefect_server import prefect_environment, prefect_login
 from services.process import PLAIN_HTTP
 
-FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED", "PAUSED")
 _BUSY_ATTEMPTS = 5
 LONGEST_SECONDS = 900
 
@@ -25,6 +25,7 @@ class FlowRun(NamedTuple):
     """The result of a run on the server."""
 
     id: str
+    name: str
     state: str
     message: str
 
@@ -54,7 +55,7 @@ class Prefect(NamedTuple):
             assert time.monotonic() < until, run["state"]
             time.sleep(0.4)
             run = self._request("GET", f"flow_runs/{run['id']}")
-        return FlowRun(run["id"], run["state"]["type"], run["state"]["message"])
+        return FlowRun(run["id"], run["name"], run["state"]["type"], run["state"]["message"])
 
     def run_here(self, pipeline: PipelineSpec[Any, Any], config: Path, profile: str | Path) -> str:
         """Runs a build in this process, with the same store and desk; gives what it says.

@@ -132,7 +132,7 @@ def test_what_people_decide_is_what_is_released(
     installation: Prefect, label_studio: LabelStudioServer, config: Path, profile: Path
 ) -> None:
     first = installation.run("build-ufine3c/default", config=config, profile=profile)
-    assert first.state == "COMPLETED", first.message
+    assert (first.name, first.state) == (f"{DATASET}@0.1.0", "PAUSED"), first.message
     waiting = re.fullmatch(
         rf"(\d+) items of {DATASET} wait for people \(\1 in rewrites\); run again when they have "
         "decided",

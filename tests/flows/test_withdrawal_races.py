@@ -171,7 +171,9 @@ def late_picture(home: Home) -> tuple[NewEntity, Image]:
 def pipeline_of(step: Callable[[PipelineRun[Any]], None]) -> PipelineSpec[Any, PipelineRun[Any]]:
     """A pipeline of one step, whatever its build file says."""
     build = SimpleNamespace(dataset="later", sources=())
-    return PipelineSpec(lambda _: build, lambda _: build, "", PipelineRun, (Step(step),))
+    return PipelineSpec(
+        lambda _: build, lambda _: build, "", PipelineRun, (Step(step),), lambda _: "0.1.0"
+    )
 
 
 def assert_taken_back(home: Home, entity: NewEntity, made: Image) -> None:
