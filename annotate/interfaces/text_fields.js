@@ -105,8 +105,16 @@
     while (answer()?.isDraftSaving) await new Promise(later => setTimeout(later, 20));
     document.querySelector(SUBMIT)?.click();
   };
+  // The key of a choice that is ticked already, where one of several is to be: it would untick it.
+  const isTicked = key => [...(answer()?.names?.values() ?? [])].some(tag => tag.type === "choices"
+    && tag.choice === "single-radio" && tag.tiedChildren?.some(one => one.sel && one.hotkey === key));
+
   document.addEventListener("keydown", event => {
     const held = event.ctrlKey || event.metaKey, plain = !held && !event.shiftKey && !event.altKey;
+    if (plain && !isField(event.target) && isTicked(event.key)) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    }
     if (event.key === "Enter" && plain && event.target === document.body && mainField()) {
       event.preventDefault();
       mainField().focus();

@@ -163,7 +163,8 @@ def test_a_person_writes_while_the_page_counts(
     page.browser_page.keyboard.insert_text(text)
     counter.get_by_text(f"{count_words(text)} words", exact=True).wait_for()
     assert counter.locator("li:not(.there)").count() == len(missing_attributes(text)) == 0
-    page.press("Escape")
+    page.press("Escape", "1")
+    assert page.chosen() == ["Described[1]"], "the key does not untick it"
     keep_screenshot(page)
     page.assert_in_view(".loupe-image", ".loupe-write", ".loupe-counter", ".lsf-choice", SUBMIT)
     page.assert_apart(".loupe-image", ".loupe-write", ".loupe-counter", ".loupe-answer", SUBMIT)
