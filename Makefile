@@ -67,7 +67,7 @@ measure: setup  ## Count lines, names, imports and odd words of the product
 	$(BIN)/python -m benchmarks.measure
 
 lock: | $(UV)  ## Resolve the dependencies anew
-	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra torch --extra s3 \
+	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra torch --extra s3 --extra ray \
 		--group dev --generate-hashes --no-annotate --no-header --quiet --output-file requirements.lock
 
 clean:  ## Remove environments and caches; data in .loupe stays

@@ -69,8 +69,8 @@ class BlobStore:
                 f"got {url!r} ({error})"
             ) from error
         self._root = root.rstrip("/")
-        self._is_local = isinstance(self._filesystem, LocalFileSystem)
-        if self._is_local:
+        self.is_local = isinstance(self._filesystem, LocalFileSystem)
+        if self.is_local:
             _remove_abandoned(self._incoming)
 
     @property
@@ -178,13 +178,13 @@ class BlobStore:
             raise ServiceError(
                 f"the blob store cannot erase {path!r}: {error.strerror or error}"
             ) from error
-        if self._is_local:
+        if self.is_local:
             _flush(Path(path).parent)
         return True
 
     def _write(self, path: str, data: bytes) -> None:
         try:
-            if self._is_local:
+            if self.is_local:
                 _write_atomically(Path(path), data, self._incoming)
             else:
                 self._filesystem.pipe_file(path, data)  # an object store shows whole objects only

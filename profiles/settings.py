@@ -36,7 +36,9 @@ class Settings(BaseSettings):
     `label_studio_database_url` for a SQLite file under `home`. `worker_variables` names further
     variables of the environment that runs through Prefect get. Work that needs processors is done
     in `engine_workers` processes (as many as there are processors, where it is None) or in threads
-    of the run, as `engine` says; a chunk may take `engine_seconds` of processor time. With a
+    of the run, as `engine` says; a chunk may take `engine_seconds` of processor time. The engine
+    `ray` uses the cluster at `ray_address`, or starts Ray on this machine where it is empty; a
+    worker there is given `engine_cpus` and `engine_gpus`, or what the program asks for. With a
     `signing_key` (PEM) or a `signing_key_file` releases are signed.
     """
 
@@ -58,8 +60,11 @@ class Settings(BaseSettings):
     label_studio_token: SecretStr | None = None
     label_studio_database_url: SecretUrl = ""
     worker_variables: str = ""
-    engine: Literal["auto", "threads", "processes"] = "auto"
+    engine: Literal["auto", "threads", "processes", "ray"] = "auto"
     engine_workers: Annotated[int, Field(ge=1)] | None = None
+    engine_cpus: Annotated[float, Field(gt=0)] | None = None
+    engine_gpus: Annotated[float, Field(ge=0)] | None = None
+    ray_address: str = ""
     engine_seconds: Annotated[float, Field(gt=0)] = 600.0
     signing_key: SecretStr | None = None
     signing_key_file: Path | None = None

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from types import GeneratorType
@@ -56,7 +56,11 @@ class LimitExceededError(Exception):
 
 
 def run_limited(
-    function: Callable[..., T], *args: Any, seconds: float, memory: int | None = None
+    function: Callable[..., T],
+    *args: Any,
+    seconds: float,
+    memory: int | None = None,
+    imports: Collection[str] = (),
 ) -> T:
     """What `function(*args)` gives in a worker process. Safe in threads, which get a worker each.
 
@@ -66,11 +70,12 @@ def run_limited(
         seconds: of processor time.
         memory: bytes that may be allocated beyond what the worker holds before the call; None for
             as many as there are.
+        imports: modules that a new worker has imported, beside those of the function and of `args`.
 
     Raises:
         LimitExceededError: it took more than its limits, or the process died.
     """
-    with closing(_messages(function, args, seconds, memory)) as messages:
+    with closing(_messages(function, args, seconds, memory, imports)) as messages:
         for message in messages:
             return message  # type: ignore[no-any-return]
     raise RuntimeError(f"{function.__name__} gave nothing")
@@ -88,9 +93,13 @@ def iterate_limited(
 
 
 def _messages(
-    function: Callable[..., Any], args: tuple[Any, ...], seconds: float, memory: int | None
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    seconds: float,
+    memory: int | None,
+    imports: Collection[str] = (),
 ) -> Generator[Any]:
-    worker = _workers.take({one.__module__ for one in (function, *map(type, args))})
+    worker = _workers.take({*imports, *(one.__module__ for one in (function, *map(type, args)))})
     is_reusable = False
     try:
         worker.send((function, args, seconds, memory))
@@ -109,7 +118,7 @@ def _messages(
     if kind == _OUT_OF_MEMORY:
         raise _too_much_memory(memory)
     if kind == _ERROR:
-        raise _rebuilt(*value)
+        raise unpacked_error(value)
     if not isinstance(value, _End):
         yield value
 
@@ -119,8 +128,17 @@ def _too_much_memory(memory: int | None) -> LimitExceededError:
     return LimitExceededError("too_much_memory", f"needs more than {bytes_} bytes of memory")
 
 
-def _rebuilt(kind: type[Exception], args: Any, attributes: dict[str, Any], trace: str) -> Exception:
-    """An exception as the worker raised it, whatever its constructor wants."""
+PackedError = tuple[type[Exception], Any, dict[str, Any], str]
+
+
+def packed_error(error: Exception) -> PackedError:
+    """An exception that is being handled, as what can be pickled whatever its constructor wants."""
+    return type(error), error.args, error.__dict__, traceback.format_exc()
+
+
+def unpacked_error(packed: PackedError) -> Exception:
+    """The exception as it was raised in another process."""
+    kind, args, attributes, trace = packed
     error = kind.__new__(kind, *args)
     error.__dict__.update(attributes)
     error.add_note(trace)
@@ -417,8 +435,7 @@ def _answer(
     except BrokenPipeError:
         return False
     except Exception as error:  # noqa: BLE001 - raised again by the caller
-        raised = (type(error), error.args, error.__dict__, traceback.format_exc())
-        _send(caller, (_ERROR, raised))
+        _send(caller, (_ERROR, packed_error(error)))
     return True
 
 

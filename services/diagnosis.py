@@ -6,6 +6,7 @@ import os
 import platform
 import shlex
 import shutil
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from enum import StrEnum
@@ -62,6 +63,7 @@ EXTRAS = {
     "torch": ("torch", "transformers", "open_clip", "diffusers"),
     "gpu": ("vllm",),
     "s3": ("s3fs",),
+    "ray": ("ray",),
 }
 """The modules of each extra."""
 
@@ -345,6 +347,26 @@ def _check_extras(_: Settings) -> Iterator[Finding]:
             yield Finding(subject=f"extra {extra}", verdict=Verdict.OK, detail="installed")
 
 
+def _check_engine(settings: Settings) -> Iterator[Finding]:
+    """Where stages that compute run: for Ray, whether something listens where its cluster is."""
+    subject, address = f"engine {settings.engine}", settings.ray_address
+    if settings.engine != "ray":
+        yield Finding(subject=subject, verdict=Verdict.OK, detail="runs on this machine")
+    elif missing_modules("ray"):
+        yield lacking(subject, "needs the extra ray", "uv pip install -e '.[ray]'")
+    elif not address:
+        yield Finding(subject=subject, verdict=Verdict.OK, detail="each run starts Ray here")
+    else:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except (OSError, ValueError) as error:
+            detail = f"the cluster at {address} cannot be reached ({error})"
+            yield lacking(subject, detail, f"ray start --address={address}")
+        else:
+            yield Finding(subject=subject, verdict=Verdict.OK, detail=f"{address} answers")
+
+
 def _check_programs(_: Settings) -> Iterator[Finding]:
     yield _program("uv", shutil.which("uv"), "installs environments", "pip install uv")
     postgres = shutil.which("initdb") or next(_POSTGRES_FOLDER.glob("*/bin/initdb"), None)
@@ -424,6 +446,7 @@ _CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _check_python,
     _check_profile,
     _check_blobs,
+    _check_engine,
     _check_servers,
     _check_environments,
     _check_extras,

@@ -61,6 +61,11 @@ class Fingerprints(Program[StoredEntity, StoredEntity]):
 
     blobs_url: str
 
+    @property
+    def reads(self) -> str:
+        """The blob store."""
+        return self.blobs_url
+
     @cached_property
     def _blobs(self) -> BlobStore:
         return BlobStore(self.blobs_url)

@@ -1,8 +1,9 @@
-"""Programs: the pure work of a stage, done in this process or in a pool of worker processes.
+"""Programs: the pure work of a stage, done in this process, in worker processes or on a cluster.
 
 The store stays in this process: it prepares what a program works on, and commits what comes back.
 A worker process that ends costs nothing but time. Its items are divided until the one is found that
-ends its process whenever it is worked on, and that one is rejected.
+ends its process whenever it is worked on, and that one is rejected. Worker processes are started
+here, or beside actors of Ray (`flows.engine.ray`).
 """
 
 import threading
@@ -36,10 +37,19 @@ class Program(ABC, Generic[InputT, ItemT]):
     Attributes:
         stage: names the stage in rejections.
         seconds: of processor time that an input takes, roughly.
+        cpus: processors that a worker of a cluster is given, at least.
+        gpus: the same of GPUs; below 1, several workers share one.
     """
 
     stage: ClassVar[str]
     seconds: ClassVar[float]
+    cpus: ClassVar[float] = 1.0
+    gpus: ClassVar[float] = 0.0
+
+    @property
+    def reads(self) -> str:
+        """The URL or folder that `work` reads from; empty where it works on its items alone."""
+        return ""
 
     def prepare(self, inputs: Sequence[InputT], reader: Store) -> Sequence[ItemT]:  # noqa: ARG002
         """What there is to work on, an item for each input in order; by default the inputs."""
@@ -107,13 +117,14 @@ class _Processes:
 
     def work(self, items: Sequence[Any]) -> list[WorkResult]:
         with self._free:
-            return run_limited(_work_in_process, self._program, items, seconds=self._seconds)
+            return run_limited(work_in_process, self._program, items, seconds=self._seconds)
 
 
 _opened: list[Program[Any, Any]] = []  # in this worker process: none, or one
 
 
-def _work_in_process(program: Program[Any, Any], items: Sequence[Any]) -> list[WorkResult]:
+def work_in_process(program: Program[Any, Any], items: Sequence[Any]) -> list[WorkResult]:
+    """What a program makes of `items` in this worker process, where it is opened once."""
     if _opened != [program]:
         while _opened:
             _opened.pop().close()
@@ -126,7 +137,17 @@ def _work_in_process(program: Program[Any, Any], items: Sequence[Any]) -> list[W
 def open_engine(
     settings: Settings, program: Program[Any, Any], inputs: int | None
 ) -> Iterator[Engine]:
-    """Where `program` works on so many inputs (None: not known), by the settings."""
+    """Where `program` works on so many inputs (None: not known), by the settings.
+
+    Raises:
+        UsageError, ServiceError: Ray is not installed, or its cluster cannot be used.
+    """
+    if settings.engine == "ray" and inputs != 0:
+        from flows.engine.ray import open_ray
+
+        with open_ray(settings, program) as engine:
+            yield engine
+        return
     workers = settings.engine_workers or processors()
     is_worth = workers > 1 and (inputs or 0) * program.seconds >= _WORTH_SECONDS
     if settings.engine == "processes" or (settings.engine == "auto" and is_worth):

@@ -1,14 +1,17 @@
-"""Programs: the same store in threads and in processes, and processes that end cost no result."""
+"""Programs: the same store in threads, processes and on Ray; processes that end cost no result."""
 
 import io
 import os
 import signal
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from threading import Thread
+from typing import Any, NamedTuple
 
 import PIL.Image
 import psutil
@@ -29,31 +32,65 @@ from flows.engine.runner import Stage, run_stage
 from flows.engine.stopping import stopped_by_signals
 from flows.ufine3c.faithfulness import check_rewrites
 from profiles.settings import load_settings
-from schemas.errors import ServiceError
+from schemas.errors import ConfigurationError, ServiceError
 from schemas.profile import FaithfulnessSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection, Rewrite
 from tests.db.samples import DATASET, caption, row_count, store_entities
 from tests.flows.homes import contents_of
+from tests.flows.ray_cluster import add_node, lose_node, ray_cluster
 from tests.flows.runs import context_of, new_run
 
 CAPTIONS = Pending(DATASET, "caption", ("proposed",))
-WAYS = ("threads", "processes")
+
+
+class Way(NamedTuple):
+    """An engine, and how functions of this module run where it is."""
+
+    engine: str
+    run: Callable[..., Any]
+
+
+def here(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+LOCAL = (Way("threads", here), Way("processes", here))
+
+
+@pytest.fixture(scope="session")
+def ray() -> Iterator[Way]:
+    with ray_cluster() as cluster:
+        yield Way("ray", cluster.run)
+
+
+@pytest.fixture
+def ways(ray: Way) -> tuple[Way, ...]:
+    """All engines."""
+    return *LOCAL, ray
+
+
+@pytest.fixture
+def apart(ray: Way) -> tuple[Way, ...]:
+    """Those whose processes can be lost."""
+    return LOCAL[1], ray
 
 
 @dataclass(frozen=True)
 class Shouted(Program[StoredEntity, StoredEntity]):
-    """Captions in capitals. Those that hold a word in `deadly` end their process.
+    """Captions in capitals. Those that hold a word in `deadly` end their process, or never end.
 
-    In the folder `alive` each process leaves a file, and goes on when `go` is there.
+    In the folder `alive` each process leaves a file, and goes on when `go` is there. The file
+    `opened` has a line for each time the program was opened.
     """
 
     stage = "shout"
     seconds = 1.0
 
     deadly: tuple[str, ...] = ()
-    number: int = signal.SIGKILL
+    number: int = signal.SIGKILL  # 0: they never end
     alive: Path | None = None
+    opened: Path | None = None
 
     def prepare(self, inputs: Sequence[StoredEntity], reader: Store) -> Sequence[StoredEntity]:
         with pytest.raises(RuntimeError), reader.write():
@@ -61,6 +98,9 @@ class Shouted(Program[StoredEntity, StoredEntity]):
         return inputs
 
     def open(self) -> None:
+        if self.opened is not None:
+            with self.opened.open("a") as file:
+                file.write(f"{os.getpid()}\n")
         if "open" in self.deadly:
             os.kill(os.getpid(), self.number)
 
@@ -73,7 +113,7 @@ class Shouted(Program[StoredEntity, StoredEntity]):
 
     def _shout(self, one: StoredEntity) -> WorkResult:
         text = one.record(Caption).text
-        if not set(self.deadly).isdisjoint(text.split()):
+        while not set(self.deadly).isdisjoint(text.split()):
             os.kill(os.getpid(), self.number)
         made = Rewrite(source="test", text=text.upper(), author=f"{os.getpid()}@1")
         parents = [(Role.REWRITE_OF, one.id)]
@@ -90,8 +130,8 @@ def context(store: Store, tmp_path: Path) -> RunContext:
     return in_way(context_of(store, tmp_path), "processes")
 
 
-def in_way(context: RunContext, way: str) -> RunContext:
-    engine = {"engine": way, "engine_workers": 2}
+def in_way(context: RunContext, way: str, seconds: float = 600.0) -> RunContext:
+    engine = {"engine": way, "engine_workers": 2, "engine_seconds": seconds}
     return replace(context, settings=context.settings.model_copy(update=engine))
 
 
@@ -171,43 +211,181 @@ def fingerprint_images_of_every_kind(run: RunContext) -> StageReport:
     return fingerprint_images(run, DATASET)
 
 
-@pytest.mark.parametrize("stage", [check_rewrites_of_every_kind, fingerprint_images_of_every_kind])
+def stored(way: str, stage: Callable[[RunContext], StageReport], migrated: Path, home: Path) -> Any:
+    home.mkdir()
+    with new_run(migrated, home) as run:
+        report = stage(in_way(run, way))
+    assert report.finished == 70
+    assert report.done >= 14
+    assert report.rejected.total() >= 10
+    return contents_of(home)
+
+
 def test_the_store_is_the_same_in_every_way(
-    migrated_sqlite: Path, tmp_path: Path, stage: Callable[[RunContext], StageReport]
+    ways: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    homes = []
-    for way in WAYS:
-        homes.append(tmp_path / way)
-        homes[-1].mkdir()
-        with new_run(migrated_sqlite, homes[-1]) as run:
-            report = stage(in_way(run, way))
-            assert report.finished == 70
-            assert report.done >= 14
-            assert report.rejected.total() >= 10
-    assert contents_of(homes[0]) == contents_of(homes[1])
+    first, *others = (
+        run(stored, way, check_rewrites_of_every_kind, migrated_sqlite, tmp_path / way)
+        for way, run in ways
+    )
+    assert others == [first, first]
 
 
-def test_work_is_done_in_other_processes(context: RunContext) -> None:
-    assert shout(context, Shouted()).done == 12
-    assert f"{os.getpid()}@1" not in set(shouted(context).values())
-    assert row_count(context.store, Claim) == 0
+def test_fingerprints_are_the_same_in_threads_and_processes(
+    migrated_sqlite: Path, tmp_path: Path
+) -> None:
+    first, second = (
+        stored(way, fingerprint_images_of_every_kind, migrated_sqlite, tmp_path / way)
+        for way, _ in LOCAL
+    )
+    assert first == second
 
 
-def test_a_killed_process_costs_no_result(context: RunContext, tmp_path: Path) -> None:
+def test_nodes_that_lack_the_pictures_are_refused(
+    ray: Way, migrated_sqlite: Path, tmp_path: Path
+) -> None:
+    message = ray.run(refusal_of_fingerprints, migrated_sqlite, tmp_path / "home")
+    assert "which the 2 nodes of the Ray cluster do not share" in message
+
+
+def refusal_of_fingerprints(migrated: Path, home: Path) -> str:
+    with pytest.raises(ConfigurationError) as refused:
+        stored("ray", fingerprint_images_of_every_kind, migrated, home)
+    return str(refused.value)
+
+
+STRANGER = """
+from tests.flows.test_programs import Shouted
+
+class Stranger(Shouted):
+    pass
+"""
+
+
+def test_nodes_with_other_code_are_refused(ray: Way, tmp_path: Path) -> None:
+    message = ray.run(refusal_of_stranger, tmp_path)
+    assert "a node of the Ray cluster runs other code than this run" in message
+
+
+def refusal_of_stranger(folder: Path) -> str:
+    """Of a program that is installed where the run is, and on no node."""
+    (folder / "only_here.py").write_text(STRANGER)
+    sys.path.append(str(folder))
+    program = import_module("only_here").Stranger()
+    settings = load_settings(home=folder, engine="ray", engine_workers=2)
+    with open_engine(settings, program, 1) as engine, pytest.raises(ConfigurationError) as refused:
+        engine.work(())
+    return str(refused.value)
+
+
+class Outcome(NamedTuple):
+    """What came of twelve captions; authors by the number of the caption."""
+
+    done: int
+    rejected: dict[str, int]
+    authors: dict[int, str]
+    details: list[str]
+    claims: int
+
+
+def outcome(
+    way: str,
+    migrated: Path,
+    home: Path,
+    program: Shouted,
+    chunk_size: int = 4,
+    seconds: float = 600.0,
+    act: Callable[[list[int]], None] | None = None,
+) -> Outcome:
+    """Twelve captions, worked on by two workers; `act` gets the ids of both while at work."""
+    home.mkdir()
+    if act is not None:
+        program = replace(program, alive=once_at_work(home, act))
+    with new_run(migrated, home) as run:
+        store_entities(run.store, [caption(number) for number in range(12)])
+        report = shout(in_way(run, way, seconds), program, chunk_size)
+        return Outcome(
+            report.done,
+            dict(report.rejected),
+            shouted(run),
+            [one.detail for one in quarantined(run.store, DATASET, stage="shout")],
+            row_count(run.store, Claim),
+        )
+
+
+def test_a_program_is_opened_once_a_worker(
+    ways: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+) -> None:
+    for way, run in ways:
+        program = Shouted(opened=tmp_path / f"opened-{way}")
+        found = run(outcome, way, migrated_sqlite, tmp_path / way, program, 1)
+        opened = (tmp_path / f"opened-{way}").read_text().split()
+        assert (found.done, found.claims) == (12, 0), way
+        assert set(found.authors.values()) <= {f"{one}@1" for one in opened}, way
+        assert len(opened) == len(set(opened)) <= (1 if way == "threads" else 2), way
+
+
+def test_results_are_in_the_order_of_the_items(
+    ways: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+) -> None:
+    for way, run in ways:
+        asked, given = run(numbers_worked_on, way, migrated_sqlite, tmp_path / way)
+        assert given == asked, way
+
+
+def numbers_worked_on(way: str, migrated: Path, home: Path) -> tuple[list[int], list[int]]:
+    home.mkdir()
+    with new_run(migrated, home) as run:
+        store_entities(run.store, [caption(number) for number in range(12)])
+        items = [*find(run.store, DATASET, "caption")][::-1]
+        with open_engine(in_way(run, way).settings, Shouted(), 12) as engine:
+            return [one.seq for one in items], [one.input for one in engine.work(items)]
+
+
+def kill(processes: list[int]) -> None:
+    for one in processes:
+        psutil.Process(one).kill()
+
+
+def kill_actors(processes: list[int]) -> None:
+    """Those that handed the work to these processes, which an origin forked for them."""
+    kill([psutil.Process(one).parents()[1].pid for one in processes])
+
+
+def kill_node(_: list[int]) -> None:
+    lose_node()
+
+
+def test_a_killed_process_costs_no_result(
+    apart: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+) -> None:
     """Both processes are killed at work, from outside; their chunks are done again by others."""
-    killed: list[int] = []
+    for way, run in apart:
+        home = tmp_path / way
+        found = run(outcome, way, migrated_sqlite, home, Shouted(), 4, 600.0, kill)
+        assert (found.done, found.rejected, found.claims) == (12, {}, 0), way
+        assert sorted(found.authors) == list(range(12)), way
+        killed = {f"{path.name}@1" for path in first_at_work(home)}
+        assert killed.isdisjoint(found.authors.values()), way
 
-    def kill(processes: list[int]) -> None:
-        killed.extend(processes)
-        for one in processes:
-            psutil.Process(one).kill()
 
-    alive = once_at_work(tmp_path, kill)
-    report = shout(context, Shouted(alive=alive))
-    assert (report.done, report.rejected.total()) == (12, 0)
-    authors = shouted(context)
-    assert sorted(authors) == list(range(12))
-    assert {f"{one}@1" for one in killed}.isdisjoint(authors.values())
+@pytest.mark.parametrize("act", [kill_actors, kill_node])
+def test_a_lost_actor_or_node_is_no_fault_of_an_item(
+    ray: Way, migrated_sqlite: Path, tmp_path: Path, act: Callable[[list[int]], None]
+) -> None:
+    """Chunks of one item: if a loss counted, the second one would have it quarantined."""
+    program = Shouted(("7",))
+    found = ray.run(outcome, "ray", migrated_sqlite, tmp_path / "home", program, 1, 600.0, act)
+    if act is kill_node:
+        ray.run(add_node)
+    assert (found.done, found.rejected, found.claims) == (11, {"ends_its_process": 1}, 0)
+    assert sorted(found.authors) == [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11]
+
+
+def first_at_work(home: Path) -> list[Path]:
+    """The two that `once_at_work` acted on."""
+    files = [path for path in (home / "alive").iterdir() if path.name != "go"]
+    return sorted(files, key=lambda path: path.stat().st_mtime_ns)[:2]
 
 
 def once_at_work(folder: Path, act: Callable[[list[int]], None]) -> Path:
@@ -218,8 +396,10 @@ def once_at_work(folder: Path, act: Callable[[list[int]], None]) -> Path:
     def watch() -> None:
         while len(found := [int(path.name) for path in alive.iterdir()]) < 2:
             time.sleep(0.01)
-        act(found)
-        (alive / "go").touch()
+        try:
+            act(found)
+        finally:
+            (alive / "go").touch()
 
     Thread(target=watch).start()
     return alive
@@ -249,18 +429,47 @@ def test_a_signal_lets_processes_finish_what_they_work_on(
     assert shout(context, Shouted(), chunk_size=1).done == 12 - len(done)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_an_input_that_ends_its_process_is_quarantined(context: RunContext, number: int) -> None:
-    report = shout(context, Shouted(("3", "11"), number))
-    assert (report.done, dict(report.rejected)) == (10, {"ends_its_process": 2})
-    assert sorted(shouted(context)) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10]
-    detail = next(quarantined(context.store, DATASET, stage="shout")).detail
-    assert detail.startswith("Two processes ended while they worked on it: it ")
-    assert row_count(context.store, Claim) == 0
+def test_an_input_that_ends_its_process_is_quarantined(
+    apart: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+) -> None:
+    for way, run in apart:
+        for number in (signal.SIGKILL, signal.SIGSEGV):
+            home, program = tmp_path / f"{way}-{number}", Shouted(("3", "11"), number)
+            found = run(outcome, way, migrated_sqlite, home, program)
+            assert (found.done, found.rejected) == (10, {"ends_its_process": 2}), way
+            assert sorted(found.authors) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10], way
+            begins = "Two processes ended while they worked on it: it "
+            assert all(one.startswith(begins) for one in found.details), found.details
+            assert found.claims == 0, way
 
 
-def test_nothing_is_quarantined_where_no_process_can_start(context: RunContext) -> None:
-    with pytest.raises(ServiceError, match="before they are given any input"):
-        shout(context, Shouted(("open",)), chunk_size=1)
-    assert shout(context, Shouted(), chunk_size=1).done == 12
-    assert row_count(context.store, Claim) == 0
+def test_an_input_that_takes_too_long_is_quarantined(
+    apart: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+) -> None:
+    for way, run in apart:
+        program = Shouted(("3",), 0)
+        found = run(outcome, way, migrated_sqlite, tmp_path / way, program, 4, 0.4)
+        assert (found.done, found.rejected) == (11, {"ends_its_process": 1}), way
+        assert "took more than 0.4 s of processor time" in found.details[0], way
+
+
+def test_nothing_is_quarantined_where_no_process_can_start(
+    apart: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+) -> None:
+    for way, run in apart:
+        found = run(outcome_without_processes, way, migrated_sqlite, tmp_path / way)
+        assert (found.done, found.rejected, found.claims) == (12, {}, 0), way
+
+
+def outcome_without_processes(way: str, migrated: Path, home: Path) -> Outcome:
+    """What a later run makes of what an earlier one could not begin."""
+    home.mkdir()
+    with new_run(migrated, home) as run:
+        store_entities(run.store, [caption(number) for number in range(12)])
+        run = in_way(run, way)
+        with pytest.raises(ServiceError, match="before they are given any input"):
+            shout(run, Shouted(("open",)), 1)
+        report = shout(run, Shouted(), 1)
+        return Outcome(
+            report.done, dict(report.rejected), shouted(run), [], row_count(run.store, Claim)
+        )

@@ -1,4 +1,5 @@
 import http.server
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,19 @@ def test_whatever_is_missing_has_a_remedy(tmp_path: Path) -> None:
     missing = [finding for finding in findings if finding.verdict is not Verdict.OK]
     assert {"server prefect-server", "environment label-studio"} <= {one.subject for one in missing}
     assert all(finding.remedy for finding in missing)
+
+
+def test_a_cluster_that_does_not_listen_is_reported(tmp_path: Path) -> None:
+    def found(address: str) -> Finding:
+        findings = diagnose(load_settings(home=tmp_path, engine="ray", ray_address=address))
+        return next(one for one in findings if one.subject == "engine ray")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert found(address).verdict is Verdict.OK
+    assert found(address).verdict is Verdict.LACKING
+    assert "cannot be reached" in found(address).detail
+    assert found("nowhere").verdict is Verdict.LACKING
 
 
 def test_a_profile_that_is_none_is_reported_with_those_that_are(tmp_path: Path) -> None:

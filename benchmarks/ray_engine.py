@@ -1,0 +1,103 @@
+"""What Ray costs: the time of chunks of about a second in its actors, to that in local processes.
+
+    python -m benchmarks.ray_engine [--chunks 16] [--rounds 5] [--workers 2]
+
+Each chunk is 200 records of half a kilobyte, of which digests are computed for a second. Both
+engines are open, and their workers warm; rounds alternate, and the ratio is of the medians.
+"""
+
+import argparse
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from db.work import WorkResult
+from flows.engine.programs import Engine, Program, open_engine
+from profiles.settings import load_settings
+from schemas.records import Rejection
+
+WANTED = 1.05
+RECORDS = [(number, "said of them " * 40) for number in range(200)]
+
+
+@dataclass(frozen=True)
+class Digests(Program[tuple[int, str], tuple[int, str]]):
+    """A digest of each text, taken of it many times."""
+
+    stage = "bench"
+    seconds = 0.005
+
+    turns: int
+
+    def work(self, items: Sequence[tuple[int, str]]) -> list[WorkResult]:
+        """The digests."""
+        return [self._result(*item) for item in items]
+
+    def _result(self, number: int, text: str) -> WorkResult:
+        digest = text.encode()
+        for _ in range(self.turns):
+            digest = hashlib.sha256(digest * 8).digest()
+        return WorkResult(
+            number, rejection=Rejection(stage="bench", reason=digest.hex(), detail="")
+        )
+
+    def refused(self, item: tuple[int, str], rejection: Rejection) -> WorkResult:
+        """The rejection."""
+        return WorkResult(item[0], rejection=rejection)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chunks", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    program = Digests(turns_of_a_second() // len(RECORDS))
+    print(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} processors", flush=True)
+    taken: dict[str, list[float]] = {"processes": [], "ray": []}
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        engines = {}
+        for way in taken:
+            settings = load_settings(
+                home=Path(folder), engine=way, engine_workers=arguments.workers
+            )
+            engines[way] = opened.enter_context(open_engine(settings, program, None))
+            started = time.perf_counter()
+            work(engines[way], arguments.workers)
+            print(f"{way:<10} first chunks {time.perf_counter() - started:.2f} s", flush=True)
+        for _ in range(arguments.rounds):
+            for way, engine in engines.items():
+                started = time.perf_counter()
+                work(engine, arguments.chunks)
+                taken[way].append(time.perf_counter() - started)
+    print(f"load after: {os.getloadavg()[0]:.2f}")
+    for way, times in taken.items():
+        chunk = arguments.workers / arguments.chunks
+        spread = f"{min(times) * chunk:.3f} to {max(times) * chunk:.3f}"
+        print(f"{way:<10} {median(times) * chunk:.3f} s a chunk  ({spread})")
+    ratio = median(taken["ray"]) / median(taken["processes"])
+    print(f"ray to processes {ratio:.3f}  (wanted: {WANTED})")
+
+
+def work(engine: Engine, chunks: int) -> None:
+    """Works on so many chunks, on as many threads as keep the engine busy."""
+    with ThreadPoolExecutor(engine.threads) as threads:
+        list(threads.map(engine.work, [RECORDS] * chunks))
+
+
+def turns_of_a_second() -> int:
+    """How often a digest is taken in a second of processor time."""
+    program, started = Digests(2000), time.process_time()
+    program.work(RECORDS[:10])
+    return int(20_000 / (time.process_time() - started))
+
+
+if __name__ == "__main__":
+    main()

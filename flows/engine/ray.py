@@ -1,0 +1,305 @@
+"""Programs on a cluster: actors of Ray, the only module that imports it.
+
+An actor hands its chunks to a worker process on its node, and outlives that process. An input that
+ends its process is therefore an answer of the actor; an actor that is lost, or a node, says nothing
+about its chunk, which is worked on elsewhere. The driver is this process: it alone uses the store.
+"""
+
+import os
+import pickle
+import queue
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, cast
+
+from db.blobs import BlobStore
+from db.work import WorkResult
+from flows.engine.programs import Program
+from flows.engine.ray_actor import Actor, packed_chunk, revision
+from profiles.settings import Settings
+from schemas.errors import ConfigurationError, LoupeError, MissingExtraError, ServiceError
+from schemas.limited import LimitExceededError, unpacked_error
+from schemas.processes import processors
+
+_START_SECONDS = 300.0  # for the first actor: a cluster may have to start a machine
+_CLOCK_PER_PROCESSOR_SECOND = 12  # the worker process is ended after ten times as long
+_GRACE_SECONDS = 400.0  # a worker process may take 300 to start
+_MOST_LOSSES = 3
+
+
+class _Ray:
+    """A program in actors, which are started when they are needed and kept for other programs."""
+
+    def __init__(self, ray: Any, program: Program[Any, Any], settings: Settings) -> None:
+        cpus = program.cpus if settings.engine_cpus is None else settings.engine_cpus
+        gpus = program.gpus if settings.engine_gpus is None else settings.engine_gpus
+        self._ray = ray
+        self._program = program
+        self._module = type(program).__module__
+        self._seconds = settings.engine_seconds
+        self._workers = settings.engine_workers or _room(ray, cpus, gpus)
+        self.threads = 2 * self._workers  # at most two chunks an actor: one waits or is committed
+        self._new = ray.remote(Actor).options(num_cpus=cpus, num_gpus=gpus, max_restarts=0)
+        self._kept = _kept.setdefault((cpus, gpus), [])
+        self._asked_for = f"{cpus:g} CPUs and {gpus:g} GPUs"
+        self._lock = threading.RLock()  # an answer may be there before anybody waits for it
+        self._actors: set[Any] = set()
+        self._busy = 0
+        self._failed_starts = 0
+        self._idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        while self._kept and len(self._actors) < self._workers:
+            self._ask(self._kept.pop())
+
+    def work(self, items: Sequence[Any]) -> list[WorkResult]:
+        chunk = packed_chunk(self._program, items)
+        for _ in range(_MOST_LOSSES):
+            actor = self._take()
+            is_lost = True
+            try:
+                answer = actor.work.remote(self._module, chunk, self._seconds)
+                patience = _CLOCK_PER_PROCESSOR_SECOND * self._seconds + _GRACE_SECONDS
+                results, error = self._ray.get(answer, timeout=patience)
+                is_lost = False
+            except self._ray.exceptions.RayTaskError:
+                is_lost = False
+                raise
+            except self._ray.exceptions.RayError:
+                continue  # the actor, its node or the answer is lost, or it never answers
+            finally:
+                self._give_back(actor, is_lost=is_lost)
+            if error is not None:
+                raise unpacked_error(error)
+            return cast("list[WorkResult]", pickle.loads(results))  # noqa: S301 - of our own actor
+        what = f"lost {_MOST_LOSSES} actors of Ray that worked on it, or their nodes"
+        raise LimitExceededError("actors_lost", what)
+
+    def _take(self) -> Any:
+        """An actor that waits for work; a new one where all have some.
+
+        Raises:
+            ServiceError: none can be started.
+            ConfigurationError: they run other code than this process.
+        """
+        with self._lock:
+            if self._idle.empty() and len(self._actors) < self._workers:
+                self._start()
+        while True:
+            try:
+                found = self._idle.get(timeout=_START_SECONDS)
+            except queue.Empty:
+                if self._busy:
+                    continue
+                raise ServiceError(
+                    f"Ray has started no worker with {self._asked_for} for {_START_SECONDS:g} s: "
+                    f"its cluster has {_shown(self._ray.cluster_resources())}"
+                ) from None
+            if isinstance(found, LoupeError):
+                self._idle.put(found)  # for the other threads
+                raise found
+            with self._lock:
+                self._busy += 1
+            return found
+
+    def _give_back(self, actor: Any, *, is_lost: bool) -> None:
+        with self._lock:
+            self._busy -= 1
+            if not is_lost:
+                self._idle.put(actor)
+                return
+            self._discard(actor)
+            self._start()
+
+    def _start(self) -> None:
+        self._ask(self._new.remote())
+
+    def _ask(self, actor: Any) -> None:
+        """Asks an actor what code it runs; by and by it comes among the idle ones."""
+        self._actors.add(actor)
+        asked = actor.revision.remote(self._module)
+        asked.future().add_done_callback(lambda answer: self._started(actor, answer))
+
+    def _started(self, actor: Any, answer: "Future[str]") -> None:
+        with self._lock:
+            if actor not in self._actors:
+                return  # it was discarded: all are at the end
+            fault = answer.exception()
+            if fault is None:
+                self._failed_starts = 0
+                own = revision(self._module)
+                self._idle.put(
+                    actor if answer.result() == own else _other_code(answer.result(), own)
+                )
+                return
+            self._discard(actor)
+            self._failed_starts += 1
+            if self._failed_starts < _MOST_LOSSES:
+                self._start()
+                return
+            reason = str(fault).strip().splitlines()[-1]
+            self._idle.put(ServiceError(f"Ray cannot start a worker: {reason}"))
+
+    def _discard(self, actor: Any) -> None:
+        self._actors.discard(actor)
+        self._ray.kill(actor)
+
+    def close(self) -> None:
+        with self._lock:
+            while not self._idle.empty():
+                if (actor := self._idle.get()) in self._actors:
+                    self._actors.remove(actor)
+                    self._kept.append(actor)
+            for actor in list(self._actors):  # those that are at work still, or start
+                self._discard(actor)
+
+
+_kept: dict[tuple[float, float], list[Any]] = {}  # by CPUs and GPUs: actors without a program
+
+
+@contextmanager
+def open_ray(settings: Settings, program: Program[Any, Any]) -> Iterator[_Ray]:
+    """Where `program` works on the cluster of the settings.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        ConfigurationError: the address is not safe, or nodes lack what the program reads.
+        ServiceError: there is no such cluster, or it has no room.
+    """
+    ray = _connected(settings)
+    nodes = sum(node["Alive"] for node in ray.nodes())
+    if nodes > 1 and program.reads and BlobStore(program.reads).is_local:
+        raise ConfigurationError(
+            f"{program.stage} reads from {program.reads}, which the {nodes} nodes of the Ray "
+            "cluster do not share; keep blobs in a bucket (LOUPE_BLOBS_URL=s3://bucket/path), or "
+            "use LOUPE_ENGINE=processes"
+        )
+    engine = _Ray(ray, program, settings)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def _connected(settings: Settings) -> Any:
+    """Ray, connected to the cluster of the settings for the rest of this process."""
+    address = settings.ray_address
+    where = _existing(address) if address else _on_this_machine(settings)
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("LOUPE_ENGINE=ray", "ray") from error
+    if ray.is_initialized():
+        return ray
+    if address:
+        _refuse_open_cluster(address)
+    try:
+        with _signals_kept():
+            ray.init(**where, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:  # Ray raises that, too
+        name = f"the Ray cluster at {address}" if address else "Ray on this machine"
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise ServiceError(f"{name} cannot be used: {reason}") from error
+    return ray
+
+
+def _on_this_machine(settings: Settings) -> dict[str, Any]:
+    """What starts Ray here, on 127.0.0.1 alone, with a token of its own.
+
+    Without the first variable Ray takes 127.0.0.1 for the address of this machine in its network,
+    and with any other address it listens on all.
+    """
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    os.environ.setdefault("RAY_worker_niceness", "0")  # that of this process, not of the idle
+    return {
+        "address": "local",
+        "num_cpus": max(processors(), settings.engine_workers or 0),
+        "include_dashboard": False,
+        "_node_ip_address": "127.0.0.1",
+    }
+
+
+def _existing(address: str) -> dict[str, Any]:
+    """What connects to a cluster.
+
+    Raises:
+        ConfigurationError: it is no such address, or no token is to be sent.
+    """
+    if not re.fullmatch(r"[^/\s]+:\d+", address):
+        raise ConfigurationError(
+            "LOUPE_RAY_ADDRESS must be HOST:PORT of a cluster that this machine is a node of; "
+            f"got {address!r}"
+        )
+    if os.environ.get("RAY_AUTH_MODE") != "token":
+        raise ConfigurationError(
+            f"the Ray cluster at {address} must ask for a token, as all who reach it may run "
+            "code there: set RAY_AUTH_MODE=token here and on all its nodes"
+        )
+    return {"address": address}
+
+
+def _refuse_open_cluster(address: str) -> None:
+    """Asks without a token, in another process: in this one Ray has read that there is one.
+
+    Raises:
+        ConfigurationError: it answers.
+    """
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    asked = subprocess.run(
+        command, env=os.environ | {"RAY_AUTH_MODE": "disabled"}, capture_output=True, check=False
+    )
+    if asked.returncode == 0:
+        raise ConfigurationError(
+            f"the Ray cluster at {address} answers without a token, so all who reach it may run "
+            "code there: start its nodes with RAY_AUTH_MODE=token"
+        )
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Ray ends a process at SIGTERM; ours stops its run first."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _room(ray: Any, cpus: float, gpus: float) -> int:
+    """How many workers the nodes have room for.
+
+    Raises:
+        ServiceError: for none.
+    """
+    asked = {"CPU": cpus, "GPU": gpus}
+    room = sum(
+        min(int(node["Resources"].get(name, 0) // count) for name, count in asked.items() if count)
+        for node in ray.nodes()
+        if node["Alive"]
+    )
+    if not room:
+        raise ServiceError(
+            f"no node of the Ray cluster has room for a worker with {cpus:g} CPUs and {gpus:g} "
+            f"GPUs: all of them have {_shown(ray.cluster_resources())}"
+        )
+    return room
+
+
+def _shown(resources: dict[str, float]) -> str:
+    return f"{resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs"
+
+
+def _other_code(found: str, own: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"a node of the Ray cluster runs other code than this run: {found}, where this is {own}; "
+        "install the same on all"
+    )

@@ -1,0 +1,67 @@
+"""What runs on the nodes of a Ray cluster: as little as can be, as each worker starts it.
+
+Values pass through it as bytes: what they are made of is imported in the worker process beside it.
+"""
+
+import hashlib
+import pickle
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from schemas.limited import PackedError, packed_error, run_limited
+
+PACKAGES = (
+    *("annotate", "db", "flows", "models", "profiles", "prompts"),
+    *("release", "retrieval", "schemas", "services", "sources"),
+)
+_DISTRIBUTION = "loupe-datasets"
+
+
+class Actor:
+    """Works on chunks in a process of its node, and outlives that process."""
+
+    def revision(self, module: str) -> str:
+        """What code it runs; see `revision`."""
+        return revision(module)
+
+    def work(self, module: str, chunk: bytes, seconds: float) -> tuple[bytes, PackedError | None]:
+        """The pickled results of a pickled program of `module` and its items, or what it raised."""
+        try:
+            return run_limited(_work, chunk, seconds=seconds, imports=(module,)), None
+        except Exception as error:  # noqa: BLE001 - raised again by the driver
+            return b"", packed_error(error)
+
+
+def packed_chunk(program: Any, items: Sequence[Any]) -> bytes:
+    """What `Actor.work` takes."""
+    return pickle.dumps((program, items))
+
+
+def _work(chunk: bytes) -> bytes:
+    from flows.engine.programs import work_in_process
+
+    return pickle.dumps(work_in_process(*pickle.loads(chunk)))  # noqa: S301 - of the driver
+
+
+@cache
+def revision(module: str) -> str:
+    """The version of this package, and a digest of its files and of a program's module."""
+    root = Path(__file__).parents[2]
+    files = [
+        path
+        for package in PACKAGES
+        for path in (root / package).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    ]
+    spec = find_spec(module)
+    if spec is not None and spec.origin is not None:
+        files.append(Path(spec.origin))
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        data = path.read_bytes()
+        digest.update(f"{path.name} {len(data)} ".encode() + data)
+    return f"{_DISTRIBUTION} {version(_DISTRIBUTION)}, files {digest.hexdigest()[:12]}"

@@ -1,0 +1,78 @@
+"""Which clusters are used, and what a run that starts Ray on its machine opens to others."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.engine.programs import open_engine
+from flows.engine.ray_actor import PACKAGES
+from profiles.settings import load_settings
+from schemas.errors import ConfigurationError
+from tests.flows.ray_cluster import NAMESPACE, PRIVATE_NETWORK
+from tests.separation import require
+from tests.test_architecture import PACKAGES as BUILT
+
+ROOT = Path(__file__).parents[2]
+
+LOCAL = """
+import os, signal, sys
+from pathlib import Path
+from flows.engine.programs import open_engine
+from profiles.settings import load_settings
+from tests.flows.test_programs import Shouted
+
+before = signal.getsignal(signal.SIGTERM)
+settings = load_settings(home=Path(sys.argv[1]), engine="ray", engine_workers=1)
+with open_engine(settings, Shouted(), 1) as engine:
+    assert engine.threads == 2
+    assert engine.work(()) == []
+    assert signal.getsignal(signal.SIGTERM) is before
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A":
+                print(fields[1].partition(":")[0])
+"""
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
+
+
+def refusal(home: Path, address: str) -> str:
+    settings = load_settings(home=home, engine="ray", ray_address=address)
+    with pytest.raises(ConfigurationError) as refused, open_engine(settings, None, 1):  # type: ignore[arg-type]
+        pass
+    return str(refused.value)
+
+
+def test_a_cluster_must_ask_for_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    for address in ("10.0.0.1:6379", "127.0.0.1:6379"):
+        assert f"the Ray cluster at {address} must ask for a token" in refusal(tmp_path, address)
+    assert "must be HOST:PORT" in refusal(tmp_path, "ray://10.0.0.1:10001")
+
+
+def test_nodes_are_compared_by_all_that_is_installed() -> None:
+    assert sorted(PACKAGES) == sorted(BUILT)
+
+
+@pytest.mark.slow
+def test_ray_that_a_run_starts_listens_on_loopback_alone(tmp_path: Path) -> None:
+    """On a machine with another address, which Ray would take otherwise."""
+    require("unshare", "ip")
+    command = [*NAMESPACE, "sh", "-c", PRIVATE_NETWORK, "sh", sys.executable, "-c", LOCAL]
+    environment = os.environ | {"HOME": str(tmp_path)}
+    done = subprocess.run(
+        [*command, tmp_path / "home"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    listening = done.stdout.split()
+    assert len(listening) >= 5
+    assert set(listening) <= LOOPBACK
+    assert not (tmp_path / ".ray").exists()  # where Ray leaves a token that others may read
