@@ -6,6 +6,7 @@ import sys
 BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.stage_runner", []),
     ("benchmarks.worker_processes", []),
+    ("benchmarks.ray_engine", []),
     ("benchmarks.claiming", []),
     ("benchmarks.run_again", []),
     ("benchmarks.inspect_images", []),

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 
@@ -59,7 +60,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
-    program = Digests(turns_of_a_second() // len(RECORDS))
+    importable = import_module("benchmarks.ray_engine")  # workers know nothing of `__main__`
+    program: Digests = importable.Digests(turns_of_a_second() // len(RECORDS))
     print(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} processors", flush=True)
     taken: dict[str, list[float]] = {"processes": [], "ray": []}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:

@@ -221,6 +221,7 @@ def stored(way: str, stage: Callable[[RunContext], StageReport], migrated: Path,
     return contents_of(home)
 
 
+@pytest.mark.slow
 def test_the_store_is_the_same_in_every_way(
     ways: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
