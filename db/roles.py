@@ -61,6 +61,7 @@ ROLES: dict[str, RolePolicy] = {
     Role.WORDED_BY: _erase("is made of that pair of texts"),
     Role.KNOWN_FROM: _keep("existed before this was known of it", goes_empty=True),
     # texts
+    Role.READ_IN: _erase("says what is written in the picture"),
     Role.DESCRIBES: _erase("describes the picture"),
     Role.REWRITE_OF: _erase("rephrases the text"),
     Role.EDITED_FROM: _erase("is the thing as a person changed it"),

@@ -330,16 +330,22 @@ class FaithfulnessSettings(Record):
     strict: bool = False
 
 
+TextReaderName = Literal["auto", "pp-ocr", "none"]
+"""What reads texts in pictures: `auto` is PP-OCR where the extra `ocr` is installed."""
+
+
 class CaptioningSettings(Record):
     """Who captions images for tasks, and when captions and images are near each other.
 
-    `model` is a multimodal one; `embedder` says what is similar (BLIP-2 in ReCoS).
+    `model` is a multimodal one; `embedder` says what is similar (BLIP-2 in ReCoS). `text_reader`
+    reads rendered pictures back, and the words in photographs of the OCR task.
     """
 
     model: ChatModelSpec = BuiltinCaptioner()
     prompt: str = "caption_image"
     revision_prompt: str = "caption_revision"
     confusion_prompt: str = "confuse_caption"
+    text_reader: TextReaderName = "none"
     embedder: PlainModelSpec = BuiltinStillsEmbedder()
     discriminability: DiscriminabilitySettings = DiscriminabilitySettings()
     confusion: ConfusionSettings = ConfusionSettings()

@@ -39,6 +39,7 @@ class Role(StrEnum):
     RENDERED_FROM = "rendered_from"
     WORDED_BY = "worded_by"
     KNOWN_FROM = "known_from"
+    READ_IN = "read_in"
     CORRECTS = "corrects"
     DESCRIBES = "describes"
     REWRITE_OF = "rewrite_of"

@@ -36,6 +36,19 @@ class RenderedTruth(EntityRecord):
     facts: tuple[str, ...] = Field(min_length=3)
 
 
+class TextReading(EntityRecord):
+    """What a model read in a photograph, the largest writing first; `reader` is `name@revision`."""
+
+    kind: ClassVar[str] = "text_reading"
+    reader: str
+    texts: tuple[str, ...] = Field(min_length=1)
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What a caption may say of it."""
+        return tuple(f"The words “{text}” are written." for text in self.texts)
+
+
 class CaptionVerdict(StrEnum):
     """What its discriminability says of a caption (ReCoS, section 3.2)."""
 

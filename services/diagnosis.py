@@ -64,6 +64,7 @@ EXTRAS = {
     "gpu": ("vllm",),
     "s3": ("s3fs",),
     "ray": ("ray",),
+    "ocr": ("rapidocr_onnxruntime",),
 }
 """The modules of each extra."""
 

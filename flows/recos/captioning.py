@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from db.entities import LIVE, NewEntity, StoredEntity, fetch, new_entity, parents_of
+from db.entities import (
+    LIVE,
+    NewEntity,
+    StoredEntity,
+    children_of,
+    fetch,
+    new_entity,
+    parents_of,
+)
 from db.pending import Pending
 from db.store import Store
 from db.work import WorkResult
@@ -25,7 +33,7 @@ from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import CaptioningSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Image, ImageFacts, Rejection
-from schemas.recos import CaptionVerdict, RenderedTruth
+from schemas.recos import CaptionVerdict, RenderedTruth, TextReading
 from schemas.requests import (
     CAPTION_FIELD,
     CAPTION_PURPOSE,
@@ -235,7 +243,10 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
 
 
 def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The facts of those images that were rendered, or whose source states them; by their ids."""
+    """The facts of those images of which any are known, by their ids.
+
+    They are of what was rendered, or as the source states them, or what was read in a photograph.
+    """
     copied = parents_of(store, image_ids, Role.SAMPLED_FROM)
     originals = {one for found in copied.values() for one in found}
     facts: dict[str, tuple[str, ...]] = {}
@@ -251,8 +262,23 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
             for original, found in known.items()
             for one in found
         }
-    return {
+    return _facts_read(store, image_ids) | {
         image_id: facts[original] for image_id, (original,) in copied.items() if facts.get(original)
+    }
+
+
+def _facts_read(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What was read in images, by their ids; of several readings, the last."""
+    read = children_of(store, image_ids, Role.READ_IN)
+    readings = fetch(store, {one for found in read.values() for one in found})
+    last = {
+        image_id: max((readings[one] for one in found), key=lambda one: one.seq)
+        for image_id, found in read.items()
+    }
+    return {
+        image_id: one.record(TextReading).facts
+        for image_id, one in last.items()
+        if one.state in LIVE
     }
 
 

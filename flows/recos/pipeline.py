@@ -30,6 +30,8 @@ from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, l
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
 from flows.recos.similar_images import BaseTier, Judge, load_judge, load_v0, match_images
 from flows.recos.task_images import take_instead, take_task_images
+from flows.recos.text_reading import read_texts
+from models.ocr import TextReader, build_text_reader
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError
@@ -49,6 +51,7 @@ class RecosRun(PipelineRun[RecosBuild]):
     Attributes:
         drawing: how tasks without a source are drawn.
         taken: the tasks that are not left out, each with its source.
+        reader: what reads texts in pictures, if anything does.
         base, judge: v0, and what finds similar images for it.
     """
 
@@ -56,6 +59,7 @@ class RecosRun(PipelineRun[RecosBuild]):
     settings: CaptioningSettings = field(init=False)
     captioner: Captioner = field(init=False)
     embedder: CachedEmbedder = field(init=False)
+    reader: TextReader | None = field(init=False)
     taken: list[tuple[TaskSpec, NewEntity]] = field(init=False, default_factory=list)
     pool: Pool = field(init=False)
     base: BaseTier = field(init=False)
@@ -67,6 +71,7 @@ class RecosRun(PipelineRun[RecosBuild]):
         self.captioner = Captioner(self.context, self.dataset, self.settings)
         embedder = pinned(self.settings.embedder)
         self.embedder = CachedEmbedder(self.store, embedder, self.context.progress)
+        self.reader = build_text_reader(self.settings.text_reader)
 
 
 def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBuild, RecosRun]:
@@ -93,6 +98,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
                     Gate("selections", "selection_gate"),
                 ),
             ),
+            Step(_read_texts("v0"), enabled=_has_reader),
             Step(_write_captions),
             Gate("captions", "captions_gate"),
             Step(_name_tasks_without_caption),
@@ -101,6 +107,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
                 _until_captions_stay,
                 (
                     Step(_match_similar_images),
+                    Step(_read_texts("v1"), enabled=_has_reader),
                     Step(_write_confusing_captions),
                     Gate("confusions", "confusions_gate"),
                 ),
@@ -143,7 +150,7 @@ def _take_images(run: RecosRun) -> None:
             continue
         if spec.name not in imported:
             if format_name(spec.format) == FORMAT:
-                imported[spec.name], report = import_rendered(context, spec, further)
+                imported[spec.name], report = import_rendered(context, spec, further, run.reader)
             else:
                 imported[spec.name], report = import_source(context, spec)
             run.add(report)
@@ -206,6 +213,20 @@ def _take_instead(run: RecosRun) -> bool:
     reports = [report for report in taken if report is not None and report.done]
     run.add(*reports)
     return bool(reports)
+
+
+def _has_reader(run: RecosRun) -> bool:
+    return run.reader is not None
+
+
+def _read_texts(tier: Tier) -> Callable[[RecosRun], None]:
+    """Reads what is written in photographs of the OCR task."""
+
+    def read(run: RecosRun) -> None:
+        assert run.reader is not None  # noqa: S101 - the step is enabled with one alone
+        run.add(read_texts(run.context, run.dataset, tier, run.reader))
+
+    return read
 
 
 def _write_captions(run: RecosRun) -> None:

@@ -1,20 +1,25 @@
 """Imports images of which it is known what was drawn."""
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from db.entities import NewEntity, new_entity
+import PIL.Image
+
+from db.entities import AgentRef, NewEntity, new_entity
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones, register_source
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from flows.recos.sign_pairs import FurtherPairs
+from models.ocr import TextReader, by_columns
 from retrieval.similarity.products import usual_workers
 from schemas.build import SourceSpec, TaskSpec
 from schemas.provenance import Role
 from schemas.records import Image, Rejection, Source
+from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
 from sources.digests import digest_file
 from sources.images import ImageProblem, inspect_image
@@ -28,6 +33,7 @@ from sources.rendered import (
     task_refusal,
     write_rendered_collection,
 )
+from sources.rendered.legibility import MOST_UNREAD, drawn_texts, unread_share
 
 STAGE = "import_rendered"
 VERSION = "1"
@@ -100,11 +106,15 @@ def source_name(task: TaskSpec, seed: int, further: FurtherPairs | None = None) 
 
 
 def import_rendered(
-    context: RunContext, spec: SourceSpec, further: FurtherPairs | None = None
+    context: RunContext,
+    spec: SourceSpec,
+    further: FurtherPairs | None = None,
+    reader: TextReader | None = None,
 ) -> tuple[NewEntity, StageReport]:
     """Imports a folder of images with their truths, drawn or made by hand.
 
-    What was drawn from a pair of `further` is derived from it.
+    What was drawn from a pair of `further` is derived from it. With a `reader`, pictures whose
+    text it cannot read are rejected.
 
     Raises:
         FormatError: there is no `truths.jsonl` that can be read.
@@ -123,7 +133,11 @@ def import_rendered(
         name=STAGE,
         version=VERSION,
         dataset=spec.name,
-        configuration={"source": source.model_dump(mode="json")},
+        configuration={
+            "source": source.model_dump(mode="json"),
+            **({"reader": str(reader.ref), "most_unread": MOST_UNREAD} if reader else {}),
+        },
+        agents=(AgentRef.of_model(reader.ref),) if reader else (),
         workers=usual_workers(),  # each waits for a process that decodes
         label=f"import {spec.name}",
     )
@@ -134,7 +148,7 @@ def import_rendered(
     def work(items: Sequence[tuple[int, CollectionEntry | Rejection]]) -> list[WorkResult]:
         tombstones.look()
         return [
-            _result(context, tombstones, spec, entity, number, item, written)
+            _result(context, tombstones, spec, entity, number, item, written, reader)
             for number, item in items
         ]
 
@@ -151,6 +165,7 @@ def _result(
     number: int,
     item: CollectionEntry | Rejection,
     written: Mapping[str, str],
+    reader: TextReader | None,
 ) -> WorkResult:
     if isinstance(item, Rejection):
         return WorkResult(number, rejection=item)
@@ -164,6 +179,8 @@ def _result(
         return WorkResult(number, rejection=rejection)
     digests = (inspected.sha256, inspected.source_sha256)
     if refused := tombstones.refusal(STAGE, file_path, digests):
+        return WorkResult(number, rejection=refused)
+    if reader and (refused := _illegible(reader, file_path, inspected.data, item.truth)):
         return WorkResult(number, rejection=refused)
     context.blobs.put(inspected.data, inspected.media_type)
     shown = item.truth.truth.get("pairs", ()) if written else ()
@@ -186,6 +203,26 @@ def _result(
         group=f"{spec.name}/{file_path}",
     )
     return WorkResult(number, entities=(truth, image))
+
+
+def _illegible(
+    reader: TextReader, file_path: str, data: bytes, truth: RenderedTruth
+) -> Rejection | None:
+    """Why a picture is not taken: what was drawn in it cannot be read."""
+    if not (drawn := drawn_texts(truth)):
+        return None
+    with PIL.Image.open(io.BytesIO(data)) as picture:
+        lines = reader.read(picture)
+    read = [line.text for line in lines]
+    unread = unread_share(drawn, read, [line.text for line in by_columns(lines)])
+    if unread <= MOST_UNREAD:
+        return None
+    detail = (
+        f"{reader.ref} cannot read {unread:.0%} of what is written in {file_path!r}; at most "
+        f"{MOST_UNREAD:.0%} may be unread"
+    )
+    context = {"file_path": file_path, "unread": unread, "drawn": list(drawn), "read": read}
+    return Rejection(stage=STAGE, reason="illegible_text", detail=detail, context=context)
 
 
 def _slug(task: RetrievalTask) -> str:

@@ -34,6 +34,7 @@ WHOLE = _TEXTS | {
     *("source", "terms_correction", "image", "image_facts", "sample", "video"),
     *("filter_report", "tracklet"),
     *("settings", "selection", "faithfulness", "task_draw", "rendered_truth", "sign_pair"),
+    "text_reading",
     *("strategy", "image_order", "edited_picture", "candidate", "contrast_group"),
     *("caption_group", "caption_check", "found_hit", "found_picture"),
     *("confusion", "confusion_match", "confusion_check", "confusion_calibration"),

@@ -1,0 +1,72 @@
+"""What is written in photographs of the OCR task, read for those who caption them."""
+
+import io
+from collections.abc import Sequence
+
+import PIL.Image
+
+from db.decisions import NewDecision
+from db.entities import LIVE, AgentRef, StoredEntity, new_entity
+from db.work import WorkResult
+from flows.engine.context import RunContext
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_stream
+from flows.recos.captioning import facts_of, task_of
+from flows.recos.task_images import images_of_tier
+from models.ocr import TextReader
+from schemas.provenance import Role
+from schemas.records import Image, Rejection
+from schemas.recos import TextReading
+from schemas.retrieval_task import RetrievalTask, Tier
+
+STAGE = "read_texts"
+VERSION = "1"
+
+
+def read_texts(context: RunContext, dataset: str, tier: Tier, reader: TextReader) -> StageReport:
+    """Reads the images of a tier that are for the OCR task and of which nothing is known.
+
+    One in which nothing can be read is rejected: it cannot serve the task.
+    """
+    live = [one for one in images_of_tier(context.store, dataset, tier) if one.state in LIVE]
+    images = [one for one in live if task_of(one) is RetrievalTask.OCR]
+    known = facts_of(context.store, [one.id for one in images])
+    agent = AgentRef.of_model(reader.ref)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"dataset": dataset, "reader": str(reader.ref)},
+        agents=(agent,),
+        chunk_size=20,
+        label=f"read texts of {tier}",
+    )
+
+    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [_read(context, reader, agent, number, image) for number, image in items]
+
+    items = [(one.seq, one) for one in images if one.id not in known]
+    return run_stream(context, stage, items, work, total=len(items))
+
+
+def _read(
+    context: RunContext, reader: TextReader, agent: AgentRef, number: int, image: StoredEntity
+) -> WorkResult:
+    record = image.record(Image)
+    data = context.blobs.read(record.sha256, record.media_type)
+    with PIL.Image.open(io.BytesIO(data)) as picture:
+        lines = sorted(reader.read(picture), key=lambda line: -line.height_px)
+    texts = dict.fromkeys(text for line in lines if (text := " ".join(line.text.split())))
+    if not texts:
+        detail = f"{reader.ref} finds no text in {record.file_path!r}, which is for the OCR task"
+        rejection = Rejection(
+            stage=STAGE,
+            reason="no_text_found",
+            detail=detail,
+            context={"file_path": record.file_path},
+        )
+        decision = NewDecision(image.id, "reject", agent, detail)
+        return WorkResult(number, decisions=(decision,), rejection=rejection)
+    reading = TextReading(reader=str(reader.ref), texts=tuple(texts))
+    parents = [(Role.READ_IN, image.id)]
+    return WorkResult(number, (new_entity(reading, image.dataset, parents=parents),))

@@ -1,0 +1,113 @@
+"""Reads what is written in pictures: PP-OCR, as RapidOCR runs it."""
+
+import importlib.util
+import threading
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+from PIL import Image
+
+from schemas.chat import ModelRef
+from schemas.errors import MissingExtraError
+from schemas.profile import TextReaderName
+
+_MODULE: Final = "rapidocr_onnxruntime"
+_MODEL: Final = "PP-OCRv4"
+
+
+class TextLine(NamedTuple):
+    """A line that was read.
+
+    `height_px` says how large it is written, `left_px` and `right_px` how far it reaches.
+    """
+
+    text: str
+    height_px: float
+    left_px: float
+    right_px: float
+
+
+class TextReader(Protocol):
+    """Reads lines of text in pictures; safe in threads."""
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model, for provenance."""
+        ...
+
+    def read(self, picture: Image.Image) -> list[TextLine]:
+        """The lines that it finds, from top to bottom and from left to right."""
+        ...
+
+
+def by_columns(lines: Iterable[TextLine]) -> list[TextLine]:
+    """Lines column by column: those below each other, as on sheets that hang side by side."""
+    columns: list[list[TextLine]] = []
+    for line in lines:
+        for column in columns:
+            last = column[-1]
+            shared = min(line.right_px, last.right_px) - max(line.left_px, last.left_px)
+            narrower = min(line.right_px - line.left_px, last.right_px - last.left_px)
+            if shared > narrower / 2:
+                column.append(line)
+                break
+        else:
+            columns.append([line])
+    return [line for column in columns for line in column]
+
+
+def build_text_reader(name: TextReaderName) -> TextReader | None:
+    """The reader that a profile names; None for `none`, and for `auto` without the extra `ocr`.
+
+    Raises:
+        MissingExtraError: it is named, and the extra is not installed.
+    """
+    if name == "none" or (name == "auto" and importlib.util.find_spec(_MODULE) is None):
+        return None
+    return _RapidOcr()
+
+
+class _RapidOcr:
+    """Detection and recognition of the package's own weights, Chinese and English.
+
+    Each thread has an engine of one thread, as an engine cannot read two pictures at once.
+
+    Raises:
+        MissingExtraError: RapidOCR is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from rapidocr_onnxruntime import RapidOCR
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("reading text in pictures", "ocr") from error
+        self._make = RapidOCR
+        self._own = threading.local()
+        self._ref = ModelRef(name=_MODEL, revision=f"rapidocr-{version('rapidocr-onnxruntime')}")
+
+    @property
+    def ref(self) -> ModelRef:
+        """PP-OCR, at the version of the package that carries its weights."""
+        return self._ref
+
+    def read(self, picture: Image.Image) -> list[TextLine]:
+        """The lines that it finds: see `TextReader`."""
+        pixels = np.asarray(picture.convert("RGB"))[:, :, ::-1]
+        # Its classifier of angles turns lines of code upside down.
+        found, _ = self._engine()(np.ascontiguousarray(pixels), use_cls=False)
+        return [_line(box, text) for box, text, _ in found or ()]
+
+    def _engine(self) -> Any:
+        if not hasattr(self._own, "engine"):
+            self._own.engine = self._make(intra_op_num_threads=1, inter_op_num_threads=1)
+        return self._own.engine
+
+
+def _line(box: list[list[float]], text: str) -> TextLine:
+    """A line in a box, which is given by its corners and may be turned."""
+    corners = np.asarray(box)
+    sides = np.linalg.norm(corners - np.roll(corners, 1, axis=0), axis=1)
+    left, right = corners[:, 0].min(), corners[:, 0].max()
+    return TextLine(text, float(sides.min()), float(left), float(right))

@@ -1,0 +1,106 @@
+"""Texts in pictures are read: rendered ones back, and those in photographs of the OCR task."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image as Picture
+
+from db.entities import count_entities, find
+from db.quarantine import quarantined
+from flows.engine.context import RunContext
+from flows.engine.pipeline import run_pipeline
+from flows.recos.pipeline import recos_pipeline
+from flows.recos.rendered_images import import_rendered
+from models.ocr import TextReader, build_text_reader
+from release.verify import verify_release
+from schemas.base import sha256_of
+from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.profile import Profile
+from schemas.records import Caption, Image
+from schemas.recos import DiscriminabilitySettings, TextReading
+from schemas.retrieval_task import RetrievalTask
+from sources.rendered import TRUTHS_FILE, render_tasks, write_rendered_collection
+from tests.flows.recos_world import small_profile
+from tests.flows.test_recos_build import no_desks
+
+SIGNS = 6
+
+
+@pytest.fixture(scope="module")
+def reader() -> TextReader:
+    made = build_text_reader("pp-ocr")
+    assert made is not None
+    return made
+
+
+def reading_profile() -> Profile:
+    profile = small_profile(DiscriminabilitySettings(k=4, rounds=1))
+    captioning = profile.captioning.model_copy(update={"text_reader": "pp-ocr"})
+    return profile.model_copy(update={"captioning": captioning})
+
+
+def test_a_rendered_picture_that_cannot_be_read_is_rejected(
+    run: RunContext, reader: TextReader, tmp_path: Path
+) -> None:
+    truths = write_rendered_collection(tmp_path, RetrievalTask.TRANSLATION, 4, 2)
+    lines = [json.loads(line) for line in truths.read_text("utf-8").splitlines()]
+    blank = tmp_path / lines[1]["file_path"]
+    with Picture.open(blank) as picture:
+        Picture.new("RGB", picture.size, "white").save(blank)
+    lines[1]["sha256"] = sha256_of(blank.read_bytes())
+    truths.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    assert truths.name == TRUTHS_FILE
+    spec = SourceSpec(
+        name="signs", format="rendered", annotations=truths, images=tmp_path, licence="CC0-1.0"
+    )
+    _, report = import_rendered(run, spec, reader=reader)
+    assert (report.done, report.rejected) == (1, {"illegible_text": 1})
+    (lost,) = quarantined(run.store, "signs")
+    assert lost.detail == (
+        f"{reader.ref} cannot read 100% of what is written in '00001.png'; at most 50% may be "
+        f"unread"
+    )
+    assert lost.context["read"] == []
+
+
+def photographs(folder: Path) -> SourceSpec:
+    """English signs as photographs of which nothing is known, and one without any writing."""
+    folder.mkdir()
+    drawn = render_tasks(RetrievalTask.TRANSLATION, 8, 60)
+    english = (one for one in drawn if one.truth.truth["shown"] == "en")
+    for number, one in zip(range(SIGNS), english, strict=False):
+        with Picture.open(io.BytesIO(one.png)) as picture:
+            picture.save(folder / f"{number}.jpg", quality=90)
+    Picture.new("RGB", (320, 240), (30, 120, 60)).save(folder / "wall.jpg")
+    names = folder / "names.txt"
+    names.write_text("".join(f"{one.name}\n" for one in sorted(folder.glob("*.jpg"))), "utf-8")
+    return SourceSpec(
+        name="street", format="image-list", annotations=names, images=folder, licence="CC0-1.0"
+    )
+
+
+def test_what_is_written_in_photographs_reaches_whoever_captions_them(
+    run: RunContext, tmp_path: Path
+) -> None:
+    task = TaskSpec(task=RetrievalTask.OCR, images=SIGNS + 1, source="street")
+    build = RecosBuild(
+        dataset="read", last="v0", sources=(photographs(tmp_path / "street"),), tasks=(task,)
+    )
+    report = run_pipeline(run, recos_pipeline(), build, reading_profile(), no_desks)
+    assert report.release is not None
+    assert verify_release(report.release) == []
+    (stage,) = (one for one in report.stages if one.stage == "read texts of v0")
+    assert (stage.done, stage.rejected) == (SIGNS, {"no_text_found": 1})
+    images = list(find(run.store, "read", Image.kind))
+    rejected = {one.record(Image).file_path for one in images if one.state == "rejected"}
+    assert rejected == {"wall.jpg"}
+    readings = [one.record(TextReading) for one in find(run.store, "read", TextReading.kind)]
+    captions = " ".join(one.record(Caption).text for one in find(run.store, "read", Caption.kind))
+    for one in readings:
+        assert any(
+            f"the words “{text}” are written".casefold() in captions.casefold()
+            for text in one.texts
+        ), one
+    assert count_entities(run.store, "read", TextReading.kind) == SIGNS
