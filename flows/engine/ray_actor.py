@@ -55,7 +55,7 @@ def revision(module: str) -> str:
         path
         for package in PACKAGES
         for path in (root / package).rglob("*")
-        if path.is_file() and path.suffix != ".pyc"
+        if path.parent.name != "__pycache__" and path.is_file()
     ]
     spec = find_spec(module)
     if spec is not None and spec.origin is not None:
