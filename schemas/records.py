@@ -41,7 +41,7 @@ class Source(EntityRecord):
 
 
 class SourceTerms(Record):
-    """Under which terms a source may be used, whom to cite, and where it is described."""
+    """The terms of use of a source, its citation, and where it is described."""
 
     licence: str
     citation: str

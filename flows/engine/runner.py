@@ -73,7 +73,7 @@ def get_or_create_entity(
 ) -> NewEntity:
     """`record` as an entity of `dataset`, stored if it is not there yet; outside any chunk.
 
-    `by` is the account of whoever states it; it stays in the store.
+    `by` is the account of the person who states it; it stays in the store.
     """
     entity = new_entity(record, dataset, parents=parents)
     configuration = {"dataset": dataset, "id": entity.id} | ({"by": by} if by else {})
