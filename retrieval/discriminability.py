@@ -22,10 +22,10 @@ from retrieval.similarity.products import (
     Similarities,
     products_in_their_own_thread,
     rounding_bound,
-    usual_workers,
 )
 from schemas.errors import FormatError, UsageError
 from schemas.evaluation import AcceptedInterval, is_degenerate, share_passing
+from schemas.processes import usual_workers
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
 # dis(t): how evenly a caption fits the images that it could be mistaken for.

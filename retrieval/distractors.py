@@ -23,8 +23,8 @@ from retrieval.similarity.products import (
     pair_similarities,
     products_in_their_own_thread,
     rounding_bound,
-    usual_workers,
 )
+from schemas.processes import usual_workers
 
 NEAREST = 5
 """Distractors of a sample (CCD, section 2.2)."""

@@ -40,9 +40,9 @@ from retrieval.similarity.products import (
     limits,
     pair_similarities,
     products_in_their_own_thread,
-    usual_workers,
 )
 from schemas.errors import UsageError
+from schemas.processes import usual_workers
 
 if TYPE_CHECKING:
     from retrieval.kernels import QueryBlock

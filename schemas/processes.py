@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PROC = Path("/proc")
+_MOST_WORKERS = 8
 _DEAD = frozenset("ZX")  # a zombie was killed; its parent has not noticed yet
 
 
@@ -21,6 +22,11 @@ def processors() -> int:
     """How many processors this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
     return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def usual_workers() -> int:
+    """As many workers as this process has processors, at most 8: each needs memory of its own."""
+    return min(_MOST_WORKERS, processors())
 
 
 def own_place() -> str:

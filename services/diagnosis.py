@@ -302,18 +302,26 @@ def _check_listing(model: OpenAIChat, answer: httpx.Response) -> Finding:
             f"{model.base_url} takes {length:,} tokens in all; a request with sampling.max_tokens "
             f"{model.sampling.max_tokens:,} needs {wanted:,}"
         )
-        return lacking(_subject(model), detail, f"{_start_command(model)} --max-model-len {wanted}")
+        return lacking(_subject(model), detail, _start_command(model, max_model_len=wanted))
     return _has(model, f"{model.base_url} answers")
 
 
-def _start_command(model: OpenAIChat) -> str:
+def _start_command(model: OpenAIChat, max_model_len: int | None = None) -> str:
+    """What starts the model's server here, or helps with one elsewhere."""
+    length = [] if max_model_len is None else ["--max-model-len", str(max_model_len)]
     parts = urlsplit(model.base_url)
     if parts.hostname not in {LOOPBACK, "localhost"}:
+        if length:
+            return f"start it with {shlex.join(length)}, or lower sampling.max_tokens"
         return f"curl -v {model.base_url}/models"
     launch = model.launch or Launch(architecture="")
+    flags = list(launch.flags)
+    if length and length[0] in flags:
+        at = flags.index(length[0])
+        flags[at : at + 2], length = length, []
     program = ["uvx", "--from", f"vllm=={launch.vllm}"] if launch.vllm else []
     address = ["--host", LOOPBACK, "--port", str(parts.port or 80)]
-    return shlex.join([*program, "vllm", "serve", model.name, *address, *launch.flags])
+    return shlex.join([*program, "vllm", "serve", model.name, *address, *flags, *length])
 
 
 def _subject(model: _Model) -> str:

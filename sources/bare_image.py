@@ -5,11 +5,9 @@ XMP (in parts, in UTF-16), IPTC, comments, texts, and by files that hang behind 
 the video of a moving photograph. A colour profile stays as it is.
 """
 
+import re
 import struct
 from typing import Final
-
-from sources.bare_chunks import bare_png, bare_webp
-from sources.bare_jpeg import bare_jpeg
 
 _BMP_FILE_HEADER_BYTES: Final = 14
 _BMP_HEADER: Final = struct.Struct("<2sI4xIIiiHHIIiiII")  # file header and BITMAPINFOHEADER
@@ -30,11 +28,11 @@ def bare_image(data: bytes) -> bytes | None:
         None where it is not built in a way that can be copied: it has to be encoded again.
     """
     if data.startswith(b"\xff\xd8\xff"):
-        return bare_jpeg(data)
+        return _bare_jpeg(data)
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return bare_png(data)
+        return _bare_png(data)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return bare_webp(data)
+        return _bare_webp(data)
     return data if _is_bare_bmp(data) else None
 
 
@@ -53,3 +51,178 @@ def _is_bare_bmp(data: bytes) -> bool:
         and pixels_at == _BMP_FILE_HEADER_BYTES + info_bytes + 4 * colours
         and len(data) == file_bytes == pixels_at + row_bytes * abs(height)
     )
+
+
+# JPEGs, copied segment by segment.
+
+_JPEG_BEGIN: Final = b"\xff\xd8"
+_JPEG_SCAN: Final = 0xDA
+_JPEG_BEGINS_AGAIN: Final = 0xD8
+_JPEG_ENDS: Final = 0xD9
+# Frames (C0 to CF, but for C8, which no decoder reads), Huffman (C4) and arithmetic (CC) tables,
+# quantisation tables, restart interval, scans.
+_JPEG_KEPT: Final = frozenset({*range(0xC0, 0xD0), 0xDB, 0xDD, _JPEG_SCAN}) - {0xC8}
+_JPEG_WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD8)})
+_APP0, _APP2, _APP14 = 0xE0, 0xE2, 0xEE
+_JFIF: Final = b"JFIF\x00"
+_JFIF_BYTES: Final = 16  # with its length, without a thumbnail
+_NO_THUMBNAIL: Final = b"\x00\x00"
+_ICC: Final = b"ICC_PROFILE\x00"
+_ADOBE: Final = b"Adobe"
+_ADOBE_BYTES: Final = 14
+# In entropy-coded data FF stands before 00 (a byte FF), FF (filling) and D0 to D7 (restarts).
+_BEHIND_A_JPEG_SCAN: Final = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+
+
+def _bare_jpeg(data: bytes) -> bytes | None:
+    """`data` without metadata, thumbnails and whatever stands between segments or behind the end.
+
+    Kept are tables, frames, scans, JFIF and Adobe headers (which say what the colours mean) and
+    colour profiles. Nothing is decoded. `data` itself where nothing else is in it.
+
+    Returns:
+        None where its segments do not lead to its end, as in a file that is cut off.
+    """
+    parts, at, scans = [_JPEG_BEGIN], len(_JPEG_BEGIN), 0
+    while (begin := data.find(b"\xff", at)) >= 0:
+        at = begin + 1
+        while data[at : at + 1] == b"\xff":
+            at += 1
+        marker = data[at] if at < len(data) else 0
+        at += 1
+        if marker == _JPEG_ENDS:
+            bare = b"".join([*parts, data[begin:at]])
+            return (data if bare == data else bare) if scans else None
+        if marker == 0 or marker in _JPEG_WITHOUT_LENGTH:
+            continue
+        size = int.from_bytes(data[at : at + 2], "big")
+        end = at + size
+        if marker == _JPEG_BEGINS_AGAIN or size < 2 or end > len(data):
+            return None
+        if marker == _JPEG_SCAN:
+            behind = _BEHIND_A_JPEG_SCAN.search(data, end)
+            if behind is None:
+                return None
+            end, scans = behind.start(), scans + 1
+        if marker in _JPEG_KEPT:
+            parts.append(data[begin:end])
+        else:
+            parts.append(_jpeg_colours(marker, data[begin:at], data[at:end]))
+        at = end
+    return None
+
+
+def _jpeg_colours(marker: int, head: bytes, segment: bytes) -> bytes:
+    """What a segment beside the pixels says of colours; empty where that is nothing.
+
+    Args:
+        marker: which segment it is.
+        head: the marker as it is in the file.
+        segment: its length, two bytes, and what it holds.
+    """
+    holds = segment[2:]
+    if marker == _APP2 and holds.startswith(_ICC):
+        return head + segment
+    if marker == _APP0 and holds.startswith(_JFIF) and len(segment) >= _JFIF_BYTES:
+        return head + _JFIF_BYTES.to_bytes(2, "big") + segment[2 : _JFIF_BYTES - 2] + _NO_THUMBNAIL
+    if marker == _APP14 and holds.startswith(_ADOBE) and len(segment) >= _ADOBE_BYTES:
+        return head + _ADOBE_BYTES.to_bytes(2, "big") + segment[2:_ADOBE_BYTES]
+    return b""
+
+
+# PNGs and WebPs, copied chunk by chunk.
+
+_PNG_BEGIN: Final = b"\x89PNG\r\n\x1a\n"
+_PNG_FRAME_BYTES: Final = 12  # length, name and checksum of a chunk
+_PNG_PIXELS, _PNG_END = b"IDAT", b"IEND"
+_UNLIMITED: Final = 2**31 - 1
+# What is kept, and the most bytes that it may have: nothing else fits into these.
+_PNG_KEPT: Final = {
+    b"IHDR": 13,
+    b"PLTE": 768,
+    _PNG_PIXELS: _UNLIMITED,
+    _PNG_END: 0,
+    b"tRNS": 256,
+    b"bKGD": 6,
+    b"sBIT": 4,
+    b"pHYs": 9,
+    b"gAMA": 4,
+    b"cHRM": 32,
+    b"sRGB": 1,
+    b"cICP": 4,
+    b"iCCP": _UNLIMITED,
+}
+_WEBP_HEAD_BYTES: Final = 12
+_WEBP_PIXELS: Final = frozenset({b"VP8 ", b"VP8L"})
+_WEBP_KEPT: Final = _WEBP_PIXELS | {b"VP8X", b"ALPH", b"ICCP"}
+_WEBP_ANIMATION: Final = frozenset({b"ANIM", b"ANMF"})
+_WEBP_EXTENDED_BYTES: Final = 10
+_WEBP_ICC_AND_ALPHA: Final = 0x30
+
+
+def _bare_png(data: bytes) -> bytes | None:
+    """`data` without texts, EXIF, times, animations, chunks of others and what is behind its end.
+
+    Kept are pixels, palette, transparency, and what says what the colours mean and how large a
+    pixel is. Nothing is decoded. `data` itself where nothing else is in it.
+
+    Returns:
+        None where its chunks do not lead to its end, or its pixels are in several places.
+    """
+    parts, at, pixels_end = [_PNG_BEGIN], len(_PNG_BEGIN), 0
+    while len(data) - at >= _PNG_FRAME_BYTES:
+        size = int.from_bytes(data[at : at + 4], "big")
+        name = data[at + 4 : at + 8]
+        end = at + _PNG_FRAME_BYTES + size
+        if end > len(data):
+            return None
+        if name == _PNG_PIXELS:
+            if pixels_end not in (0, at):
+                return None
+            pixels_end = end
+        if size <= _PNG_KEPT.get(name, -1):
+            parts.append(data[at:end])
+        elif name[:1].isupper():  # what decoders must know
+            return None
+        if name == _PNG_END:
+            bare = b"".join(parts)
+            return data if bare == data else bare
+        at = end
+    return None
+
+
+def _bare_webp(data: bytes) -> bytes | None:
+    """`data` without EXIF, XMP, chunks of others and what is behind its end.
+
+    Kept are pixels, transparency and the colour profile. Nothing is decoded. `data` itself where
+    nothing else is in it.
+
+    Returns:
+        None where its chunks do not lead to its end, or are not those of one still picture.
+    """
+    parts, at, names = [b"WEBP"], _WEBP_HEAD_BYTES, []
+    riff_end = 8 + int.from_bytes(data[4:8], "little")
+    if riff_end > len(data):
+        return None
+    while at + 8 <= riff_end:
+        name = data[at : at + 4]
+        size = int.from_bytes(data[at + 4 : at + 8], "little")
+        end = at + 8 + size
+        extended = name == b"VP8X"
+        if end > riff_end or name in _WEBP_ANIMATION or (extended and size != _WEBP_EXTENDED_BYTES):
+            return None
+        if name in _WEBP_KEPT:
+            names.append(name)
+            parts.append(_without_other_flags(data[at:end]) if extended else data[at:end])
+            parts.append(b"\x00" * (size % 2))
+        at = end + size % 2
+    if len(names) != len(set(names)) or len(_WEBP_PIXELS.intersection(names)) != 1:
+        return None
+    body = b"".join(parts)
+    bare = b"RIFF" + len(body).to_bytes(4, "little") + body
+    return data if bare == data else bare
+
+
+def _without_other_flags(chunk: bytes) -> bytes:
+    """The header of the chunks, which says of those that are kept only whether they are there."""
+    return chunk[:8] + bytes([chunk[8] & _WEBP_ICC_AND_ALPHA, 0, 0, 0]) + chunk[12:]

@@ -27,11 +27,11 @@ from retrieval.similarity.near_duplicates import (
     find_near_duplicates,
     fingerprint,
 )
-from retrieval.similarity.products import usual_workers
 from schemas.decoders import decode_limited
 from schemas.errors import UsageError
 from schemas.limited import LimitExceededError
 from schemas.near_duplicates import FINGERPRINT, AlikePair, ImageFingerprint, NearDuplicateSettings
+from schemas.processes import usual_workers
 from schemas.provenance import Role
 from schemas.records import Image, Rejection
 

@@ -16,10 +16,10 @@ from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, is_finished, run_stream
 from profiles.settings import Settings
-from retrieval.similarity.products import usual_workers
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release
+from schemas.processes import usual_workers
 from schemas.provenance import Role
 from schemas.records import (
     Caption,

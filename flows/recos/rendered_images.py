@@ -15,8 +15,8 @@ from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from flows.recos.sign_pairs import FurtherPairs
 from models.ocr import TextReader, by_columns
-from retrieval.similarity.products import usual_workers
 from schemas.build import SourceSpec, TaskSpec
+from schemas.processes import usual_workers
 from schemas.provenance import Role
 from schemas.records import Image, Rejection, Source
 from schemas.recos import RenderedTruth

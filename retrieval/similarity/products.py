@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
-from schemas.processes import processors
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -75,14 +74,7 @@ def limits(thresholds: Similarities, dimension: int) -> Limits:
     )
 
 
-# Who shares out the processors: blocks of work go to threads, so products must not do so, too.
-
-_MOST_WORKERS = 8
-
-
-def usual_workers() -> int:
-    """As many threads as this process has processors, at most 8: each needs memory of its own."""
-    return min(_MOST_WORKERS, processors())
+# Blocks of work go to threads, so products must not start threads of their own.
 
 
 @contextmanager
