@@ -39,7 +39,7 @@ class Project:
             "images": people,
             "permitted_by": "drawn here",
         }
-        self.model = {
+        self.model: dict[str, Any] = {
             "provider": "openai",
             "name": "counting",
             "revision": "1",
@@ -108,6 +108,11 @@ def test_a_model_that_the_server_does_not_have_is_named_with_those_it_has(
 def test_a_context_that_is_too_short_is_named(project: Project, server: CountingServer) -> None:
     server.listed = [{"id": "counting", "max_model_len": 1536}]
     assert "takes 1,536 tokens in all" in project.lacking()
+
+    project.model["launch"] = {"architecture": "Tiny", "flags": ["--max-model-len", "1536"]}
+    (wrong,) = [one for one in project.run("--check", "--json").json if one["verdict"] != "ok"]
+    assert wrong["remedy"].count("--max-model-len") == 1
+    assert "1536" not in wrong["remedy"]
 
 
 def test_what_a_server_says_of_its_model_is_released_beside_it(
