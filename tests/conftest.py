@@ -42,7 +42,6 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(100_000, 20, 100)  # a tenth of the processor time of tests otherwise
         gc.enable()
 
 
