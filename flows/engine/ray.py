@@ -49,11 +49,14 @@ class _Ray:
         self._new = ray.remote(Actor).options(num_cpus=cpus, num_gpus=gpus, max_restarts=0)
         self._kept = _kept.setdefault((cpus, gpus), [])
         self._asked_for = f"{cpus:g} CPUs and {gpus:g} GPUs"
-        self._lock = threading.RLock()  # an answer may be there before anybody waits for it
+        self._lock = threading.Lock()
         self._actors: set[Any] = set()
         self._busy = 0
         self._failed_starts = 0
-        self._idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        # Actors that wait for work, each with its answer on what code it runs if that is not read
+        # yet, or the fault for which there are none.
+        self._idle: queue.SimpleQueue[tuple[Any, Future[str] | None] | LoupeError]
+        self._idle = queue.SimpleQueue()
         while self._kept and len(self._actors) < self._workers:
             self._ask(self._kept.pop())
 
@@ -103,15 +106,17 @@ class _Ray:
             if isinstance(found, LoupeError):
                 self._idle.put(found)  # for the other threads
                 raise found
+            actor, answer = found
             with self._lock:
-                self._busy += 1
-            return found
+                if answer is None or self._has_started(actor, answer):
+                    self._busy += 1
+                    return actor
 
     def _give_back(self, actor: Any, *, is_lost: bool) -> None:
         with self._lock:
             self._busy -= 1
             if not is_lost:
-                self._idle.put(actor)
+                self._idle.put((actor, None))
                 return
             self._discard(actor)
             self._start()
@@ -120,30 +125,31 @@ class _Ray:
         self._ask(self._new.remote())
 
     def _ask(self, actor: Any) -> None:
-        """Asks an actor what code it runs; by and by it comes among the idle ones."""
-        self._actors.add(actor)
-        asked = actor.revision.remote(self._module)
-        asked.future().add_done_callback(lambda answer: self._started(actor, answer))
+        """Asks an actor what code it runs; once it has answered, it is among the idle ones.
 
-    def _started(self, actor: Any, answer: "Future[str]") -> None:
-        with self._lock:
-            if actor not in self._actors:
-                return  # it was discarded: all are at the end
-            fault = answer.exception()
-            if fault is None:
-                self._failed_starts = 0
-                own = revision(self._module)
-                self._idle.put(
-                    actor if answer.result() == own else _other_code(answer.result(), own)
-                )
-                return
-            self._discard(actor)
-            self._failed_starts += 1
-            if self._failed_starts < _MOST_LOSSES:
-                self._start()
-                return
+        The answer comes in a thread that Ray needs for all else, so nothing is done there.
+        """
+        self._actors.add(actor)
+        answer = actor.revision.remote(self._module).future()
+        answer.add_done_callback(lambda answer: self._idle.put((actor, answer)))
+
+    def _has_started(self, actor: Any, answer: "Future[str]") -> bool:
+        """Whether the actor can be given work; another is started in place of a lost one."""
+        fault = answer.exception()
+        if fault is None:
+            self._failed_starts = 0
+            own = revision(self._module)
+            if answer.result() != own:
+                self._idle.put(_other_code(answer.result(), own))
+            return answer.result() == own
+        self._discard(actor)
+        self._failed_starts += 1
+        if self._failed_starts < _MOST_LOSSES:
+            self._start()
+        else:
             reason = str(fault).strip().splitlines()[-1]
             self._idle.put(ServiceError(f"Ray cannot start a worker: {reason}"))
+        return False
 
     def _discard(self, actor: Any) -> None:
         self._actors.discard(actor)
@@ -152,7 +158,11 @@ class _Ray:
     def close(self) -> None:
         with self._lock:
             while not self._idle.empty():
-                if (actor := self._idle.get()) in self._actors:
+                found = self._idle.get()
+                if isinstance(found, LoupeError):
+                    continue
+                actor, answer = found
+                if answer is None or answer.exception() is None:
                     self._actors.remove(actor)
                     self._kept.append(actor)
             for actor in list(self._actors):  # those that are at work still, or start
