@@ -14,12 +14,14 @@ from schemas.base import digest_of
 class Worker(NamedTuple):
     """An annotator of a queue and their workload.
 
-    `open` counts their open tasks, `today` the tasks that they finished today.
+    `open` counts their open tasks, `today` the tasks that they finished today. They get at most
+    `room` items now; None for no limit.
     """
 
     pseudonym: str
     open: int
     today: int
+    room: int | None = None
 
 
 class Item(NamedTuple):
@@ -51,10 +53,10 @@ def assign(
 ) -> list[Assignment]:
     """New assignments, so that as many items as possible get their `overlap` of active people.
 
-    Annotators get no item twice, and at most `daily_cap` a day (open, finished today and new ones
-    together). Items that already have answers come first, so that they leave the queue. Each item
-    goes to the least busy; between equally busy people a digest of seed and item decides, so that
-    all pairs of annotators share items, which agreement is measured on.
+    Annotators get no item twice, at most their `room`, and at most `daily_cap` a day (open,
+    finished today and new ones together). Items that already have answers come first, so that they
+    leave the queue. Each item goes to the least busy; between equally busy people a digest of seed
+    and item decides, so that all pairs of annotators share items, which agreement is measured on.
     """
     rooms = [_Room(worker, daily_cap) for worker in sorted(workers)]
     assignments = []
@@ -92,6 +94,8 @@ class _Room:
         self.load = worker.open
         had = worker.open + worker.today
         self.left = float("inf") if daily_cap is None else max(0, daily_cap - had)
+        if worker.room is not None:
+            self.left = min(self.left, worker.room)
 
     def take(self) -> None:
         self.load += 1

@@ -1,6 +1,7 @@
 """Gold items: their sources, how they are mixed in, and the accuracy of annotators on them."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -48,6 +49,20 @@ class Seen(NamedTuple):
     gold: frozenset[str] = frozenset()
 
 
+def gold_in_batch(
+    size: int, gold: Collection[str], rate: float, seen: Seen, pseudonym: str, seed: str
+) -> int:
+    """How many of an annotator's next `size` tasks are gold.
+
+    So many that their share in all that the annotator ever had is as close to `rate` as possible,
+    but not more than twice the rate in one batch: gold that was added late comes little by little.
+    The number is known before the ordinary items, so that the size of a batch gives nothing away.
+    """
+    deck = _Deck(pseudonym, (), seen, seed)
+    wanted = deck.wanted(rate, len(seen.ordinary) + round(size * (1 - rate)))
+    return max(0, min(wanted, math.ceil(2 * rate * size), size - 1, len(deck.unseen(gold))))
+
+
 class Accuracy(NamedTuple):
     """How many of the answered gold items were answered correctly."""
 
@@ -78,6 +93,7 @@ def mix(
     rate: float,
     seen: Mapping[str, Seen],
     seed: str,
+    planned: Mapping[str, int] | None = None,
 ) -> list[Assignment]:
     """The assignments mixed with gold items, each annotator's in the order to send them in.
 
@@ -92,6 +108,7 @@ def mix(
         rate: the wanted share of gold items, 0 to below 1.
         seen: the items that each annotator had before, by pseudonym.
         seed: makes the draws of different queues differ.
+        planned: how many gold items an annotator gets, by pseudonym, in place of what `rate` gives.
     """
     ordinary: dict[str, list[str]] = defaultdict(list)
     for assignment in assignments:
@@ -99,7 +116,9 @@ def mix(
     mixed = []
     for pseudonym in sorted(ordinary):
         deck = _Deck(pseudonym, ordinary[pseudonym], seen.get(pseudonym, Seen()), seed)
-        mixed.extend(deck.shuffled_with(deck.draw(gold, rate)))
+        count = (planned or {}).get(pseudonym)
+        wanted = deck.wanted(rate) if count is None else count
+        mixed.extend(deck.shuffled_with(deck.unseen(gold)[:wanted]))
     return mixed
 
 
@@ -112,11 +131,10 @@ class _Deck:
         self._seen = seen
         self._seed = seed
 
-    def draw(self, gold: Collection[str], rate: float) -> list[str]:
-        """The gold items for this time."""
+    def unseen(self, gold: Collection[str]) -> list[str]:
+        """The gold items that the annotator never had, in the order to give them in."""
         taken = self._seen.gold | self._seen.ordinary | set(self._ordinary)
-        unseen = sorted(set(gold) - taken, key=lambda entity_id: self._digest("which", entity_id))
-        return unseen[: max(0, self._wanted(rate) - len(self._seen.gold))]
+        return sorted(set(gold) - taken, key=lambda entity_id: self._digest("which", entity_id))
 
     def shuffled_with(self, gold: Sequence[str]) -> list[Assignment]:
         """Gold and other items in an order that does not depend on which is which."""
@@ -126,15 +144,16 @@ class _Deck:
         ]
         return sorted(deck, key=lambda assignment: self._digest("where", assignment.entity_id))
 
-    def _wanted(self, rate: float) -> int:
-        """How many gold items the annotator should have had in total.
+    def wanted(self, rate: float, ordinary: int | None = None) -> int:
+        """How many gold items are wanted now, with `ordinary` others ever (None: those given).
 
         Rounded up or down at random: always rounding down would give the gold item away, as it
         would come whenever ten items are full.
         """
-        ordinary = len(self._seen.ordinary | set(self._ordinary))
+        if ordinary is None:
+            ordinary = len(self._seen.ordinary | set(self._ordinary))
         chance = int(self._digest("round", str(ordinary)), 16) / _DIGEST_RANGE
-        return int(ordinary * rate / (1 - rate) + chance)
+        return max(0, int(ordinary * rate / (1 - rate) + chance) - len(self._seen.gold))
 
     def _digest(self, what: str, subject: str) -> str:
         return digest_of("gold", what, self._seed, self._pseudonym, subject)

@@ -184,8 +184,10 @@ def _blocked(
     if unanswered:
         parts.append(f"{_count(unanswered, 'item')} to answer ({_listed(answering, name)})")
     if items.waiting:
-        push = f"loupe queue push {queue.name}"
-        parts.append(f"{_count(items.waiting, 'item')} not given out ({push})")
+        how = f"loupe queue push {queue.name}"
+        if queue.batch_size and answering:
+            how = "they follow in batches"
+        parts.append(f"{_count(items.waiting, 'item')} not given out ({how})")
     total = _undecided(one) + items.decided
     step = queue.name.removeprefix(f"{queue.dataset}-")
     return Blocked(

@@ -14,7 +14,7 @@ from annotate.audits import wanted
 from annotate.backend import AnnotationBackend, DeskUnavailableError, NewTask
 from annotate.candidates import candidates, needs_review
 from annotate.decisions import outcomes, settle
-from annotate.gold import Seen, mix
+from annotate.gold import Seen, gold_in_batch, mix
 from annotate.interfaces.adjudication import adjudication_data
 from annotate.interfaces.page import TaskContent, returned_content
 from annotate.interfaces.registry import interface_of
@@ -63,7 +63,8 @@ class PushReport(Record):
         duplicates: tasks that were there twice and are there once now.
         closed: tasks that were taken off the desk, because no answer is needed any more.
         sent_back: unclear answers whose authors have their task again, with the reason.
-        short: items that wait for more people, or for tomorrow where there is a daily cap.
+        short: items that wait for the next batch, for more people, or for tomorrow where there is
+            a daily cap.
         projects: the numbers of the projects with open tasks, by assignee.
     """
 
@@ -124,7 +125,7 @@ _COUNTING = (*WAITING, "answered")
 class Plan(NamedTuple):
     """New tasks in the order to send them in, and open tasks that are obsolete.
 
-    `short` counts the items that wait for more people, or for tomorrow because of a daily cap.
+    `short` counts the items that wait for the next batch, more people, or tomorrow (a daily cap).
     """
 
     new: tuple[StoredTask, ...] = ()
@@ -271,11 +272,7 @@ class _Planner:
             if item.entity_id not in to_settle and item.active < self._queue.overlap
         ]
         queue = self._queue
-        cap = _room_beside_gold(queue)
-        given = assign(items, workers, queue.overlap, cap, queue.name)
-        mixed = mix(
-            given, gold_items(self._store, queue.name), queue.gold_rate, self._seen(), queue.name
-        )
+        given, mixed = self._first_opinions(items, workers)
         busier = _busier(workers, mixed)
         looks = assign(wanted(self._store, queue), busier, 1, queue.daily_cap, queue.name)
         got = Counter(assignment.entity_id for assignment in given)
@@ -286,6 +283,36 @@ class _Planner:
             *self._adjudications(sorted(to_settle)),
         )
         return Plan(new, short=len(short))
+
+    def _first_opinions(
+        self, items: Sequence[Item], workers: Sequence[Worker]
+    ) -> tuple[list[Assignment], list[Assignment]]:
+        """The ordinary items of everybody's next batch, and these mixed with gold items."""
+        queue, rate = self._queue, self._queue.gold_rate
+        gold, seen = gold_items(self._store, queue.name), self._seen()
+
+        def gold_among(size: int, name: str) -> int:
+            return gold_in_batch(size, gold, rate, seen.get(name, Seen()), name, queue.name)
+
+        rooms = {
+            worker.pseudonym: room
+            for worker in workers
+            if (room := _room(queue, worker)) is not None
+        }
+        planned = {name: gold_among(room, name) for name, room in rooms.items()}
+        limited = [
+            one._replace(room=rooms[one.pseudonym] - planned[one.pseudonym])
+            if one.pseudonym in rooms
+            else one
+            for one in workers
+        ]
+        given = assign(items, limited, queue.overlap, None, queue.name)
+        got = Counter(assignment.pseudonym for assignment in given)
+        for name, room in rooms.items():
+            if got[name] + planned[name] < room:  # nothing is left to fill the batch with
+                size = round(got[name] / (1 - rate))
+                planned[name] = min(planned[name], gold_among(size, name))
+        return given, mix(given, gold, rate, seen, queue.name, planned)
 
     def _to_settle(self, waiting: Sequence[str], workers: Sequence[Worker]) -> set[str]:
         """Items on which people disagree, or that everybody already had."""
@@ -366,11 +393,19 @@ class _Planner:
         )
 
 
-def _room_beside_gold(queue: Queue) -> int | None:
-    """How many ordinary items an annotator may get in a day, so that gold has its share of it."""
-    if queue.daily_cap is None:
-        return None
-    return max(1, int(queue.daily_cap * (1 - queue.gold_rate)))
+def _room(queue: Queue, worker: Worker) -> int | None:
+    """How many tasks an annotator may get now, gold ones included; None for no limit.
+
+    The next batch comes when half of the last one is done: were each answer followed by a task,
+    an additional one would be known for gold.
+    """
+    rooms = []
+    if queue.daily_cap is not None:
+        rooms.append(max(0, queue.daily_cap - worker.open - worker.today))
+    if queue.batch_size is not None:
+        due = worker.open <= queue.batch_size // 2
+        rooms.append(queue.batch_size - worker.open if due else 0)
+    return min(rooms, default=None)
 
 
 def _busier(workers: Sequence[Worker], given: Sequence[Assignment]) -> list[Worker]:

@@ -97,6 +97,9 @@ HOUSE = ""
 """The assignee of tasks in the installation's own account, used if no annotators were added."""
 
 
+_BATCH = 20
+
+
 def _policy(value: object) -> object:
     return parse_policy(value) if isinstance(value, str) else value
 
@@ -116,6 +119,8 @@ class Step(Record):
         annotators: the names of those who work here; empty for all annotators.
         adjudicators: the names of those who settle conflicts; empty for all adjudicators.
         gold_rate: the share of gold items in what each annotator gets.
+        batch: how many items an annotator has at a time, gold among them; None for 20 where there
+            is a `gold_rate`, and for all at once where there is none.
         daily_cap: the maximum number of items per annotator and day; None for no limit.
         accuracy_floor: the accuracy on gold items below which an annotator's unconfirmed work is
             revoked.
@@ -135,11 +140,17 @@ class Step(Record):
     annotators: tuple[str, ...] = ()
     adjudicators: tuple[str, ...] = ()
     gold_rate: float = Field(default=0.0, ge=0, le=0.5)
+    batch: int | None = Field(default=None, ge=2)
     daily_cap: int | None = Field(default=None, ge=1)
     accuracy_floor: float = Field(default=0.7, ge=0, le=1)
     accuracy_window: int = Field(default=20, ge=1)
     accuracy_least: int = Field(default=5, ge=1)
     text_agreement: float = Field(default=1.0, ge=0, le=1)
+
+    @property
+    def batch_size(self) -> int | None:
+        """How many items an annotator has at a time; None for all at once."""
+        return self.batch or (_BATCH if self.gold_rate else None)
 
     @model_validator(mode="after")
     def _can_judge(self) -> "Step":

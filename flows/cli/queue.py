@@ -310,7 +310,7 @@ def _show_push(report: "PushReport", url: str) -> None:
         "duplicates removed": report.duplicates,
         "closed": report.closed,
         "unclear answers sent back to their authors": report.sent_back,
-        "items wait for more annotators or for tomorrow": report.short,
+        "items wait for the next batch, more annotators or tomorrow": report.short,
     }
     parts += [f"{count:,} {what}" for what, count in more.items() if count]
     out.print(f"{report.queue}: {', '.join(parts)}")

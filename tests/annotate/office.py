@@ -46,11 +46,16 @@ def hire(store: Store, office: MemoryOffice, name: str, roles: str = "annotator"
 
 
 def work(
-    store: Store, office: MemoryOffice, person: str, says: Opinion, purpose: str = "review"
+    store: Store,
+    office: MemoryOffice,
+    person: str,
+    says: Opinion,
+    purpose: str = "review",
+    most: int | None = None,
 ) -> int:
-    """Somebody answers all that waits for them; gives how many that were."""
+    """Somebody answers what waits for them, at `most` so many; gives how many that were."""
     desk = office(person)
-    waiting = desk.open_tasks(purpose)
+    waiting = desk.open_tasks(purpose)[:most]
     tasks = tasks_by_key(store, [task.key for task in waiting])
     shown = fetch(store, [task.entity_id for task in tasks.values()])
     for task in waiting:

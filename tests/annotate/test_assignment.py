@@ -13,7 +13,11 @@ from annotate.assignment import Assignment, Item, Worker, assign, exhausted
 NAMES = [f"reviewer-{number}" for number in range(6)]
 names = st.sampled_from(NAMES)
 workers_lists = st.lists(
-    st.builds(Worker, names, st.integers(0, 8), st.integers(0, 8)),
+    st.builds(Worker, names, st.integers(0, 8), st.integers(0, 8), st.none()),
+    unique_by=lambda worker: worker.pseudonym,
+)
+limited_lists = st.lists(
+    st.builds(Worker, names, st.integers(0, 8), st.integers(0, 8), st.none() | st.integers(0, 8)),
     unique_by=lambda worker: worker.pseudonym,
 )
 items_lists = st.lists(
@@ -54,7 +58,7 @@ def test_nobody_gets_what_they_had_nor_one_thing_twice_nor_more_than_is_needed(
 
 
 @settings(deadline=None)
-@given(items_lists, workers_lists, overlaps, caps, seeds)
+@given(items_lists, limited_lists, overlaps, caps, seeds)
 def test_nobody_gets_more_than_the_cap_and_nothing_stays_that_somebody_could_take(
     items: list[Item], workers: list[Worker], overlap: int, cap: int | None, seed: str
 ) -> None:
@@ -62,8 +66,12 @@ def test_nobody_gets_more_than_the_cap_and_nothing_stays_that_somebody_could_tak
     new = Counter(one.pseudonym for one in found)
     if cap is not None:
         assert all(new[w.pseudonym] <= max(0, cap - w.open - w.today) for w in workers)
+    assert all(w.room is None or new[w.pseudonym] <= w.room for w in workers)
     free = {
-        w.pseudonym for w in workers if cap is None or w.open + w.today + new[w.pseudonym] < cap
+        w.pseudonym
+        for w in workers
+        if (cap is None or w.open + w.today + new[w.pseudonym] < cap)
+        and (w.room is None or new[w.pseudonym] < w.room)
     }
     for item in items:
         got = people(found, item.entity_id)

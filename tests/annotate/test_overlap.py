@@ -1,5 +1,6 @@
 """Several people on one queue: overlap, conflicts, gold items, drift, caps."""
 
+import math
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -184,7 +185,7 @@ def test_a_daily_cap_leaves_the_rest_for_tomorrow(world: World, office: MemoryOf
 def test_gold_is_mixed_in_and_decides_nothing(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     add_gold(world, 20)
-    queue = QUEUE.model_copy(update={"gold_rate": 0.25})
+    queue = QUEUE.model_copy(update={"gold_rate": 0.25, "batch": 100})
     fill(world, 30)
     report = push(world.store, office, queue)
     assert (report.pushed, report.gold) == (80, 20)
@@ -208,7 +209,7 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
 ) -> None:
     ann, bea, careless = (hire(world.store, office, name) for name in ("ann", "bea", "cem"))
     add_gold(world, 20)
-    queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1})
+    queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1, "batch": 100})
     items = set(fill(world, 60))
     push(world.store, office, queue)
     for person, says in ((ann, says_accept), (bea, says_accept), (careless, says_reject)):
@@ -238,7 +239,7 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
 def test_open_tasks_of_whoever_is_barred_are_taken_back(world: World, office: MemoryOffice) -> None:
     ann, careless = (hire(world.store, office, name) for name in ("ann", "cem"))
     add_gold(world, 20)
-    queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1})
+    queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1, "batch": 100})
     fill(world, 60)
     push(world.store, office, queue)
     for task in office(careless).open_tasks()[:30]:
@@ -254,10 +255,35 @@ def test_gold_has_its_share_of_a_day(world: World, office: MemoryOffice) -> None
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
     add_gold(world, 20)
     fill(world, 60)
-    queue = QUEUE.model_copy(update={"daily_cap": 20, "gold_rate": 0.1})
+    queue = QUEUE.model_copy(update={"daily_cap": 20, "gold_rate": 0.1, "batch": 100})
     for _ in range(2):
         push(world.store, office, queue)
         assert [len(office(person).open_tasks()) for person in people] == [20, 20]
+
+
+def test_batches_do_not_tell_that_gold_is_among_them(world: World, office: MemoryOffice) -> None:
+    """Gold that comes late does so little by little, and every batch fills the same room."""
+    ann = hire(world.store, office, "ann")
+    fill(world, 70)
+    queue = QUEUE.model_copy(update={"gold_rate": 0.2, "batch": 10, "overlap": 1})
+    sizes, gold = [], []
+    for turn in range(8):
+        if turn == 3:
+            add_gold(world, 20)
+        report = push(world.store, office, queue)
+        sizes.append(report.pushed)
+        gold.append(report.gold)
+        assert len(office(ann).open_tasks()) == 10
+        work(world.store, office, ann, says_accept, most=1)
+        pull(world.store, office, queue)
+        assert push(world.store, office, queue).pushed == 0  # more than half is open
+        work(world.store, office, ann, says_accept, most=5 + turn % 4)
+        pull(world.store, office, queue)
+    assert sizes == [10, 6, 7, 8, 9, 6, 7, 8]
+    assert gold[:3] == [0, 0, 0]
+    assert all(
+        0 < count <= math.ceil(0.4 * size) for count, size in zip(gold[3:], sizes[3:], strict=True)
+    )
 
 
 def test_a_second_look_is_asked_of_somebody_else(world: World, office: MemoryOffice) -> None:

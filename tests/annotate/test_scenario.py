@@ -63,7 +63,7 @@ LATE_SECONDS = 10.0
 """How long an answer of Label Studio is waited for."""
 ANNOTATORS, ADJUDICATOR = ("reviewer-ann", "reviewer-bea", "reviewer-cem"), "reviewer-dan"
 CARELESS = "reviewer-cem"
-RULES = {"overlap": 2, "gold_rate": 0.25}
+RULES = {"overlap": 2, "gold_rate": 0.25, "batch": 1000}
 QUEUES = tuple(
     shipped().queue(DATASET, step).model_copy(update=RULES) for step in ("rewrites", "captions")
 )
