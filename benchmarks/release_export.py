@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-FORMATS = ("webdataset", "hf", "coco", "lmdb", "parquet", "published")
+FORMATS = ("webdataset", "hf", "coco", "parquet", "published")
 PEERS = {"webdataset": "ShardWriter", "hf": "to_parquet"}
 MODULES = {"ShardWriter": "webdataset", "to_parquet": "datasets"}
 
@@ -89,7 +89,7 @@ WRITERS: dict[str, Callable[[Path, Path], None]] = {
 
 def measure(release: Path, what: str, out: Path) -> None:
     """Does one piece of work; prints its seconds and the peak of memory in MiB as JSON."""
-    for module in (MODULES.get(what, "release.export"), "release.export.formats", "lmdb"):
+    for module in (MODULES.get(what, "release.export"), "release.export.formats"):
         importlib.import_module(module)  # what is loaded on the way is not counted
     start = time.perf_counter()
     if what in WRITERS:

@@ -1,8 +1,7 @@
 """`manifest.json`: what a release is, with a digest for every file of it.
 
 One file a line, so that it can be read by people and compared by tools; both writing and reading
-hold one file at a time in memory. The id covers the files by the root of a Merkle tree, so that one
-file can be shown to belong to a release without the list of all others (`release.proofs`).
+hold one file at a time in memory. The id covers the files by the root of a Merkle tree.
 """
 
 import hashlib
@@ -16,7 +15,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from release.files import DigestingFile
-from release.merkle import MerkleTree
 from schemas.base import canonical_json
 from schemas.json_stream import JsonBreak, JsonCursor, stream_members
 from schemas.release import FileEntry, LineageStatistics, Manifest, ReleasedFile, stays_below
@@ -64,6 +62,40 @@ def file_entry(file: ReleasedFile) -> bytes:
     ).encode()
 
 
+class _MerkleTree:
+    """A tree over SHA-256 as in RFC 6962, section 2.1, that grows leaf by leaf.
+
+    A leaf is hashed after a byte 0, a node after a byte 1, so that neither can be taken for the
+    other. Memory grows with the height of the tree: what is held are the roots of its complete
+    subtrees.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._subtrees: list[bytes] = []  # of falling sizes: the bits of `size`
+
+    def add(self, entry: bytes) -> None:
+        carried, root = self.size, hashlib.sha256(b"\x00" + entry).digest()
+        while carried & 1:
+            root = _node_hash(self._subtrees.pop(), root)
+            carried >>= 1
+        self._subtrees.append(root)
+        self.size += 1
+
+    def root(self) -> bytes:
+        """The root over all leaves so far, 32 bytes; that of no leaves is the hash of nothing."""
+        if not self._subtrees:
+            return hashlib.sha256().digest()
+        *others, root = self._subtrees
+        for subtree in reversed(others):
+            root = _node_hash(subtree, root)
+        return root
+
+
+def _node_hash(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
 class Listing:
     """The files of a manifest as they come, and what the manifest says of them all.
 
@@ -73,7 +105,7 @@ class Listing:
 
     def __init__(self) -> None:
         self.is_sorted = True
-        self._tree = MerkleTree()
+        self._tree = _MerkleTree()
         self._tail = hashlib.sha256(_FILES)
         self._last = ""
 

@@ -16,7 +16,7 @@ from flows.cli.options import (
 from flows.cli.output import JsonOption, out, print_json, print_table, warn
 from flows.cli.release_compare import contamination, diff
 from flows.cli.release_export import export, report, upload
-from flows.cli.release_verify import check_proof, prove, sign, verify
+from flows.cli.release_verify import sign, verify
 from flows.cli.withdraw import warn_of_unfinished
 
 if TYPE_CHECKING:
@@ -338,5 +338,3 @@ app.command()(within_memory(export))
 app.command()(within_memory(upload))
 app.command()(within_memory(contamination))
 app.command()(within_memory(sign))
-app.command()(within_memory(prove))
-app.command()(within_memory(check_proof))

@@ -28,7 +28,7 @@ def export(
     ],
     format_name: Annotated[
         str,
-        typer.Option("--format", help="webdataset, hf, coco, lmdb, parquet or published."),
+        typer.Option("--format", help="webdataset, hf, coco, parquet or published."),
     ],
     target: Annotated[Path, typer.Option("--out", help="The folder to write; must not exist.")],
     shard_megabytes: Annotated[

@@ -176,7 +176,7 @@ Try next:
   build from video       loupe run build-ufine6926
   add human review       loupe up, and gate = "required" in the build file
   use real models        --profile hosted | small | paper | current (docs/profiles.md)
-  export                 loupe release export DIR --format webdataset | hf | coco | lmdb …
+  export                 loupe release export DIR --format webdataset | hf | coco | parquet …
   withdraw an item       loupe withdraw images/12.jpg --release {release}
                          --ground privacy --reason "…" --dry-run
   score a model          loupe evaluate {release} --embedder open_clip:ViT-B-16-quickgelu@openai

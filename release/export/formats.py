@@ -1,6 +1,5 @@
 """The formats that a release can be exported in."""
 
-import errno
 import hashlib
 import os
 import re
@@ -827,108 +826,6 @@ _COCO = _CocoCaptions()
 """Captions and images as the COCO API and its many readers take them."""
 
 
-# LMDB: `data.mdb`, from each `file_path` (UTF-8) to the bytes of that image, and `index.json`.
-#
-# The index is a JSON list of all rows in their order, one a line, with all columns but the image.
-
-_DATA = "data.mdb"
-_INDEX = "index.json"
-
-_BATCH_BYTES = 16_000_000
-_PAGE_BYTES = 4096
-_SPARE_BYTES = 64 << 20
-
-
-class _LmdbImages:
-    """Writes in transactions of a few megabytes, which is what is held in memory."""
-
-    name = "lmdb"
-
-    @property
-    def options(self) -> dict[str, int]:
-        """There are none."""
-        return {}
-
-    def write(self, source: ReleaseSource, target: ExportTarget) -> None:
-        """Writes database and index side by side.
-
-        Raises:
-            IntegrityError: images take far more bytes than the Parquet files that hold them.
-            OSError: the disk is full.
-        """
-        import lmdb
-
-        index = PipedFile(target.folder / _INDEX)
-        try:
-            comma = b"[\n"
-            with _Database(target.folder, _map_bytes(source)) as database:
-                for row in source.rows():
-                    database.put(row)
-                    index.write(comma + orjson.dumps(row.columns))
-                    comma = b",\n"
-            index.write(b"\n]\n")
-            listed = index.finish(_INDEX)
-        except lmdb.MapFullError as error:
-            raise IntegrityError(
-                f"{source.folder}: its images take far more bytes than its Parquet files, which "
-                f"hold images as they are in every release of Loupe's"
-            ) from error
-        except lmdb.Error as error:
-            # an I/O error is what LMDB calls a write of which the disk took only a part
-            if not isinstance(error, lmdb.DiskError) and os.strerror(errno.EIO) not in str(error):
-                raise
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
-        finally:
-            index.close()
-        data = target.folder / _DATA
-        size = data.stat().st_size
-        target.add(ReleasedFile(path=_DATA, sha256=digest_of_file(data), size_bytes=size))
-        target.add(listed)
-
-
-class _Database:
-    """An environment without a lock file: nobody else knows of it yet. To be used in a `with`."""
-
-    def __init__(self, folder: Path, map_bytes: int) -> None:
-        import lmdb
-
-        self._environment = lmdb.open(
-            str(folder), map_size=map_bytes, lock=False, sync=False, metasync=False
-        )
-        self._transaction = self._environment.begin(write=True)
-        self._waiting = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, failed: object, *_: object) -> None:
-        if failed is None:
-            self._transaction.commit()
-        else:
-            self._transaction.abort()
-        self._environment.close()
-
-    def put(self, row: ExportedRow) -> None:
-        """Stores the image of a row."""
-        self._transaction.put(row.columns["file_path"].encode(), row.image, overwrite=False)
-        self._waiting += len(row.image)
-        if self._waiting >= _BATCH_BYTES:
-            self._transaction.commit()
-            self._transaction = self._environment.begin(write=True)
-            self._waiting = 0
-
-
-def _map_bytes(source: ReleaseSource) -> int:
-    """More than the database can become: images fill whole pages, keys and branches some more."""
-    images = sum(shard.size_bytes for shard in source.shards())
-    pages = 4 * source.manifest.statistics.images + images // _PAGE_BYTES
-    return pages * _PAGE_BYTES + _SPARE_BYTES
-
-
-_LMDB = _LmdbImages()
-"""Images by their path, for random reads of many processes."""
-
-
 # WebDataset: tar files of samples, `<split>-<number>.tar`, to be read from the first to the last.
 #
 # A sample is an image (`12.jpg`), all its columns (`12.json`) and its first caption (`12.txt`,
@@ -1053,7 +950,6 @@ _KNOWN: Final[tuple[ExportFormat, ...]] = (
     WebDatasetShards(),
     HF,
     _COCO,
-    _LMDB,
     PARQUET,
     _PUBLISHED,
 )

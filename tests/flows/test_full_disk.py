@@ -70,7 +70,6 @@ DISKS = {
     "build": FULL,
     "report": (NO_SPACE, NO_INODES),
     "webdataset": (NO_SPACE, NO_INODES),
-    "lmdb": (NO_SPACE, NO_INODES),
     "hf": (NO_SPACE,),
     "parquet": (NO_SPACE,),
     "coco": (NO_INODES,),
@@ -138,7 +137,7 @@ def try_on(namespace: list[str], made: Path) -> TryOn:
 
 def commands(made: Path) -> dict[str, list[Any]]:
     out = ["--out", made / "disk" / "out"]
-    exports = ("webdataset", "hf", "coco", "lmdb", "parquet", "published")
+    exports = ("webdataset", "hf", "coco", "parquet", "published")
     return {
         "build": ["release", "build", DATASET, "--version", "2.0.0", *out],
         "report": ["release", "report", made / "release", *out],

@@ -40,7 +40,7 @@ def test_what_is_wrong_is_one_sentence(loupe: Loupe, release: Path, tmp_path: Pa
 def test_a_damaged_release_is_exported_only_by_its_parquet_files(
     loupe: Loupe, release: Path, tmp_path: Path
 ) -> None:
-    command = ("release", "export", release, "--format", "lmdb", "--out", tmp_path / "lmdb")
+    command = ("release", "export", release, "--format", "coco", "--out", tmp_path / "coco")
     image = release / "images" / "1.jpg"
     data = image.read_bytes()
     image.write_bytes(data[:-1])

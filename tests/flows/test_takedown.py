@@ -273,7 +273,7 @@ def test_what_is_said_of_the_person_is_in_no_file_that_is_released(taken: Takedo
 
 
 def test_exports_of_patches_hold_no_picture_of_the_person(taken: Takedown, tmp_path: Path) -> None:
-    for format_name in ("webdataset", "lmdb", "coco", "published"):
+    for format_name in ("webdataset", "coco", "published"):
         for name in PATCHES:
             out = tmp_path / format_name / name
             export_release(taken.patch(name), format_called(format_name, None), out)

@@ -10,7 +10,7 @@ import typer
 from db.entities import fetch
 from flows.cli.lineage import _released
 from flows.cli.release_compare import contamination
-from flows.cli.release_verify import prove, sign
+from flows.cli.release_verify import sign
 from release.notices_files import read_mark
 from schemas.errors import UsageError
 from schemas.records import Caption
@@ -46,20 +46,6 @@ def test_it_is_not_signed(home: Home, copy: Path) -> None:
     withdrawn(home)
     with pytest.raises(UsageError, match=r"is withdrawn in part \(privacy\).*it is not signed"):
         sign(copy)
-
-
-def test_withdrawn_images_are_not_proved_and_others_are(
-    home: Home, copy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = withdrawn(home)
-    gone = rows[0].file_path
-    with pytest.raises(UsageError, match=f"{gone} was withdrawn and is not proved"):
-        prove(copy, gone)
-    with pytest.raises(UsageError, match="is not proved"):
-        prove(copy, f"./{gone}")
-    paths = {path.relative_to(copy).as_posix() for path in copy.glob("images/*")}
-    prove(copy, min(paths - {row.file_path for row in rows}))
-    assert "is withdrawn in part (privacy)" in capsys.readouterr().err
 
 
 def test_lineage_tells_no_words_of_it(

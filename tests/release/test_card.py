@@ -82,7 +82,6 @@ def test_who_has_the_folder_alone_learns_what_it_holds(manifest: Manifest) -> No
         "| `lineage/*.parquet` |",
         "`signature.json`",
         "$ loupe lineage images/1.jpg --release DIR",
-        "$ loupe release prove DIR images/1.jpg",
         "$ loupe release verify DIR --id ID",
         "$ loupe release verify DIR --notices NOTICES",
     ]

@@ -1,7 +1,8 @@
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from release.manifest import MANIFEST, Listing, file_entry, read_files, read_values
 from schemas.base import canonical_json
-from schemas.release import FileEntry, ReleasedFile, stays_below
+from schemas.release import FileEntry, Manifest, ReleasedFile, stays_below
 
 FILE = ReleasedFile("images/1.jpg", "ab" * 32, 20_000, "cd" * 16)
 DOCUMENT = ReleasedFile("README.md", "0" * 64, 0)
@@ -127,3 +128,30 @@ def test_files_that_come_by_path_are_sorted() -> None:
         mixed.add(file)
     assert listing.is_sorted
     assert not mixed.is_sorted
+
+
+def literal_root(entries: list[bytes]) -> bytes:
+    """MTH of RFC 6962, section 2.1, word for word."""
+    if len(entries) < 2:
+        return hashlib.sha256(b"\x00" + entries[0] if entries else b"").digest()
+    k = 1
+    while k * 2 < len(entries):
+        k *= 2
+    left, right = literal_root(entries[:k]), literal_root(entries[k:])
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def test_the_literal_root_is_the_published_one() -> None:
+    """Of the first three entries of the test vectors of RFC 6962's reference implementation."""
+    published = "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77"
+    assert literal_root([b"", b"\x00", b"\x10"]).hex() == published
+
+
+@given(FILES)
+def test_the_root_is_that_of_the_tree_over_all_entries(files: list[ReleasedFile]) -> None:
+    listing = Listing()
+    for file in files:
+        listing.add(file)
+    stated = listing.stated_in(cast("Any", Manifest).model_construct())
+    assert stated.files_root == literal_root([file_entry(file) for file in files]).hex()
+    assert stated.files_count == len(files)

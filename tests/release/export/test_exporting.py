@@ -84,7 +84,7 @@ def test_exporting_again_changes_nothing(copy: Path, tmp_path: Path) -> None:
 
 def test_an_empty_folder_becomes_the_export(copy: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    assert export_release(copy, FORMATS["lmdb"], tmp_path / "out").is_new
+    assert export_release(copy, FORMATS["coco"], tmp_path / "out").is_new
 
 
 def test_something_else_is_never_overwritten(
@@ -113,22 +113,22 @@ def test_a_damaged_export_is_not_taken_for_the_same(
     copy: Path, tmp_path: Path, damage: str
 ) -> None:
     out = tmp_path / "out"
-    export_release(copy, FORMATS["lmdb"], out)
+    export_release(copy, FORMATS["coco"], out)
     if damage == "flip":
-        data = bytearray((out / "data.mdb").read_bytes())
+        data = bytearray((out / "annotations/captions_test.json").read_bytes())
         data[len(data) // 2] ^= 1
-        (out / "data.mdb").write_bytes(data)
+        (out / "annotations/captions_test.json").write_bytes(data)
     elif damage == "remove":
-        (out / "index.json").unlink()
+        (out / "images/1.jpg").unlink()
     else:
         (out / "more.json").write_text("[]")
     details = {
-        "flip": "data.mdb is damaged",
-        "remove": "index.json cannot be",
+        "flip": "annotations/captions_test.json is damaged",
+        "remove": "images/1.jpg cannot be",
         "add": "'more.json' does",
     }
     with pytest.raises(UsageError, match=rf"is this export, but .*{details[damage]}"):
-        export_release(copy, FORMATS["lmdb"], out)
+        export_release(copy, FORMATS["coco"], out)
 
 
 def test_an_export_may_be_opened_in_a_file_manager(copy: Path, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_an_edited_manifest_is_refused(copy: Path, tmp_path: Path) -> None:
 
 
 def test_formats_are_chosen_by_name() -> None:
-    assert list(FORMATS) == ["webdataset", "hf", "coco", "lmdb", "parquet", "published"]
+    assert list(FORMATS) == ["webdataset", "hf", "coco", "parquet", "published"]
     assert format_called("webdataset", 5).options == {"shard_bytes": 5}
     with pytest.raises(UsageError, match=r"must be one of webdataset, hf, .*; got 'zip'"):
         format_called("zip")

@@ -26,7 +26,7 @@ Rows = list[dict[str, Any]]
 Change = Callable[[Rows], object]
 
 SHARD = "data/test-00000-of-00001.parquet"
-ROW_BY_ROW = ("webdataset", "coco", "lmdb")
+ROW_BY_ROW = ("webdataset", "coco")
 
 
 def forged(release: Path, home: Path, change: Change) -> Path:
@@ -101,7 +101,7 @@ def test_rows_that_lead_astray_are_refused_before_they_are_used(
 ) -> None:
     cases = [
         *((fault, "webdataset") for fault in ASTRAY),
-        *product(EVERYWHERE, ("coco", "lmdb", "report")),
+        *product(EVERYWHERE, ("coco", "report")),
     ]
     plain = releases["plain"]
     check_each(cases, lambda case: refuse_astray(plain, *case, tmp_path / "_".join(case)))
@@ -178,7 +178,7 @@ def test_what_is_in_a_row_is_whole(releases: Releases) -> None:
 def test_images_that_swell_are_no_images_of_a_release(releases: Releases, tmp_path: Path) -> None:
     folder = forged(releases["plain"], tmp_path, put_in_all(image={"bytes": bytes(16_000_000)}))
     with pytest.raises(IntegrityError, match="unpacks to more than 200 times its size"):
-        export_release(folder, FORMATS["lmdb"], tmp_path / "out")
+        export_release(folder, FORMATS["webdataset"], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
 
 

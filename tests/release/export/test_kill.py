@@ -31,7 +31,7 @@ export_release(Path(sys.argv[1]), FORMATS[sys.argv[2]], Path(sys.argv[3]), on_pr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["webdataset", "coco", "lmdb", "hf"])
+@pytest.mark.parametrize("name", ["webdataset", "coco", "hf"])
 def test_a_killed_export_leaves_nothing(
     releases: Releases, exports: Releases, name: str, tmp_path: Path
 ) -> None:
