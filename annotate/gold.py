@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from annotate.answers import ReviewAnswer
 from annotate.assignment import Assignment
 from annotate.audits import draw
-from annotate.queues import Queue
+from annotate.queues import HOUSE, Queue
 from db.annotations import CountedAnswer, counted_answers
 from db.entities import fetch, pages
 from db.gold import (
@@ -23,6 +23,7 @@ from db.gold import (
     ReturnedWork,
     StoredCheck,
     add_gold_items,
+    all_checks,
     checked_annotators,
     checks_of,
     in_adjudication,
@@ -43,10 +44,14 @@ _DIGEST_RANGE = 1 << 128
 
 
 class Seen(NamedTuple):
-    """All items that an annotator ever had in a queue, ordinary and gold."""
+    """All items that an annotator ever had in a queue, ordinary and gold.
+
+    `qualifying` of the gold ones were for the qualification and count for no share.
+    """
 
     ordinary: frozenset[str] = frozenset()
     gold: frozenset[str] = frozenset()
+    qualifying: int = 0
 
 
 def gold_in_batch(
@@ -153,7 +158,8 @@ class _Deck:
         if ordinary is None:
             ordinary = len(self._seen.ordinary | set(self._ordinary))
         chance = int(self._digest("round", str(ordinary)), 16) / _DIGEST_RANGE
-        return max(0, int(ordinary * rate / (1 - rate) + chance) - len(self._seen.gold))
+        had = max(0, len(self._seen.gold) - self._seen.qualifying)
+        return max(0, int(ordinary * rate / (1 - rate) + chance) - had)
 
     def _digest(self, what: str, subject: str) -> str:
         return digest_of("gold", what, self._seed, self._pseudonym, subject)
@@ -312,8 +318,29 @@ class Rule(NamedTuple):
 
     @classmethod
     def of(cls, queue: Queue) -> "Rule":
-        """The rule that a queue declares."""
-        return cls(queue.accuracy_floor, queue.accuracy_window, queue.accuracy_least)
+        """The rule that a queue declares; whoever fails the qualification is suspended."""
+        least = min(queue.accuracy_least, queue.qualification or queue.accuracy_least)
+        return cls(queue.accuracy_floor, queue.accuracy_window, least)
+
+
+def answers_to_qualify(store: Store, queue: Queue, names: Iterable[str]) -> dict[str, int]:
+    """How many gold items those of the annotators still answer who are not qualified yet.
+
+    Whoever was suspended for the answers and reinstated is qualified by the lead's word.
+    """
+    if not queue.qualification:
+        return {}
+    checks = all_checks(store, queue.name)
+    missing = {name: queue.qualification - len(checks.get(name, ())) for name in names}
+    return {name: count for name, count in missing.items() if count > 0 and name != HOUSE}
+
+
+def qualification_round(
+    name: str, count: int, gold: Collection[str], seen: Seen, seed: str
+) -> list[Assignment]:
+    """`count` gold items for an annotator, none of which they ever had."""
+    unseen = _Deck(name, (), seen, seed).unseen(gold)
+    return [Assignment(entity_id, name, gold=True) for entity_id in unseen[:count]]
 
 
 class Drift(NamedTuple):

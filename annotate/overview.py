@@ -9,11 +9,12 @@ from datetime import UTC, date, datetime
 from typing import Literal
 
 from annotate.agreement import Facts, Share
-from annotate.push import people_of
+from annotate.gold import answers_to_qualify
+from annotate.push import people_of, too_little_gold
 from annotate.queues import HOUSE, Queue
 from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics
-from db.annotators import annotators
-from db.gold import IN_FORCE
+from db.annotators import annotators, paused_annotators
+from db.gold import IN_FORCE, gold_items
 from db.review_audits import TaskCount, names_of_annotators, task_counts
 from db.reviews import WAITING
 from db.store import Store
@@ -246,11 +247,11 @@ def _problems(
         return
     open_tasks = _count(sum(task.tasks for task in waiting), "open task")
     holders = {task.assignee for task in waiting}
-    gone = {person.pseudonym for person in annotators(store) if person.state == "left"}
+    gone = {person.pseudonym for person in annotators(store) if person.state != "active"}
     if holders <= _suspended(one) | gone:
         yield (
             f"everything that is open ({open_tasks}) belongs to {_listed(sorted(holders), name)}, "
-            f"suspended or deactivated: loupe queue push {queue.name} gives it to others"
+            f"suspended, paused or deactivated: loupe queue push {queue.name} gives it to others"
         )
     elif (days := _idle_days(one, waiting)) >= _IDLE_DAYS:
         yield f"nobody works on it: no answer for {days} days; {open_tasks}: " + _listed(
@@ -272,12 +273,17 @@ def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> I
     except UsageError as error:
         yield str(error)
         return
+    gold = len(gold_items(store, queue.name))
+    if gold < queue.qualification and answers_to_qualify(store, queue, eligible):
+        yield too_little_gold(queue, gold)
     if len(eligible) >= queue.overlap:
         return
     who = "nobody is"
     if eligible:
         who = f"only {_listed(eligible, name)} {'is' if len(eligible) == 1 else 'are'}"
     advice = "add someone (loupe annotator add NAME)"
+    if paused := sorted(paused_annotators(store)):
+        advice = f"resume {_listed(paused, name)} (loupe annotator resume NAME) or {advice}"
     if suspended := sorted(_suspended(one)):
         again = f"loupe annotator reinstate NAME {queue.name}"
         advice = f"reinstate {_listed(suspended, name)} ({again}) or {advice}"

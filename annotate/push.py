@@ -14,7 +14,13 @@ from annotate.audits import wanted
 from annotate.backend import AnnotationBackend, DeskUnavailableError, NewTask
 from annotate.candidates import candidates, needs_review
 from annotate.decisions import outcomes, settle
-from annotate.gold import Seen, gold_in_batch, mix
+from annotate.gold import (
+    Seen,
+    answers_to_qualify,
+    gold_in_batch,
+    mix,
+    qualification_round,
+)
 from annotate.interfaces.adjudication import adjudication_data
 from annotate.interfaces.page import TaskContent, returned_content
 from annotate.interfaces.registry import interface_of
@@ -30,9 +36,22 @@ from db.annotations import (
     send_back,
     unclear_annotations,
 )
-from db.annotators import StoredAnnotator, active_annotators
+from db.annotators import Role as AnnotatorRole
+from db.annotators import (
+    StoredAnnotator,
+    active_annotators,
+    annotators,
+    paused_annotators,
+)
 from db.entities import StoredEntity, children_of, fetch, pages, parents_of
-from db.gold import IN_FORCE, Revocation, gold_items, revocations, suspended_annotators
+from db.gold import (
+    IN_FORCE,
+    Revocation,
+    all_checks,
+    gold_items,
+    revocations,
+    suspended_annotators,
+)
 from db.reviews import (
     WAITING,
     StoredTask,
@@ -155,17 +174,23 @@ def people_of(store: Store, queue: Queue) -> People:
     Raises:
         UsageError: the queue names an unknown person.
     """
-    annotators = _named(queue, queue.annotators, active_annotators(store, "annotator"))
-    adjudicators = _named(queue, queue.adjudicators, active_annotators(store, "adjudicator"))
+    annotators = _named(queue, queue.annotators, _present(store, "annotator"))
+    adjudicators = _named(queue, queue.adjudicators, _present(store, "adjudicator"))
+    paused = paused_annotators(store)
     with store.read() as connection:
-        out = suspended_annotators(connection, queue.name)
+        out = suspended_annotators(connection, queue.name) | paused
     working = tuple(name for name in annotators if name not in out)
-    alone = () if working or queue.annotators or queue.overlap > 1 else (HOUSE,)
-    return People(working or alone, adjudicators)
+    is_alone = not (working or paused.intersection(annotators) or queue.annotators)
+    alone = (HOUSE,) if is_alone and queue.overlap == 1 else ()
+    return People(working or alone, tuple(name for name in adjudicators if name not in paused))
+
+
+def _present(store: Store, role: AnnotatorRole) -> list[StoredAnnotator]:
+    return active_annotators(store, role, or_paused=True)
 
 
 def _refuse_too_few(queue: Queue, store: Store) -> None:
-    named = _named(queue, queue.annotators, active_annotators(store, "annotator"))
+    named = _named(queue, queue.annotators, _present(store, "annotator"))
     if max(1, len(named)) < queue.overlap:
         raise UsageError(
             f"queue {queue.name} wants {queue.overlap} people for each item, but has "
@@ -294,11 +319,14 @@ class _Planner:
         def gold_among(size: int, name: str) -> int:
             return gold_in_batch(size, gold, rate, seen.get(name, Seen()), name, queue.name)
 
+        testing = answers_to_qualify(self._store, queue, self._people.annotators)
+        if workers and len(testing) == len(workers) and len(gold) < queue.qualification:
+            raise UsageError(too_little_gold(queue, len(gold)))
         rooms = {
             worker.pseudonym: room
             for worker in workers
             if (room := _room(queue, worker)) is not None
-        }
+        } | dict.fromkeys(testing, 0)
         planned = {name: gold_among(room, name) for name, room in rooms.items()}
         limited = [
             one._replace(room=rooms[one.pseudonym] - planned[one.pseudonym])
@@ -312,7 +340,15 @@ class _Planner:
             if got[name] + planned[name] < room:  # nothing is left to fill the batch with
                 size = round(got[name] / (1 - rate))
                 planned[name] = min(planned[name], gold_among(size, name))
-        return given, mix(given, gold, rate, seen, queue.name, planned)
+        mixed = mix(given, gold, rate, seen, queue.name, planned)
+        for worker in workers:
+            name = worker.pseudonym
+            count = testing.get(name, 0) - worker.open
+            if count > 0:
+                mixed += qualification_round(
+                    name, count, gold.keys(), seen.get(name, Seen()), queue.name
+                )
+        return given, mixed
 
     def _to_settle(self, waiting: Sequence[str], workers: Sequence[Worker]) -> set[str]:
         """Items on which people disagree, or that everybody already had."""
@@ -368,8 +404,7 @@ class _Planner:
             for task in self._tasks.values()
             if task.purpose == "review" and task.state in WAITING
         )
-        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        today = answered_since(self._store, self._queue.name, midnight)
+        today = answered_since(self._store, self._queue.name, _midnight())
         return [Worker(name, waiting[name], today.get(name, 0)) for name in self._people.annotators]
 
     def _seen(self) -> dict[str, Seen]:
@@ -379,7 +414,7 @@ class _Planner:
             if task.purpose == "review":
                 (gold if task.gold else ordinary)[task.assignee].add(task.entity_id)
         return {
-            name: Seen(frozenset(ordinary[name]), frozenset(gold[name]))
+            name: Seen(frozenset(ordinary[name]), frozenset(gold[name]), self._queue.qualification)
             for name in ordinary.keys() | gold.keys()
         }
 
@@ -391,6 +426,18 @@ class _Planner:
         return StoredTask(
             key, name, entity_id, assignee, purpose, gold, self._server, 0, None, "open"
         )
+
+
+def _midnight() -> datetime:
+    return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def too_little_gold(queue: Queue, gold: int) -> str:
+    """That nobody can qualify with so few gold items, and what to do."""
+    return (
+        f"queue {queue.name} asks {queue.qualification} gold items of everybody first "
+        f"(qualification), and has {gold}; add some with: loupe queue gold add {queue.name} FILE"
+    )
 
 
 def _room(queue: Queue, worker: Worker) -> int | None:
@@ -448,7 +495,7 @@ def push(
     stored = review_tasks(store, queue.name)
     plan = make_plan(store, queue, desks(HOUSE).server_name, stored)
     announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
-    pusher = _Pusher(store, desks, queue, images_url, pause_seconds)
+    pusher = _Pusher(store, desks, queue, images_url, pause_seconds, _notes(store, queue))
     sent = [pusher.send(seat, tasks) for seat, tasks in _by_seat(stored, plan.new)]
     _explain_suspensions(store, desks, queue)
     closed = _remove_obsolete(
@@ -522,6 +569,46 @@ def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
             desk.ensure_project(spec, known)
 
 
+def _notes(store: Store, queue: Queue) -> dict[str, str]:
+    """What annotators read on the card of their project: how far they are, and how well it goes.
+
+    It speaks of earlier days only, so that nobody learns which answer of today was compared.
+    """
+    checks = all_checks(store, queue.name)
+    midnight = _midnight()
+    in_all = answered_since(store, queue.name, datetime(1970, 1, 1, tzinfo=UTC))
+    today = answered_since(store, queue.name, midnight)
+    notes = {
+        name: progress_note(
+            count - today.get(name, 0),
+            [check.correct for check in checks.get(name, ()) if check.answered_at < midnight],
+        )
+        for name, count in in_all.items()
+        if count > today.get(name, 0)
+    }
+    testing = answers_to_qualify(store, queue, [one.pseudonym for one in annotators(store)])
+    return notes | dict.fromkeys(testing, qualification_note(queue))
+
+
+def progress_note(answers: int, correct: Sequence[bool]) -> str:
+    """How many answers an annotator gave before today, and how many known ones were right."""
+    said = f"Until yesterday you answered {answers:,} item{'' if answers == 1 else 's'}."
+    if not correct:
+        return said
+    return (
+        f"{said} {sum(correct):,} of {len(correct):,} answers to items with a known answer agreed "
+        "with it; the lead of this queue can show you which did not, and why."
+    )
+
+
+def qualification_note(queue: Queue) -> str:
+    """What annotators read who are not qualified yet."""
+    return (
+        f"Qualification: the first {queue.qualification} items have a known answer. You get the "
+        f"queue's other items once at least {queue.accuracy_floor:.0%} of your answers agree."
+    )
+
+
 def _suspension_note(revocation: Revocation, queue: Queue) -> str:
     agreed = round(revocation.accuracy * revocation.answers)
     return (
@@ -585,7 +672,13 @@ class _Pusher:
     """Sends the tasks of one queue, seat by seat."""
 
     def __init__(
-        self, store: Store, desks: Desks, queue: Queue, images_url: str, pause_seconds: float
+        self,
+        store: Store,
+        desks: Desks,
+        queue: Queue,
+        images_url: str,
+        pause_seconds: float,
+        notes: Mapping[str, str],
     ) -> None:
         self._store = store
         self._desks = desks
@@ -593,6 +686,7 @@ class _Pusher:
         self._interface = interface_of(queue)
         self._images_url = images_url
         self._pause_seconds = pause_seconds
+        self._notes = notes
 
     def send(self, seat: Seat, tasks: Sequence[StoredTask]) -> _Sent:
         """Makes the project of a seat hold its open tasks, each once.
@@ -602,7 +696,10 @@ class _Pusher:
         """
         desk = self._desks(seat.assignee)
         known = stored_project(self._store, desk.server_name, self._queue.name, seat)
-        project_id = desk.ensure_project(project_spec(self._queue, seat), known)
+        spec = project_spec(self._queue, seat)
+        if seat.purpose == "review" and seat.assignee in self._notes:
+            spec = spec._replace(note=self._notes[seat.assignee])
+        project_id = desk.ensure_project(spec, known)
         placed = {
             task.task_id: task.key
             for task in tasks

@@ -121,11 +121,13 @@ class Step(Record):
         gold_rate: the share of gold items in what each annotator gets.
         batch: how many items an annotator has at a time, gold among them; None for 20 where there
             is a `gold_rate`, and for all at once where there is none.
+        qualification: how many gold items an annotator answers before getting any other item.
         daily_cap: the maximum number of items per annotator and day; None for no limit.
         accuracy_floor: the accuracy on gold items below which an annotator's unconfirmed work is
             revoked.
         accuracy_window: how many of the newest gold answers the accuracy is computed over.
-        accuracy_least: the minimum number of gold answers for that.
+        accuracy_least: the minimum number of gold answers for that; `qualification`, if that is
+            less.
         text_agreement: the similarity (0 to 1) from which two texts agree; at 1 they may differ in
             white space and case only, below 1 also in a word such as a colour.
     """
@@ -141,6 +143,7 @@ class Step(Record):
     adjudicators: tuple[str, ...] = ()
     gold_rate: float = Field(default=0.0, ge=0, le=0.5)
     batch: int | None = Field(default=None, ge=2)
+    qualification: int = Field(default=0, ge=0)
     daily_cap: int | None = Field(default=None, ge=1)
     accuracy_floor: float = Field(default=0.7, ge=0, le=1)
     accuracy_window: int = Field(default=20, ge=1)

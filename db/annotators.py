@@ -16,7 +16,7 @@ from db.tables.review import Annotator
 from schemas.errors import UsageError
 
 Role = Literal["annotator", "adjudicator"]
-AnnotatorState = Literal["active", "left"]
+AnnotatorState = Literal["active", "paused", "left"]
 
 
 class StoredAnnotator(NamedTuple):
@@ -60,10 +60,18 @@ def annotators(store: Store) -> list[StoredAnnotator]:
     return _fetched(store)
 
 
-def active_annotators(store: Store, role: Role) -> list[StoredAnnotator]:
-    """Those who work in a role at present, by name."""
-    found = _fetched(store, Annotator.state == "active")
+def active_annotators(
+    store: Store, role: Role, *, or_paused: bool = False
+) -> list[StoredAnnotator]:
+    """Those who work in a role at present, by name; with `or_paused` also those who will again."""
+    states = ("active", "paused") if or_paused else ("active",)
+    found = _fetched(store, Annotator.state.in_(states))
     return [annotator for annotator in found if role in annotator.roles]
+
+
+def paused_annotators(store: Store) -> set[str]:
+    """The pseudonyms of those who get no work until they are resumed."""
+    return {one.pseudonym for one in _fetched(store, Annotator.state == "paused")}
 
 
 def annotator_named(store: Store, name: str) -> StoredAnnotator:
@@ -80,7 +88,7 @@ def annotator_named(store: Store, name: str) -> StoredAnnotator:
 
 
 def set_annotator_state(store: Store, name: str, state: AnnotatorState) -> StoredAnnotator:
-    """Notes that a person works here, or left; what they did stays.
+    """Notes that a person works here, pauses or left; what they did stays.
 
     Raises:
         UsageError: there is nobody of that name.

@@ -89,7 +89,8 @@ class Annotator(Base):
 
     `name` is what colleagues call the person; releases know the pseudonym alone. `project_id`s
     belong to the person's own workspace on `server`, in which nobody else works. `roles` are
-    annotator and adjudicator, separated by a space; `state` is active or left.
+    annotator and adjudicator, separated by a space; `state` is active, paused (no work, but a
+    login) or left.
     """
 
     __tablename__ = "annotator"

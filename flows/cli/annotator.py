@@ -129,6 +129,33 @@ def reactivate(name: NameArgument, as_json: JsonOption = False) -> None:
 
 
 @app.command()
+def pause(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Stop sending tasks to a person until they are resumed.
+
+    The person can still log in. With the next push the open tasks go to others.
+    """
+    _set_pause(name, "paused", as_json)
+
+
+@app.command()
+def resume(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Send tasks to a paused person again."""
+    _set_pause(name, "active", as_json)
+
+
+def _set_pause(name: str, state: "AnnotatorState", as_json: bool) -> None:
+    from db.annotators import annotator_named, set_annotator_state
+    from db.store import Store
+    from profiles.settings import load_settings
+    from schemas.errors import UsageError
+
+    store = Store.open(load_settings().database_url)
+    if annotator_named(store, name).state == "left":
+        raise UsageError(f"{name!r} is deactivated; first run: loupe annotator reactivate {name!r}")
+    _show_state(set_annotator_state(store, name, state), as_json)
+
+
+@app.command()
 def reinstate(
     name: NameArgument,
     queue: QueueArgument,
@@ -172,11 +199,14 @@ def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
         let_in(settings, credentials.email, state == "active")
     else:
         err.print(f"{person.server} is an external Label Studio: its owner manages the account")
-    changed = set_annotator_state(store, name, state)
+    _show_state(set_annotator_state(store, name, state), as_json)
+
+
+def _show_state(person: "StoredAnnotator", as_json: bool) -> None:
     if as_json:
-        print_json(_as_json(changed))
+        print_json(_as_json(person))
     else:
-        out.print(f"{name}: {changed.state}", markup=False)
+        out.print(f"{person.name}: {person.state}", markup=False)
 
 
 def _refuse_taken_address(store: "Store", name: str) -> None:

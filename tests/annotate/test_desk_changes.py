@@ -254,6 +254,24 @@ def test_an_unclear_answer_is_taken_back_when_nobody_needs_it(
     assert pull(world.store, office, TWO).unclear == ()
 
 
+def test_what_waited_for_somebody_who_pauses_goes_to_others_until_they_are_back(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    fill(world, 6)
+    named = ONE.model_copy(update={"annotators": ("ann", "bea")})
+    push(world.store, office, named)
+    set_annotator_state(world.store, "ann", "paused")
+    assert push(world.store, office, named).closed == 3
+    assert waiting(world) == {(bea, "review"): 6}
+    set_annotator_state(world.store, "bea", "paused")
+    assert push(world.store, office, ONE).short == 6  # nothing goes to Loupe's own account
+    assert waiting(world) == {}
+    set_annotator_state(world.store, "ann", "active")
+    push(world.store, office, ONE)
+    assert waiting(world) == {(ann, "review"): 6}
+
+
 def test_nobody_is_shown_gold_or_audits_that_were_withdrawn(
     world: World, office: MemoryOffice
 ) -> None:

@@ -251,6 +251,30 @@ def test_open_tasks_of_whoever_is_barred_are_taken_back(world: World, office: Me
     assert len(office(ann).open_tasks()) >= 60
 
 
+def test_nobody_gets_real_items_before_the_qualification(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, careless = (hire(world.store, office, name) for name in ("ann", "cem"))
+    queue = QUEUE.model_copy(update={"qualification": 4, "overlap": 1})
+    fill(world, 10)
+    add_gold(world, 3)
+    with pytest.raises(UsageError, match="asks 4 gold items of everybody first"):
+        push(world.store, office, queue)
+    add_gold(world, 6, first=3)
+    assert (push(world.store, office, queue).gold, len(office(ann).open_tasks())) == (8, 4)
+    assert "first 4 items have a known answer" in next(iter(office(ann).specs.values())).note
+    work(world.store, office, ann, says_accept, most=3)
+    pull(world.store, office, queue)
+    assert push(world.store, office, queue).pushed == 0
+    work(world.store, office, ann, says_accept)
+    work(world.store, office, careless, says_reject)
+    pull(world.store, office, queue)
+    report = push(world.store, office, queue)
+    assert (report.gold, len(office(ann).open_tasks())) == (0, 10)
+    assert [one.assignee for one in revocations(world.store, queue.name)] == [careless]
+    assert office(careless).open_tasks() == []
+
+
 def test_gold_has_its_share_of_a_day(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
     add_gold(world, 20)
@@ -331,9 +355,9 @@ def test_a_pull_with_nothing_new_lists_next_to_nothing(world: World, office: Mem
     assert reconcile(world.store, office, QUEUE).recovered == 0
 
 
-def add_gold(world: World, count: int) -> None:
+def add_gold(world: World, count: int, first: int = 0) -> None:
     """Items that are not checked, so that they are in no queue, and whose answer is «accept»."""
-    items = [world.add(f"gold {number}", checked=False) for number in range(count)]
+    items = [world.add(f"gold {number}", checked=False) for number in range(first, first + count)]
     answer = {"verdict": "accept", "choices": {"verdict": ["accept"]}}
     found = [NewGoldItem(item, answer, "given") for item in items]
     add_gold_items(world.store, QUEUE.name, found)
