@@ -1,4 +1,4 @@
-"""Runs functions on strangers' files in worker processes with a limit on time and memory.
+"""Runs functions that may hang or crash in worker processes, with limits on time and memory.
 
 A worker is a process of its own, reused between calls and killed when a call exceeds its limits: a
 decoder that hangs, crashes or asks for all memory costs the one file that it was given. Workers are
@@ -273,7 +273,7 @@ class _Worker:
         if code == -signal.SIGKILL:  # by the kernel, whose memory ran out
             raise _too_much_memory(memory) from None
         if code > 0:
-            raise RuntimeError(f"the worker for strangers' files ended with exit code {code}")
+            raise RuntimeError(f"a worker process ended with exit code {code}")
         what = f"ended the process that read it by {signal.Signals(-code).name}"
         raise LimitExceededError("decoder_crashed", what) from None
 

@@ -21,7 +21,20 @@ class Granularity(StrEnum):
     COARSE = "coarse"
 
 
-class Source(EntityRecord):
+class SourceTerms(Record):
+    """The terms of use of a source, its citation, and where it is described."""
+
+    licence: str
+    citation: str
+    homepage: str | None
+
+    @property
+    def terms(self) -> "SourceTerms":
+        """The terms alone."""
+        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
+
+
+class Source(SourceTerms, EntityRecord):
     """A collection that was imported: one annotation file in a known format, with its terms."""
 
     kind: ClassVar[str] = "source"
@@ -29,23 +42,8 @@ class Source(EntityRecord):
     format: str
     annotation_file: str
     annotation_sha256: Sha256
-    licence: str
-    citation: str
     homepage: str | None = None
     granularity: Granularity | None = None
-
-    @property
-    def terms(self) -> "SourceTerms":
-        """The terms that it was imported under."""
-        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
-
-
-class SourceTerms(Record):
-    """The terms of use of a source, its citation, and where it is described."""
-
-    licence: str
-    citation: str
-    homepage: str | None
 
 
 class TermsCorrection(SourceTerms, EntityRecord):
@@ -60,11 +58,6 @@ class TermsCorrection(SourceTerms, EntityRecord):
     source_id: str
     number: int = Field(ge=1)
     reason: str | None = None
-
-    @property
-    def terms(self) -> SourceTerms:
-        """The terms alone."""
-        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
 
 
 class Attribution(Record):
