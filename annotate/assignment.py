@@ -28,12 +28,13 @@ class Item(NamedTuple):
     """An item of a queue that needs answers.
 
     `past` names all who ever had it in this queue; `active` counts its open and answered tasks that
-    count now.
+    count now. Items with a higher `priority` come first.
     """
 
     entity_id: str
     past: frozenset[str]
     active: int
+    priority: int = 0
 
 
 class Assignment(NamedTuple):
@@ -54,9 +55,10 @@ def assign(
     """New assignments, so that as many items as possible get their `overlap` of active people.
 
     Annotators get no item twice, at most their `room`, and at most `daily_cap` a day (open,
-    finished today and new ones together). Items that already have answers come first, so that they
-    leave the queue. Each item goes to the least busy; between equally busy people a digest of seed
-    and item decides, so that all pairs of annotators share items, which agreement is measured on.
+    finished today and new ones together). Items with a priority come first, then those that already
+    have answers, so that they leave the queue. Each item goes to the least busy; between equally
+    busy people a digest of seed and item decides, so that all pairs of annotators share items,
+    which agreement is measured on.
     """
     rooms = [_Room(worker, daily_cap) for worker in sorted(workers)]
     assignments = []
@@ -102,8 +104,8 @@ class _Room:
         self.left -= 1
 
 
-def _turn(item: Item, seed: str) -> tuple[int, str]:
-    return (-item.active, digest_of("turn", seed, item.entity_id))
+def _turn(item: Item, seed: str) -> tuple[int, int, str]:
+    return (-item.priority, -item.active, digest_of("turn", seed, item.entity_id))
 
 
 def _ties(item: Item, seed: str, workers: int) -> tuple[int, ...]:

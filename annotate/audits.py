@@ -8,7 +8,14 @@ from annotate.assignment import Item
 from annotate.queues import Queue
 from db.annotations import counted_answers
 from db.entities import NewEntity, find, new_entity
-from db.review_audits import AcceptedItem, StoredDraw, accepted_items, items_to_audit, store_draw
+from db.review_audits import (
+    AcceptedItem,
+    StoredDraw,
+    accepted_items,
+    answered_items,
+    items_to_audit,
+    store_draw,
+)
 from db.store import Store
 from schemas.base import digest_of
 from schemas.errors import UsageError
@@ -68,9 +75,16 @@ STRATA = ("split", "source", "verdict")
 
 
 def draw_audit_sample(
-    store: Store, queue: Queue, size: int, seed: int, by: Sequence[str] = STRATA
+    store: Store,
+    queue: Queue,
+    size: int,
+    seed: int,
+    by: Sequence[str] = STRATA,
+    annotator: str = "",
 ) -> StoredDraw:
     """A stratified sample of the accepted items of a queue; the next push asks people about it.
+
+    With an `annotator` (a pseudonym) only of what that person answered.
 
     Raises:
         UsageError: there is nothing to stratify by of that name, or nothing is accepted.
@@ -79,16 +93,19 @@ def draw_audit_sample(
         raise UsageError(
             f"a sample can be stratified by {', '.join(STRATA)}; got {', '.join(unknown)}"
         )
+    theirs = answered_items(store, queue.name, annotator) if annotator else None
     stratum_of = {
         item.entity_id: _stratum(item, by)
         for item in accepted_items(store, queue.dataset, queue.kind)
+        if theirs is None or item.entity_id in theirs
     }
     if not stratum_of:
+        whose = f" that {annotator} answered" if annotator else ""
         raise UsageError(
-            f"nothing of queue {queue.name!r} is accepted yet; there is nothing to draw"
+            f"nothing of queue {queue.name!r}{whose} is accepted yet; there is nothing to draw"
         )
     drawn = draw(stratum_of, size, f"audit {queue.name} {seed}")
-    return store_draw(store, queue.name, seed, size, tuple(by), stratum_of, drawn)
+    return store_draw(store, queue.name, seed, size, tuple(by), stratum_of, drawn, annotator)
 
 
 def wanted(store: Store, queue: Queue) -> list[Item]:

@@ -4,7 +4,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -36,7 +36,8 @@ class DeskFaultError(DeskUnavailableError):
 class ProjectSpec(NamedTuple):
     """The wanted state of a project on the server, identified by its `marker`.
 
-    `note` is what its annotator reads on the project's card.
+    `note` is what its annotator reads on the project's card. Projects with a higher `priority`
+    stand first on the annotator's page.
     """
 
     marker: str
@@ -44,6 +45,7 @@ class ProjectSpec(NamedTuple):
     config: str
     instructions: str
     note: str = "A review queue of Loupe."
+    priority: int = 0
 
 
 class NewTask(NamedTuple):
@@ -295,6 +297,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 BATCH = 1000
 """How many tasks go in a request: more make it no faster, and a lost answer costs more."""
 _TITLE_CHARACTERS = 50
+_FIRST_PIN = datetime(2000, 1, 1, tzinfo=UTC)
 _DATETIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 # Everything else (predictions above all) is left out, which makes a page five times as fast. The
 # field `drafts` would hold those of our own account only; `draft_exists` speaks of everybody's.
@@ -627,7 +630,15 @@ def _project_settings(spec: ProjectSpec) -> dict[str, Any]:
         "enable_empty_annotation": False,
         "maximum_annotations": 1,
         "sampling": "Sequential sampling",
+        "pinned_at": _pinned_at(spec.priority),
     }
+
+
+def _pinned_at(priority: int) -> str | None:
+    """Label Studio lists pinned projects first, the last pinned one at the top."""
+    if not priority:
+        return None
+    return (_FIRST_PIN + timedelta(days=priority)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _differs(project: _Project, name: str, value: Any) -> bool:

@@ -36,11 +36,16 @@ def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
             f"{title} · conflicts",
             adjudication_config(interface),
             adjudication_instructions(interface),
+            priority=queue.priority,
         )
     if seat.purpose == "audit":
         title = f"{title} · audit sample"
     return ProjectSpec(
-        project_marker(queue.name, seat), title, interface.config, interface.instructions
+        project_marker(queue.name, seat),
+        title,
+        interface.config,
+        interface.instructions,
+        priority=queue.priority,
     )
 
 

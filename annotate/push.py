@@ -60,6 +60,7 @@ from db.reviews import (
     first_tasks,
     load_cursor,
     place_tasks,
+    priorities,
     review_tasks,
     tasks_by_key,
 )
@@ -283,6 +284,7 @@ class _Planner:
         self._server = server
         self._people = people
         self._tasks = tasks
+        self._priorities = priorities(store, queue.name)
         self._by_entity: dict[str, list[StoredTask]] = defaultdict(list)
         for task in tasks.values():
             self._by_entity[task.entity_id].append(task)
@@ -396,7 +398,8 @@ class _Planner:
             if task.purpose == "review" and (task.gold or task.state != "closed")
         ]
         active = sum(task.state in _COUNTING and not task.gold for task in tasks)
-        return Item(entity_id, frozenset(task.assignee for task in tasks), active)
+        past = frozenset(task.assignee for task in tasks)
+        return Item(entity_id, past, active, self._priorities.get(entity_id, 0))
 
     def _workers(self) -> list[Worker]:
         waiting = Counter(

@@ -128,6 +128,7 @@ class Step(Record):
         accuracy_window: how many of the newest gold answers the accuracy is computed over.
         accuracy_least: the minimum number of gold answers for that; `qualification`, if that is
             less.
+        priority: queues with a higher one stand first on people's page.
         text_agreement: the similarity (0 to 1) from which two texts agree; at 1 they may differ in
             white space and case only, below 1 also in a word such as a colour.
     """
@@ -148,6 +149,7 @@ class Step(Record):
     accuracy_floor: float = Field(default=0.7, ge=0, le=1)
     accuracy_window: int = Field(default=20, ge=1)
     accuracy_least: int = Field(default=5, ge=1)
+    priority: int = Field(default=0, ge=0, le=1000)
     text_agreement: float = Field(default=1.0, ge=0, le=1)
 
     @property

@@ -36,6 +36,7 @@ from db.review_audits import (
     item_progress,
     names_of_annotators,
     task_counts,
+    timed_answers,
 )
 from db.reviews import WAITING
 from db.store import Store
@@ -671,6 +672,65 @@ def _given(result: Mapping[str, Any]) -> str:
             parts.append(f"{region.get('from_name')}: {', '.join(said)}")
     text = "; ".join(parts)
     return text if len(text) <= _LONGEST_GIVEN else f"{text[:_LONGEST_GIVEN]}…"
+
+
+class TimesheetRow(Record):
+    """The time of an annotator in a queue on a day (UTC).
+
+    `answers` counts answers and later changes of them, gold items, adjudications and audits
+    included; `shortened` those that were longer than what counts of one, `untimed` those without a
+    time.
+    """
+
+    day: date
+    annotator: str
+    name: str | None
+    queue: str
+    answers: int
+    hours: float
+    shortened: int
+    untimed: int
+
+
+def timesheet(
+    store: Store,
+    queues: Iterable[str],
+    first: date | None = None,
+    last: date | None = None,
+    *,
+    longest_minutes: float,
+    names: bool = False,
+) -> list[TimesheetRow]:
+    """The time that people spent, by day, person and queue.
+
+    A task that lies open while somebody is away counts for `longest_minutes` at most. Label Studio
+    adds the time of a change to that of the answer, so that only the difference is new.
+    """
+    people = names_of_annotators(store) if names else {}
+    before: dict[tuple[str, int], float] = {}
+    found: dict[tuple[date, str, str], list[float | None]] = defaultdict(list)
+    for one in timed_answers(store, queues):
+        new = None
+        if one.seconds is not None:
+            new = max(0.0, one.seconds - before.get((one.task_key, one.remote_id), 0.0))
+            before[one.task_key, one.remote_id] = one.seconds
+        day = one.annotated_at.astimezone(UTC).date()
+        if (first is None or first <= day) and (last is None or day <= last):
+            found[day, one.annotator, one.queue].append(new)
+    longest = 60 * longest_minutes
+    return [
+        TimesheetRow(
+            day=day,
+            annotator=annotator,
+            name=people.get(annotator),
+            queue=queue,
+            answers=len(times),
+            hours=sum(min(time, longest) for time in times if time is not None) / 3600,
+            shortened=sum(time is not None and time > longest for time in times),
+            untimed=times.count(None),
+        )
+        for (day, annotator, queue), times in sorted(found.items())
+    ]
 
 
 class SharedAnswers(NamedTuple):

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from db.decisions import NewDecision, Verdict, append_decisions
 from db.engine import insert_new
 from db.entities import AgentRef, pages
-from db.reviews import WAITING, set_task_states
+from db.reviews import WAITING, acquire_queue_lock, set_task_states
 from db.store import Store, retried
 from db.tables.provenance import Decision, Entity
 from db.tables.review import Annotation, GoldCheck, GoldItem, ReviewTask, TaskReturn
@@ -274,6 +274,41 @@ def return_work(
     set_task_states(connection, tasks, "returned")
     reopened = sum(decision.verdict == "reopen" for decision in decisions)
     return ReturnedWork(len(tasks), reopened)
+
+
+@retried
+def reopen_items(
+    store: Store, queue: str, entity_ids: Iterable[str], agent: AgentRef, reason: str
+) -> ReturnedWork:
+    """Takes back what people decided on items of a queue; those items wait for others again.
+
+    All answers to them no longer count, and what was made of them, an edit say, is rejected. An
+    item is named by itself or by the edit that took its place.
+    """
+    asked = (
+        select(ReviewTask.entity_id)
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .join(Decision, Decision.annotation_key == Annotation.key)
+        .where(ReviewTask.queue == queue, ReviewTask.gold.is_(False))
+    )
+    answered = select(ReviewTask.key).where(
+        ReviewTask.queue == queue,
+        ReviewTask.purpose.in_(("review", "adjudication")),
+        ReviewTask.state == "answered",
+        ReviewTask.gold.is_(False),
+    )
+    tasks: set[str] = set()
+    with store.write() as connection:
+        acquire_queue_lock(connection, queue)
+        for page in pages(sorted(set(entity_ids))):
+            shown = asked.where(Decision.entity_id.in_(page))
+            tasks.update(
+                connection.execute(answered.where(ReviewTask.entity_id.in_(shown))).scalars()
+            )
+        decisions = _revoked(connection, sorted(tasks), agent, reason)
+        append_decisions(connection, decisions)
+        set_task_states(connection, sorted(tasks), "returned")
+    return ReturnedWork(len(tasks), sum(one.verdict == "reopen" for one in decisions))
 
 
 @retried

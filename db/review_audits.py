@@ -98,13 +98,20 @@ def store_draw(
     by: Sequence[str],
     stratum_of: Mapping[str, str],
     drawn: Sequence[str],
+    annotator: str = "",
 ) -> StoredDraw:
-    """Stores a sample `drawn` from the items in `stratum_of`.
+    """Stores a sample `drawn` from the items in `stratum_of`, of an `annotator` if one is named.
 
-    A queue, a seed, a size and what to stratify by make one draw, for good: where it was drawn
-    before, that one is given.
+    A queue, a seed, a size, what to stratify by and whose work make one draw, for good: where it
+    was drawn before, that one is given.
     """
-    known = {"queue": queue, "seed": seed, "size": size, "by": ",".join(by)}
+    known = {
+        "queue": queue,
+        "seed": seed,
+        "size": size,
+        "by": ",".join(by),
+        "annotator": annotator,
+    }
     with store.write() as connection:
         found = connection.execute(
             select(AuditDraw.id, AuditDraw.strata).filter_by(**known)
@@ -191,15 +198,59 @@ def _before_the_edit(
     return above
 
 
+@retried
+def answered_items(store: Store, queue: str, assignee: str) -> set[str]:
+    """What a person answered in a queue, and what their answers made of it."""
+    mine = (
+        ReviewTask.queue == queue,
+        ReviewTask.assignee == assignee,
+        ReviewTask.purpose == "review",
+        ReviewTask.state == "answered",
+        ReviewTask.gold.is_(False),
+    )
+    made = (
+        select(Decision.entity_id)
+        .join(Annotation, Annotation.key == Decision.annotation_key)
+        .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
+        .where(*mine)
+    )
+    with store.read() as connection:
+        shown = connection.execute(select(ReviewTask.entity_id).where(*mine)).scalars()
+        return {*shown, *connection.execute(made).scalars()}
+
+
+@retried
+def wrong_in_audits(store: Store, queue: str) -> list[str]:
+    """The accepted items of a queue that an auditor did not accept, in order of id."""
+    query = (
+        select(ReviewTask.entity_id, Annotation.answer)
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .join(Entity, Entity.id == ReviewTask.entity_id)
+        .where(
+            ReviewTask.queue == queue,
+            ReviewTask.purpose == PURPOSE,
+            ReviewTask.state == "answered",
+            Annotation.state == "clear",
+            Entity.state == "accepted",
+        )
+        .order_by(Annotation.annotated_at, Annotation.key)
+    )
+    with store.read() as connection:
+        last = {entity_id: answer.get("verdict") for entity_id, answer in connection.execute(query)}
+    return sorted(entity_id for entity_id, verdict in last.items() if verdict != "accept")
+
+
 def audited_draws(
-    connection: Connection, dataset: str, queue: str | None = None
+    connection: Connection, dataset: str, queue: str | None = None, annotator: str = ""
 ) -> list[AuditedDraw]:
     """For each queue of a dataset the newest draw of which something was audited, in order of name.
 
-    With `queue` for that queue alone.
+    With `queue` for that queue alone; with an `annotator` for draws of that person's work.
     """
-    query = select(AuditDraw.id, AuditDraw.queue, AuditDraw.by, AuditDraw.strata).order_by(
-        AuditDraw.id.desc()
+    query = (
+        select(AuditDraw.id, AuditDraw.queue, AuditDraw.by, AuditDraw.strata)
+        .where(AuditDraw.annotator == annotator)
+        .order_by(AuditDraw.id.desc())
     )
     found: dict[str, AuditedDraw] = {}
     for row in connection.execute(query).all():
@@ -382,6 +433,38 @@ def names_of_annotators(store: Store) -> dict[str, str]:
     with store.read() as connection:
         rows = connection.execute(select(Annotator.pseudonym, Annotator.name))
         return {row.pseudonym: row.name for row in rows}
+
+
+class TimedAnswer(NamedTuple):
+    """An answer as it was saved: `seconds` since its task was opened, saves before included."""
+
+    queue: str
+    task_key: str
+    remote_id: int
+    annotator: str
+    seconds: float | None
+    annotated_at: datetime
+
+
+@retried
+def timed_answers(store: Store, queues: Iterable[str]) -> list[TimedAnswer]:
+    """All that people saved in queues, oldest first; what others put in their place left out."""
+    query = (
+        select(
+            ReviewTask.queue,
+            ReviewTask.key,
+            Annotation.remote_id,
+            case((ReviewTask.assignee != "", ReviewTask.assignee), else_=Agent.name),
+            Annotation.lead_time_seconds,
+            Annotation.annotated_at,
+        )
+        .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
+        .join(Agent, Agent.id == Annotation.agent_id)
+        .where(ReviewTask.queue.in_(sorted(queues)), Annotation.state != "quarantined")
+        .order_by(Annotation.annotated_at, Annotation.key)
+    )
+    with store.read() as connection:
+        return [TimedAnswer._make(row) for row in connection.execute(query)]
 
 
 def _count_where(condition: ColumnElement[bool]) -> ColumnElement[int]:

@@ -28,7 +28,14 @@ from db.engine import insert_new
 from db.entities import LIVE, pages
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
-from db.tables.review import Annotation, DeskCursor, Pseudonym, ReviewImage, ReviewTask
+from db.tables.review import (
+    Annotation,
+    DeskCursor,
+    Pseudonym,
+    ReviewImage,
+    ReviewPriority,
+    ReviewTask,
+)
 
 TaskState = Literal["open", "unclear", "answered", "skipped", "returned", "closed"]
 GATE_PREFIX = "gate:"
@@ -223,6 +230,28 @@ def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
         query = select(ReviewTask.key, ReviewTask.state).where(ReviewTask.key.in_(page))
         found.update((row.key, row.state) for row in connection.execute(query))
     return found
+
+
+@retried
+def set_priorities(store: Store, queue: str, entity_ids: Iterable[str], priority: int) -> None:
+    """Gives items of a queue a priority; 0 is that of all others."""
+    ids = sorted(set(entity_ids))
+    with store.write() as connection:
+        for page in pages(ids):
+            chosen = ReviewPriority.queue == queue, ReviewPriority.entity_id.in_(page)
+            connection.execute(delete(ReviewPriority).where(*chosen))
+        if priority:
+            row = {"queue": queue, "priority": priority}
+            insert_new(connection, ReviewPriority, [{**row, "entity_id": one} for one in ids])
+
+
+@retried
+def priorities(store: Store, queue: str) -> dict[str, int]:
+    """The items of a queue with a priority."""
+    query = select(ReviewPriority.entity_id, ReviewPriority.priority)
+    with store.read() as connection:
+        rows = connection.execute(query.where(ReviewPriority.queue == queue))
+        return {row.entity_id: row.priority for row in rows}
 
 
 def acquire_queue_lock(connection: Connection, queue: str) -> None:

@@ -104,6 +104,17 @@ class Annotator(Base):
     added_at: Mapped[datetime]
 
 
+class ReviewPriority(Base):
+    """How urgent an item of a queue is: those with a higher number are handed out first."""
+
+    __tablename__ = "review_priority"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    queue: Mapped[str] = mapped_column(Text, primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True)
+    priority: Mapped[int]
+
+
 class DeskCursor(Base):
     """How far a project on a review server was read, and how much it held (`db.reviews.Cursor`)."""
 
@@ -174,18 +185,20 @@ class TaskReturn(Base):
 class AuditDraw(Base):
     """A sample of a queue's accepted items, drawn to be looked at again.
 
+    With an `annotator` only that person's work was drawn from.
     `strata` gives, for each value of what it was stratified `by`, how many accepted items there
     were.
     """
 
     __tablename__ = "audit_draw"
-    __table_args__ = (UniqueConstraint("queue", "seed", "size", "by"),)
+    __table_args__ = (UniqueConstraint("queue", "seed", "size", "by", "annotator"),)
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     queue: Mapped[str] = mapped_column(Text)
     seed: Mapped[int] = mapped_column(Number)
     size: Mapped[int]
     by: Mapped[str] = mapped_column(Text)
+    annotator: Mapped[str] = mapped_column(String(32), default="", server_default="")
     strata: Mapped[dict[str, Any]]
     drawn_at: Mapped[datetime]
 

@@ -10,6 +10,7 @@ from flows.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
     from annotate.audits import ChoiceResult
+    from db.store import Store
     from schemas.quality import AuditedDraw
 
 
@@ -20,6 +21,11 @@ choices = typer.Typer(help="Forced-choice tests (6-AFC), in both directions.", n
 app.add_typer(choices, name="choices")
 
 
+OfOption = Annotated[
+    str | None, typer.Option("--of", help="Only what this annotator answered, by name.")
+]
+
+
 @app.command()
 def draw(
     queue: QueueArgument,
@@ -28,9 +34,10 @@ def draw(
     by: Annotated[
         str, typer.Option(help="Stratify by any of: split, source, verdict.")
     ] = "split,source,verdict",
+    of: OfOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw an audit sample of accepted items.
+    """Draw an audit sample of accepted items, of all people or of one.
 
     The sample is stratified. The next push sends it to people who did not review those items.
     """
@@ -38,7 +45,7 @@ def draw(
 
     store, chosen = opened_queue(queue)
     names = tuple(name.strip() for name in by.split(",") if name.strip())
-    drawn = draw_audit_sample(store, chosen, size, seed, names)
+    drawn = draw_audit_sample(store, chosen, size, seed, names, _pseudonym(store, of))
     waiting = len(wanted(store, chosen))
     if as_json:
         print_json({"queue": chosen.name, **drawn._asdict(), "waiting": waiting})
@@ -52,15 +59,16 @@ def draw(
 
 
 @app.command()
-def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
+def estimate(queue: QueueArgument, of: OfOption = None, as_json: JsonOption = False) -> None:
     """Estimate the error rate of accepted items, with a 95 % interval."""
     from db.review_audits import audited_draws
     from schemas.errors import UsageError
     from schemas.quality import summarise
 
     store, chosen = opened_queue(queue)
+    annotator = _pseudonym(store, of)
     with store.read() as connection:
-        draws = audited_draws(connection, chosen.dataset, chosen.name)
+        draws = audited_draws(connection, chosen.dataset, chosen.name, annotator)
     if not draws:
         raise UsageError(
             f"no item of {chosen.name!r} has been audited yet; draw a sample with: "
@@ -77,6 +85,14 @@ def estimate(queue: QueueArgument, as_json: JsonOption = False) -> None:
     _show_strata(audit)
     for entity_id in audit.wrong_items:
         out.print(f"  wrong: {entity_id}", markup=False)
+    if audit.wrong_items:
+        out.print(f"  have them decided again: loupe queue reopen {chosen.name} --found-wrong")
+
+
+def _pseudonym(store: "Store", name: str | None) -> str:
+    from db.annotators import annotator_named
+
+    return "" if name is None else annotator_named(store, name).pseudonym
 
 
 def _show_strata(audit: "AuditedDraw") -> None:

@@ -9,6 +9,7 @@ import typer
 from flows.cli.gold import app as gold
 from flows.cli.options import QueuesArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.queue_items import hours, prioritize, reopen
 from flows.cli.queue_statistics import stats
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(stats)
+for command in (hours, prioritize, reopen):
+    app.command()(command)
 app.add_typer(gold, name="gold")
 
 _COLUMNS = (

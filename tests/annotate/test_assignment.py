@@ -136,6 +136,12 @@ def test_items_with_answers_come_first() -> None:
     assert Assignment("started", "b") in found
 
 
+def test_items_with_a_priority_come_before_those_with_answers() -> None:
+    started, urgent = Item("started", frozenset({"b"}), 1), Item("urgent", frozenset(), 0, 2)
+    found = assign([*fresh(20), started, urgent], [Worker("a", 0, 0)], 2, 2, "")
+    assert [one.entity_id for one in found] == ["urgent", "started"]
+
+
 def test_another_seed_is_another_draw() -> None:
     draws = {tuple(assign(fresh(20), idle(3), 1, None, seed)) for seed in "abc"}
     assert len(draws) == 3

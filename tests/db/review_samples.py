@@ -63,6 +63,8 @@ class Desk:
         *,
         gold: bool = False,
         at: datetime | None = None,
+        seconds: float = 1.0,
+        number: int | None = None,
         **answer: Any,
     ) -> str:
         """An answered task; gives the key of its annotation."""
@@ -74,10 +76,10 @@ class Desk:
             key=key,
             task=task,
             agent=AgentRef("person", assignee),
-            remote_id=self._number,
+            remote_id=number or self._number,
             result={},
             answer={"verdict": verdict, **answer},
-            lead_time_seconds=1.0,
+            lead_time_seconds=seconds,
             annotated_at=at or self._now,
         )
         with self.store.write() as connection:

@@ -1,0 +1,163 @@
+"""`loupe queue reopen`, `prioritize`, `hours`: what a lead does beside the pages."""
+
+import csv
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.options import QueueArgument, QueuesArgument, opened_queue
+from flows.cli.output import JsonOption, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from annotate.queues import Queue
+    from db.store import Store
+
+IdsArgument = Annotated[
+    list[str] | None, typer.Argument(help="The ids of the items; - reads them from standard input.")
+]
+DayOption = Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day (UTC).")]
+UntilOption = Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Last day (UTC).")]
+
+
+def reopen(
+    queue: QueueArgument,
+    entities: IdsArgument = None,
+    found_wrong: Annotated[
+        bool, typer.Option(help="All accepted items that an audit found wrong.")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "the lead asks again",
+    as_json: JsonOption = False,
+) -> None:
+    """Take back what people decided on items, so that others decide on them.
+
+    The answers stay in the store but no longer count. The next push asks people who have not had
+    the items, or an adjudicator.
+    """
+    from db.entities import AgentRef
+    from db.gold import reopen_items
+    from db.review_audits import wrong_in_audits
+
+    store, chosen = opened_queue(queue)
+    ids = _ids(entities)
+    if found_wrong:
+        ids += wrong_in_audits(store, chosen.name)
+        reason = "an audit found it wrong"
+    _check(store, chosen, ids)
+    work = reopen_items(store, chosen.name, ids, AgentRef("software", f"lead:{queue}"), reason)
+    if as_json:
+        print_json({"queue": chosen.name, "asked": len(set(ids)), **work._asdict()})
+    else:
+        out.print(
+            f"{chosen.name}: {work.reopened:,} of {len(set(ids)):,} items are open again, "
+            f"{work.tasks:,} answers no longer count"
+        )
+
+
+def prioritize(
+    queue: QueueArgument,
+    entities: IdsArgument = None,
+    priority: Annotated[
+        int, typer.Option(min=0, help="Items with a higher number come first; 0: as others.")
+    ] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Hand out these items of a queue before the others."""
+    from db.reviews import set_priorities
+
+    store, chosen = opened_queue(queue)
+    ids = _ids(entities)
+    _check(store, chosen, ids)
+    set_priorities(store, chosen.name, ids, priority)
+    if as_json:
+        print_json({"queue": chosen.name, "items": len(set(ids)), "priority": priority})
+    else:
+        out.print(f"{chosen.name}: {len(set(ids)):,} items have priority {priority}")
+
+
+def hours(
+    queue: QueuesArgument = None,
+    since: DayOption = None,
+    until: UntilOption = None,
+    longest: Annotated[
+        float, typer.Option(min=0.1, help="Minutes that one answer counts for at most.")
+    ] = 15,
+    names: Annotated[bool, typer.Option(help="Show names instead of pseudonyms.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the hours of each annotator by day and queue, for a timesheet.
+
+    The time of an answer is Label Studio's: from opening its task until it is saved. Skipped tasks
+    have none.
+    """
+    from annotate.statistics import TimesheetRow, timesheet
+    from db.store import Store
+    from flows.engine.gates import chosen_queues, declared_queues
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    store = Store.open_existing(settings.database_url)
+    queues = [one.name for one in chosen_queues(store, declared_queues(settings), queue)]
+    rows = timesheet(
+        store,
+        queues,
+        since and since.date(),
+        until and until.date(),
+        longest_minutes=longest,
+        names=names,
+    )
+    columns = tuple(TimesheetRow.model_fields)
+    if as_json:
+        print_json([row.model_dump(mode="json") for row in rows])
+    elif as_csv:
+        writer = csv.writer(sys.stdout)
+        writer.writerow(columns)
+        writer.writerows(
+            [f"{value:.4f}" if name == "hours" else value for name, value in row] for row in rows
+        )
+    elif rows:
+        shown = ("day", "annotator", "queue", "answers", "hours", "shortened", "untimed")
+        cells = [
+            [
+                row.day,
+                row.name or row.annotator,
+                row.queue,
+                row.answers,
+                f"{row.hours:.2f}",
+                row.shortened,
+                row.untimed,
+            ]
+            for row in rows
+        ]
+        print_table("", shown, cells)
+        out.print(f"{sum(row.hours for row in rows):.2f} hours in all")
+    else:
+        out.print("no answers in these days")
+
+
+def _ids(entities: list[str] | None) -> list[str]:
+    given = entities or []
+    if given == ["-"]:
+        return sys.stdin.read().split()
+    return given
+
+
+def _check(store: "Store", queue: "Queue", ids: list[str]) -> None:
+    from db.entities import fetch
+    from schemas.errors import UsageError
+
+    if not ids:
+        raise UsageError(f"name items of {queue.name} by their ids; none was found or given")
+    found = fetch(store, ids)
+    wrong = [
+        one
+        for one in ids
+        if one not in found or (found[one].dataset, found[one].kind) != (queue.dataset, queue.kind)
+    ]
+    if wrong:
+        raise UsageError(
+            f"items of {queue.name} must be ids of a {queue.kind} of {queue.dataset}; got "
+            f"{', '.join(wrong[:3])}{' …' if len(wrong) > 3 else ''}"
+        )

@@ -1,0 +1,70 @@
+"""What the lead of a queue does with people, items and hours, from the command line."""
+
+import csv
+from datetime import UTC, datetime
+from io import StringIO
+
+import pytest
+
+from db.annotators import add_annotator
+from db.entities import fetch
+from db.reviews import priorities
+from db.store import Store
+from tests.db.review_samples import QUEUE, Desk, store_rewrites
+from tests.flows.command_line import Loupe
+
+
+@pytest.fixture
+def desk(home_store: Store) -> Desk:
+    return Desk(home_store)
+
+
+def test_what_an_audit_found_wrong_is_decided_again(loupe: Loupe, desk: Desk) -> None:
+    ann = add_annotator(desk.store, "Ann", "http://desk", 1, ["annotator"]).pseudonym
+    hers, others = store_rewrites(desk.store, 8)[:5], store_rewrites(desk.store, 3, first=100)
+    for entity_id in hers:
+        desk.decide(entity_id, "accept", desk.answer(entity_id, ann), person=ann)
+    for entity_id in others:
+        desk.decide(entity_id, "accept", desk.answer(entity_id, "b"), person="b")
+    drawn = loupe("quality", "draw", QUEUE, "--size", "9", "--of", "Ann", "--json").json
+    assert (drawn["drawn"], drawn["waiting"]) == (5, 5)
+    for entity_id in hers:
+        desk.answer(entity_id, "c", "reject" if entity_id == hers[0] else "accept", "audit")
+    assert loupe("quality", "estimate", QUEUE).exit_code == 2  # none of everybody's work
+    assert hers[0] in loupe("quality", "estimate", QUEUE, "--of", "Ann").out
+    reopened = loupe("queue", "reopen", QUEUE, "--found-wrong", "--json").json
+    assert (reopened["reopened"], reopened["tasks"]) == (1, 1)
+    states = {one: entity.state for one, entity in fetch(desk.store, hers).items()}
+    assert [one for one, state in states.items() if state == "proposed"] == [hers[0]]
+    assert desk.task_state(hers[0], ann) == "returned"
+    assert loupe("queue", "reopen", QUEUE, "--found-wrong").exit_code == 2  # nothing is left
+
+
+def test_a_timesheet_counts_no_answer_twice_and_none_too_long(loupe: Loupe, desk: Desk) -> None:
+    ann = add_annotator(desk.store, "Ann", "http://desk", 1, ["annotator"]).pseudonym
+    first, second = store_rewrites(desk.store, 2)
+    monday = datetime(2026, 3, 2, 9, tzinfo=UTC)
+    desk.answer(first, ann, at=monday, seconds=600, number=1)
+    desk.answer(first, ann, "reject", at=monday.replace(hour=10), seconds=720, number=1)
+    desk.answer(second, ann, at=monday.replace(day=3), seconds=90_000)
+    rows = loupe("queue", "hours", QUEUE, "--json", "--names").json
+    assert [(row["day"], row["answers"], row["shortened"]) for row in rows] == [
+        ("2026-03-02", 2, 0),
+        ("2026-03-03", 1, 1),
+    ]
+    assert [row["hours"] for row in rows] == [pytest.approx(0.2), pytest.approx(0.25)]
+    written = loupe("queue", "hours", QUEUE, "--csv", "--since", "2026-03-03").out
+    (row,) = csv.DictReader(StringIO(written))
+    assert (row["annotator"], row["name"], row["hours"]) == (ann, "", "0.2500")
+
+
+def test_people_pause_and_items_come_first(loupe: Loupe, desk: Desk) -> None:
+    add_annotator(desk.store, "Ann", "http://desk", 1, ["annotator"])
+    assert loupe("annotator", "pause", "Ann", "--json").json["state"] == "paused"
+    assert loupe("annotator", "resume", "Ann").out.strip() == "Ann: active"
+    (item,) = store_rewrites(desk.store, 1)
+    assert loupe("queue", "prioritize", QUEUE, item, "--priority", "3").exit_code == 0
+    assert priorities(desk.store, QUEUE) == {item: 3}
+    assert loupe("queue", "prioritize", QUEUE, "nonsense").exit_code == 2
+    loupe("queue", "prioritize", QUEUE, item, "--priority", "0")
+    assert priorities(desk.store, QUEUE) == {}
