@@ -3,15 +3,11 @@
 import subprocess
 import sys
 import time
-from contextlib import closing
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 
 from db.store import Store
-from flows.engine.context import open_context
-from flows.engine.pipeline import PipelineSpec, run_build
 from profiles.settings import Settings
 from services.prefect_server import prefect_environment, prefect_login
 from services.process import PLAIN_HTTP
@@ -46,7 +42,7 @@ class Prefect(NamedTuple):
 
     def run(self, deployment: str, **parameters: object) -> FlowRun:
         """Runs a deployment as its page does, to the end."""
-        found = self._request("GET", f"deployments/name/{deployment}")
+        found = self.deployment(deployment)
         given = {name: str(value) for name, value in parameters.items()}
         path = f"deployments/{found['id']}/create_flow_run"
         run = self._request("POST", path, {"parameters": given})
@@ -57,15 +53,10 @@ class Prefect(NamedTuple):
             run = self._request("GET", f"flow_runs/{run['id']}")
         return FlowRun(run["id"], run["name"], run["state"]["type"], run["state"]["message"])
 
-    def run_here(self, pipeline: PipelineSpec[Any, Any], config: Path, profile: str | Path) -> str:
-        """Runs a build in this process, with the same store and desk; gives what it says.
-
-        For the runs that come before the one that a test is about: a run on the server takes
-        three times as long.
-        """
-        context = open_context(self.settings)
-        with closing(context.store):
-            return run_build(context, pipeline, str(config), str(profile)).sentence
+    def deployment(self, name: str) -> dict[str, Any]:
+        """What the server knows of a deployment."""
+        found: dict[str, Any] = self._request("GET", f"deployments/name/{name}")
+        return found
 
     def typed(self, deployment: str, **parameters: object) -> subprocess.CompletedProcess[str]:
         """Runs a deployment by Prefect's command; takes some seconds longer."""

@@ -12,21 +12,36 @@ from typing import Any, NamedTuple
 import httpx
 import pyarrow.parquet as pq
 import pytest
+from prefect.client.schemas.objects import State
+from prefect.flows import load_flow_from_entrypoint
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_API_URL,
+    PREFECT_LOGGING_TO_API_ENABLED,
+    temporary_settings,
+)
 
 from annotate.queues import shipped
 from db.entities import StoredEntity, find
+from db.evaluations import evaluations_of
 from db.lineage import TracedEntity, trace
 from db.store import Store
 from flows.engine.build_files import load_build
-from flows.ufine6926.pipeline import ufine6926_pipeline
+from release.model_use import DEMONSTRATION_CITATION
+from release.reading import read_release
 from schemas.base import sha256_of
-from schemas.proposals import Tracklet
+from schemas.cfam import TrainingRecord
 from schemas.records import Caption, Image, PromptText, Rewrite, Source
+from services.prefect_server import prefect_auth_string
 from sources.demonstration import write_people_world
 from sources.demonstration.street import StreetWorld
 from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.flows.ccd_world import contrast_build
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.prefect_runs import FlowRun, Prefect
-from tests.flows.scripted_annotators import chosen, hire, written
+from tests.flows.recos_world import DATASET as TASKS
+from tests.flows.recos_world import small_build, write_build
+from tests.flows.tiny_training import write_tiny_training
 from tests.flows.worlds import loupe, write_toml
 from tests.requirements import unavailable
 from tests.servers.counting_server import (
@@ -43,11 +58,6 @@ pytestmark = [pytest.mark.prefect, pytest.mark.label_studio, pytest.mark.slow]
 DATASET = "people"
 COCO = REPOSITORY / "../shared/data/coco_captions"
 RANDOM_MODEL = "tiny@random"
-STREET = "walkers"
-DESCRIPTION = (
-    "{} says of picture {}: this is a person of medium build with dark hair who walks along a "
-    "street in long dark trousers, a plain jacket and shoes, and who carries nothing at all."
-)
 EDITED = "What a reviewer wrote by hand, text number {}."
 
 
@@ -171,82 +181,89 @@ def test_what_people_decide_is_what_is_released(
     assert_edits_lead_back(store, released, shown, answers, config)
 
 
-@pytest.mark.timeout(1500)
-def test_a_street_becomes_a_release_that_two_people_described(
-    installation: Prefect, label_studio: LabelStudioServer, street: StreetWorld, tmp_path: Path
-) -> None:
-    config, profile = street_build(street, tmp_path)
-    store = installation.store
-    people = hire(store, installation.settings, label_studio, "Ann Street", "Bea Street")
-
-    first = installation.run_here(ufine6926_pipeline(), config, profile)
-    tracklets = list(find(store, STREET, Tracklet.kind, states=("proposed",)))
-    assert first.startswith(f"{len(tracklets)} items of {STREET} wait for people")
-    assert len(tracklets) >= 4
-    selected = [one.answer_all(f"{STREET}-tracklets", select_tracklet) for one in people]
-    assert sum(selected) == len(tracklets)
-
-    second = installation.run_here(ufine6926_pipeline(), config, profile)
-    images = list(find(store, STREET, Image.kind))
-    assert second.startswith(f"{len(images)} items of {STREET} wait for people")
-    assert [one.answer_all(f"{STREET}-descriptions", describe_image) for one in people] == [
-        len(images),
-        len(images),
-    ]
-
-    third = installation.run("build-ufine6926/default", config=config, profile=profile)
-    assert third.state == "COMPLETED", third.message
-    folder = installation.settings.home / "releases" / f"{STREET}-0.1.0"
-    verified = loupe(installation.settings.home, "release", "verify", folder, "--json")
-    assert verified.wait() == 0, verified.output
-    assert_street_is_as_people_said(store, folder, len(images), {one.pseudonym for one in people})
+@pytest.fixture
+def here(installation: Prefect, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prefect]:
+    """The installation, on whose server flows that are called in this process run."""
+    monkeypatch.setenv("LOUPE_HOME", str(installation.settings.home))
+    login = prefect_auth_string(installation.settings.home)
+    server = {
+        PREFECT_API_URL: f"{installation.url}/api",
+        PREFECT_API_AUTH_STRING: login,
+        PREFECT_LOGGING_TO_API_ENABLED: False,  # it would go on after the server has ended
+    }
+    with temporary_settings(server):
+        yield installation
 
 
-def street_build(street: StreetWorld, folder: Path) -> tuple[Path, Path]:
-    """The street with both gates on, by the built-in detector and a filter that lets much pass."""
-    source = {"name": "street", "licence": "CC0-1.0", "videos": str(street.folder / "videos")}
-    gates = {"tracklets_gate": "required", "descriptions_gate": "required", "test_share": 0.5}
-    config = write_toml(folder / "street.toml", {"dataset": STREET, **gates, "sources": [source]})
+def write_small_profile(file: Path) -> Path:
+    """The built-in models, a lenient filter, and few images to compare a caption with."""
     lenient = {"least_height_px": 20, "least_width_px": 6, "least_sharpness": 0, "least_images": 2}
     values = {
-        "description": "the street",
+        "description": "small",
         "rewrite": {"models": [{"provider": "builtin"}]},
+        "captioning": {"discriminability": {"k": 6, "rounds": 2}},
         "tracking": {"observations": 6},
         "filter": {**lenient, "least_contrast": 0, "least_relative_sharpness": 0, "most_images": 2},
     }
-    return config, write_toml(folder / "street-profile.toml", values)
+    return write_toml(file, values)
 
 
-def select_tracklet(_name: str, data: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every tracklet is kept as it is, but for the first frame of those with an even number."""
-    frames = [option["value"] for option in data["frames"]]
-    if len(frames) > 1 and int(frames[0]) % 2 == 0:
-        return [chosen("verdict", "facts", "keep"), chosen("dropped", "facts", frames[0])]
-    return [chosen("verdict", "facts", "keep")]
+def call(server: Prefect, name: str, **given: object) -> State[None]:
+    """The state in which a deployed flow ends that is called with these parameters."""
+    deployed = server.deployment(f"{name}/default")
+    assert given.keys() <= deployed["parameter_openapi_schema"]["properties"].keys()
+    run: Any = load_flow_from_entrypoint(deployed["entrypoint"])
+    assert run.name == name
+    parameters = {key: str(value) for key, value in given.items()}
+    state: State[None] = run(**parameters, return_state=True)
+    return state
 
 
-def describe_image(name: str, data: dict[str, Any]) -> list[dict[str, Any]]:
-    """A text with enough words that names its author and its image."""
-    text = DESCRIPTION.format(name, data["image"].rsplit("/", 1)[1][:8])
-    return [written("text", "image", text), chosen("verdict", "image", "accept")]
-
-
-def assert_street_is_as_people_said(
-    store: Store, folder: Path, images: int, people: set[str]
+def test_every_other_deployment_runs_its_own_flow(
+    here: Prefect, street: StreetWorld, drawn_stills: DrawnStills, tmp_path: Path
 ) -> None:
-    """Each image has two descriptions by two people; what they dropped is nowhere."""
-    rows = json.loads((folder / f"{STREET}.json").read_text())
-    assert len(rows) == images
-    for row in rows:
-        assert len(row["captions"]) == 2
-        assert {"Ann" in text for text in row["captions"]} == {True, False}
-    captions = [one.record(Caption) for one in find(store, STREET, Caption.kind)]
-    assert {caption.author for caption in captions} == people
-    edited = list(find(store, STREET, Tracklet.kind, states=("superseded",)))
-    assert edited
-    dropped = {one.record(Tracklet).frames[0].crop.sha256 for one in edited}
-    released = {one.record(Image).sha256 for one in find(store, STREET, Image.kind)}
-    assert not dropped & released
+    """In this process: what the worker does is the same for all of them."""
+    video = {
+        "name": "street",
+        "licence": "CC0-1.0",
+        "citation": DEMONSTRATION_CITATION,
+        "videos": street.folder / "videos",
+    }
+    walkers = {"dataset": "walkers", "test_share": 0.5, "sources": [video]}
+    tasks = small_build(drawn_stills(80), tmp_path, last="v1")
+    contrasts = contrast_build(drawn_stills(40), anchors=2)
+    builds = {
+        "build-ufine6926": write_toml(tmp_path / "walkers.toml", walkers),
+        "build-recos": write_build(tasks, tmp_path / "tasks.toml"),
+        "build-ccd": write_build(contrasts, tmp_path / "contrasts.toml"),
+    }
+    releases = here.settings.home / "releases"
+    profile = write_small_profile(tmp_path / "small.toml")
+    for name, config in builds.items():
+        built = call(here, name, config=config, profile=profile)
+        assert built.is_completed(), f"{name}: {built.message}"
+        assert str(releases) in str(built.message), name
+
+    folder = releases / f"{TASKS}-1.1.0"
+    scored = call(here, "evaluate", release=folder, profile="builtin")
+    assert scored.is_completed(), scored.message
+    store = here.store
+    (stored,) = evaluations_of(store, read_release(folder).manifest.id)
+    store.close()
+    score = stored.result.directions[0].scores["R@1"].value
+    assert f" {score:.1f} %" in str(scored.message)
+    assert Path(str(scored.message).rpartition("the leaderboard is ")[2]).is_file()
+
+    tiny = write_tiny_training(tmp_path)
+    trained = call(here, "train-cfam", release=tiny.release, config=tiny.config, out=tiny.out)
+    assert trained.is_completed(), trained.message
+    home = tmp_path / "out"
+    record = TrainingRecord.model_validate_json((home / "training.json").read_bytes())
+    assert f"is {home / 'best'}" in str(trained.message)
+
+    artifacts = here.artifacts()
+    assert f" | {score:.2f}" in artifacts[f"{TASKS}-leaderboard"]
+    assert f"| R@1 | {record.best.metrics['R@1']:.2f} |" in artifacts["out-training"]
 
 
 def test_a_fault_of_the_user_is_one_sentence(installation: Prefect, tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
-"""`build-ufine6926` in this process: from a street on video to a release, nobody asked."""
+"""`build-ufine6926` in this process: from a street on video to a release."""
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from annotate.projects import Desks
+from db.annotators import add_annotator
 from db.entities import StoredEntity, find, parents_of
 from db.lineage import trace
+from db.store import Store
 from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
@@ -29,10 +33,17 @@ from schemas.records import Caption, Image
 from schemas.tracking import FilterSettings, TrackingSettings
 from schemas.video import FilterReport, Track, Video
 from sources.demonstration.street import StreetWorld
+from tests.annotate.interfaces.regions import Regions, ticked, written
+from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.runs import copied_run, new_run
 from tests.flows.street import KnownStreet
 
 DATASET = "walkers"
+NAMES = ("Ann Street", "Bea Street")
+DESCRIPTION = (
+    "This is a person of medium build with dark hair who walks along a street in long dark "
+    "trousers, a plain jacket and shoes, carries nothing at all, and is described by"
+)
 LENIENT = FilterSettings(
     least_height_px=24, least_width_px=8, least_sharpness=0, darkest=5, brightest=250
 )
@@ -76,11 +87,14 @@ def no_desks() -> Desks:
 
 
 def go(
-    run: RunContext, build: UFine6926Build, known: KnownStreet, chosen: Profile | None = None
+    run: RunContext,
+    build: UFine6926Build,
+    known: KnownStreet,
+    chosen: Profile | None = None,
+    open_desks: Callable[[], Desks] = no_desks,
 ) -> BuildReport:
-    return run_pipeline(
-        run, ufine6926_pipeline(make_detector=known.detector), build, chosen or profile(), no_desks
-    )
+    pipeline = ufine6926_pipeline(make_detector=known.detector)
+    return run_pipeline(run, pipeline, build, chosen or profile(), open_desks)
 
 
 def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
@@ -101,6 +115,80 @@ def test_a_run_without_people_ends_in_a_verified_release(
         "loupe-colour-describer@1",
         "loupe-colour-describer-flowing@1",
     }
+
+
+def test_two_people_describe_what_they_selected(
+    run: RunContext, build: UFine6926Build, known_street: KnownStreet
+) -> None:
+    office = MemoryOffice()
+    people = [hired(run.store, office, name) for name in NAMES]
+    gates = {"tracklets_gate": "required", "descriptions_gate": "required"}
+    gated = build.model_copy(update=gates)
+
+    def go_on() -> BuildReport:
+        return go(run, gated, known_street, open_desks=lambda: office)
+
+    waiting = go_on().waiting
+    tracklets = entities(run, Tracklet.kind, "proposed")
+    assert waiting == len(tracklets) >= 4
+    selected = [answer_all(office, person, select_frames) for person in people]
+    assert sum(selected) == len(tracklets)
+    assert min(selected) > 0, "the work is shared"
+
+    waiting = go_on().waiting
+    images = entities(run, Image.kind)
+    assert waiting == len(images)
+    described = [
+        answer_all(office, person, partial(describe_image, person=person)) for person in people
+    ]
+    assert described == [len(images), len(images)]
+
+    built = go_on()
+    assert built.release is not None
+    assert verify_release(built.release) == []
+    rows = json.loads((built.release / f"{DATASET}.json").read_text())
+    assert len(rows) == len(images)
+    for row in rows:
+        assert sorted(text.rpartition(" ")[2] for text in row["captions"]) == sorted(people)
+    captions = [one.record(Caption) for one in entities(run, Caption.kind, "accepted")]
+    assert {caption.author for caption in captions} == set(people)
+    edited = entities(run, Tracklet.kind, "superseded")
+    assert edited
+    dropped = {one.record(Tracklet).frames[0].crop.sha256 for one in edited}
+    assert not dropped & {one.record(Image).sha256 for one in images}
+    text = b"".join(file.read_bytes() for file in built.release.rglob("*") if file.is_file())
+    assert [name for name in NAMES if name.encode() in text] == [], "pseudonyms stand for people"
+
+
+def hired(store: Store, office: MemoryOffice, name: str) -> str:
+    """The pseudonym of somebody who has a workspace now."""
+    user_id = len(office.desks) + 1
+    added = add_annotator(store, name, office.server.url, user_id, ["annotator"])
+    assert office(added.pseudonym).user_id == user_id
+    return added.pseudonym
+
+
+def answer_all(office: MemoryOffice, person: str, says: Callable[[dict[str, Any]], Regions]) -> int:
+    """A person answers all that waits for them; gives how many that were."""
+    desk = office(person)
+    data = {task.key: task.data for task in desk.sent}
+    waiting = desk.open_tasks()
+    for task in waiting:
+        desk.submit(task.id, says(data[task.key]))
+    return len(waiting)
+
+
+def select_frames(data: dict[str, Any]) -> Regions:
+    """Every tracklet is kept as it is, but for the first frame of those with an even number."""
+    frames = [option["value"] for option in data["frames"]]
+    if len(frames) > 1 and int(frames[0]) % 2 == 0:
+        return [ticked("verdict", "keep"), ticked("dropped", frames[0])]
+    return [ticked("verdict", "keep")]
+
+
+def describe_image(_data: dict[str, Any], person: str) -> Regions:
+    """A text with enough words that ends with its author."""
+    return [written("text", f"{DESCRIPTION} {person}"), ticked("verdict", "accept")]
 
 
 def test_a_second_run_does_nothing_and_gives_the_same_release(
