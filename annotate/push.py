@@ -818,7 +818,7 @@ class _Pusher:
     def _with_answers(
         self, content: TaskContent, entity: StoredEntity, answers: Sequence[CountedAnswer]
     ) -> TaskContent:
-        given = [ReviewAnswer.model_validate(one.answer) for one in answers]
+        given = {one.annotation_key: ReviewAnswer.model_validate(one.answer) for one in answers}
         panel = adjudication_data(self._interface, entity, given)
         return content._replace(data={**content.data, **panel})
 

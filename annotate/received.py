@@ -13,6 +13,7 @@ from annotate.answers import QuarantinedAnswer, ReviewAnswer, UnclearAnswer
 from annotate.backend import RemoteAnnotation, RemoteTask
 from annotate.decisions import Answer, DecisionResolver, ReviewBatch, annotation_entity, load_shown
 from annotate.gold import enforce
+from annotate.interfaces.adjudication import adjudication_config, taken_answer
 from annotate.interfaces.page import malformed
 from annotate.interfaces.registry import interface_of
 from annotate.queues import HOUSE, Queue
@@ -23,6 +24,7 @@ from db.annotations import (
     annotations_numbered,
     annotations_of,
     entity_states,
+    first_opinion,
     insert_annotations,
 )
 from db.annotators import annotators
@@ -113,6 +115,7 @@ class Reader:
         self._queue = queue
         self._server = server
         self._interface = interface_of(queue)
+        self._adjudication_config = adjudication_config(self._interface)
         self._colleagues = {one.pseudonym for one in annotators(store) if one.server == server}
         plan = {"queue": queue.name, "interface": queue.interface, "overlap": queue.overlap}
         plan_id = register_plan(store, "review", VERSION, plan)
@@ -165,7 +168,10 @@ class Reader:
                 people = [names[remote.user_id], names[remote.made_by or remote.user_id]]
                 strange = self._not_the_assignee(task, people)
                 strange = strange or _moved(task, remote, elsewhere[remote.id])
-                problem = remote.fault or malformed(self._interface.config, remote.result)
+                config = self._interface.config
+                if task.purpose == "adjudication":
+                    config = self._adjudication_config
+                problem = remote.fault or malformed(config, remote.result)
                 agent = AgentRef("person", people[0])
                 content = _content(remote, readable=not problem)
                 key = _annotation_key(task, remote, agent, content)
@@ -216,10 +222,20 @@ class Reader:
             return QuarantinedAnswer(problem=received.problem)
         if received.problem:
             return UnclearAnswer(problem=received.problem)
-        answer = self._interface.read_annotation(received.content["regions"], shown)
+        regions = received.content["regions"]
+        if received.task.purpose == "adjudication" and (key := taken_answer(regions)) is not None:
+            return self._taken(key, shown)
+        answer = self._interface.read_annotation(regions, shown)
         if isinstance(answer, ReviewAnswer) and received.opened_with:
             return answer.model_copy(update={"opened_with": received.opened_with})
         return answer
+
+    def _taken(self, key: str, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+        """The answer that an adjudicator took, by the key of its annotation."""
+        given = first_opinion(self._store, self._queue.name, shown.id, key)
+        if given is None:
+            return UnclearAnswer(problem="the answer that was taken is none about this item")
+        return ReviewAnswer.model_validate(given)
 
     def _insert(
         self,

@@ -132,6 +132,27 @@ def counted_answers(
 
 
 @retried
+def first_opinion(
+    store: Store, queue: str, entity_id: str, annotation_key: str
+) -> dict[str, Any] | None:
+    """The answer of an annotation about an item of a queue; None if it is none, or not clear."""
+    query = (
+        select(Annotation.answer)
+        .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
+        .where(
+            Annotation.key == annotation_key,
+            Annotation.state == "clear",
+            ReviewTask.queue == queue,
+            ReviewTask.entity_id == entity_id,
+            ReviewTask.purpose == "review",
+            ReviewTask.gold.is_(False),
+        )
+    )
+    with store.read() as connection:
+        return connection.scalar(query)
+
+
+@retried
 def answered_since(store: Store, queue: str, moment: datetime) -> dict[str, int]:
     """How many tasks of a queue each assignee has answered since then."""
     query = (

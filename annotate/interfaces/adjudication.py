@@ -1,33 +1,63 @@
-"""The adjudicator's page: the annotators' page with their answers side by side above it.
+"""The adjudicator's page: the annotators' page with their answers after the item.
 
-The answers are anonymous and in an order that reveals nothing. Words that differ are marked.
+The answers are anonymous and in an order that reveals nothing. Words that differ are marked. One of
+them can be taken as it is.
 """
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from html.parser import HTMLParser
 from itertools import groupby
 from operator import itemgetter
 from string import ascii_uppercase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from annotate.answers import ReviewAnswer
-from annotate.interfaces.page import Interface, instructions, resource
+from annotate.interfaces.page import Interface, instructions, only_choice, resource
 from db.entities import StoredEntity
 from schemas.base import digest_of
 
 ANSWERS = "answers_html"
 """The variable of the panel."""
+TAKES = "takes"
+"""The variable of the choices to take one of the answers."""
+
+
+TAKE = "take"
+"""The control with which an answer is taken; its choices are keys of annotations, or `OWN`."""
+OWN = "own"
+_PLACES = {"loupe-answer", "loupe-decision"}
+"""The classes of the views with the controls; the first of them gets the panel."""
 
 
 def adjudication_config(interface: Interface) -> str:
-    """The page of `interface` with the panel of the answers above it."""
-    page = ET.Element("View")
-    page.append(ET.fromstring(resource("adjudication.xml")))  # noqa: S314 - our own file
-    page.append(ET.fromstring(interface.config))  # noqa: S314 - our own page
+    """The page of `interface` with the panel of the answers after the item.
+
+    Nothing is required of the controls, as an answer may be taken instead.
+    """
+    page = ET.fromstring(interface.config)  # noqa: S314 - our own page
+    for tag in page.iter("Choices"):
+        tag.attrib.pop("required", None)
+    panel = ET.fromstring(resource("adjudication.xml"))  # noqa: S314 - our own file
+    tags = list(page.iter())
+    place = next(one for one in tags if _PLACES & set(_classes(one)))
+    if any(tag.get("name") for tag in tags[: tags.index(place)]):
+        place.insert(0, panel)
+    else:  # the item comes after the controls
+        page.append(panel)
     return ET.tostring(page, encoding="unicode")
+
+
+def _classes(view: ET.Element) -> list[str]:
+    return view.get("className", "").split()
+
+
+def taken_answer(result: Sequence[Mapping[str, Any]]) -> str | None:
+    """The key of the annotation that an adjudicator took; None if they decided themselves."""
+    taken = only_choice([dict(region) for region in result], TAKE)
+    return None if taken == OWN else taken
 
 
 def adjudication_instructions(interface: Interface) -> str:
@@ -36,19 +66,31 @@ def adjudication_instructions(interface: Interface) -> str:
 
 
 def adjudication_data(
-    interface: Interface, shown: StoredEntity, answers: Sequence[ReviewAnswer]
-) -> dict[str, str]:
+    interface: Interface, shown: StoredEntity, answers: Mapping[str, ReviewAnswer]
+) -> dict[str, Any]:
     """The values of the panel: the answers as «Answer A», «Answer B» …, differences marked.
 
     A digest of their content and of the entity gives the order, so it reveals nothing.
+
+    Args:
+        interface: the page of the annotators.
+        shown: what they answered about.
+        answers: their answers by the keys of the annotations.
     """
-    ordered = sorted(answers, key=lambda answer: digest_of(shown.id, answer.model_dump_json()))
-    summaries = [interface.summary(answer, shown) for answer in ordered]
+    ordered = sorted(
+        answers, key=lambda key: digest_of(shown.id, answers[key].model_dump_json(), key)
+    )
+    summaries = [interface.summary(answers[key], shown) for key in ordered]
     columns = "".join(
         f'<div class="loupe-given"><b>Answer {letter}</b>{summary}</div>'
         for letter, summary in zip(ascii_uppercase, marked_differences(summaries), strict=False)
     )
-    return {ANSWERS: f'<div class="loupe-given-all">{columns}</div>'}
+    takes = [
+        {"value": key, "html": f"Take answer {letter}", "hotkey": f"alt+{number}"}
+        for number, (letter, key) in enumerate(zip(ascii_uppercase, ordered, strict=False), start=1)
+    ]
+    own = {"value": OWN, "html": "My own answer, below", "hotkey": "alt+0"}
+    return {ANSWERS: f'<div class="loupe-given-all">{columns}</div>', TAKES: [*takes, own]}
 
 
 def marked_differences(fragments: Sequence[str]) -> list[str]:

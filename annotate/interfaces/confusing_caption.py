@@ -1,7 +1,8 @@
 """The page that shows a caption with its own image and a similar one (ReCoS).
 
-A caption is accepted only if it fits its own image and not the other: with one that fits both, a
-correct search result would count as wrong.
+The images stand in random order and without labels, so that nobody expects one of them. A caption
+is accepted only if it fits its own image and not the other: with one that fits both, a correct
+search result would count as wrong.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from annotate.interfaces.page import (
 )
 from db.entities import StoredEntity
 from db.store import Store
+from schemas.base import digest_of
 from schemas.quality import Confusion
 
 FIT = "fit"
@@ -30,7 +32,30 @@ OUTCOMES = {
     "other": "fits the other image only",
     "neither": "fits neither image",
 }
-"""The choices by their aliases; only the first accepts the caption."""
+"""The outcomes; only the first accepts the caption."""
+_ON_THE_PAGE = {
+    "left": "fits the left image only",
+    "both": "fits both images",
+    "right": "fits the right image only",
+    "neither": "fits neither image",
+}
+"""The choices by their aliases."""
+
+
+def own_side(entity_id: str) -> str:
+    """Where a question shows the caption's own image: `left` or `right`; a digest decides."""
+    return "left" if int(digest_of("confusion-side", entity_id), 16) % 2 else "right"
+
+
+def _outcome(choice: str, own: str) -> str:
+    """The outcome of a choice on a page that shows the caption's own image on side `own`."""
+    if choice in ("left", "right"):
+        return "own" if choice == own else "other"
+    return choice
+
+
+def _choice(outcome: str, own: str) -> str:
+    return next(choice for choice in _ON_THE_PAGE if _outcome(choice, own) == outcome)
 
 
 class ConfusingCaption(LabellingPage):
@@ -47,19 +72,19 @@ class ConfusingCaption(LabellingPage):
         """One page per caption and pair of images, in order."""
         doubts = latest_flags(store, [entity.id for entity in entities])
         return [
-            confusion_page(entity.record(Confusion), images_url, doubts.get(entity.id, ()))
-            for entity in entities
+            confusion_page(entity, images_url, doubts.get(entity.id, ())) for entity in entities
         ]
 
     def read_annotation(
         self,
         result: Sequence[dict[str, Any]],
-        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
+        shown: StoredEntity,
     ) -> ReviewAnswer | UnclearAnswer:
         """Which images the caption fits."""
-        outcome = only_choice(result, FIT)
-        if outcome not in OUTCOMES:
+        choice = only_choice(result, FIT)
+        if choice not in _ON_THE_PAGE:
             return UnclearAnswer(problem="no choice of the images that the caption fits")
+        outcome = _outcome(choice, own_side(shown.id))
         choices = {FIT: (outcome,)}
         if outcome == "own":
             return ReviewAnswer(verdict="accept", choices=choices)
@@ -68,21 +93,28 @@ class ConfusingCaption(LabellingPage):
     def summary(
         self,
         answer: ReviewAnswer,
-        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
+        shown: StoredEntity,
     ) -> str:
-        """The answer as a piece of HTML."""
+        """The answer as a piece of HTML, in the words of the page."""
+        own = own_side(shown.id)
         return definition_list(
-            [("The caption", OUTCOMES[outcome]) for outcome in answer.choices[FIT]]
+            [
+                ("The caption", _ON_THE_PAGE[_choice(outcome, own)])
+                for outcome in answer.choices[FIT]
+            ]
         )
 
 
 def confusion_page(
-    confusion: Confusion, images_url: str, doubts: Sequence[str] = ()
+    entity: StoredEntity, images_url: str, doubts: Sequence[str] = ()
 ) -> TaskContent:
     """The page's content; warnings about the caption are below it."""
+    confusion = entity.record(Confusion)
+    pictures = [confusion.own, confusion.other]
+    left, right = pictures if own_side(entity.id) == "left" else reversed(pictures)
     data = {
-        "own": image_address(images_url, confusion.own.sha256),
-        "other": image_address(images_url, confusion.other.sha256),
+        "left": image_address(images_url, left.sha256),
+        "right": image_address(images_url, right.sha256),
         "caption_html": marked_text(confusion.text) + (finding_list((), doubts) if doubts else ""),
     }
-    return TaskContent(data, [], (shown_image(confusion.own), shown_image(confusion.other)))
+    return TaskContent(data, [], (shown_image(left), shown_image(right)))

@@ -84,7 +84,8 @@ class GroupRefinement(LabellingPage):
             for cell in _cells(shown.record(CaptionGroup))
             if answer.texts.get(cell.control, cell.text) != cell.text
         ]
-        return definition_list([("Verdict", answer.verdict), ("Reason", answer.reason), *changed])
+        verdict = self.labels(VERDICT, [answer.verdict])
+        return definition_list([("Verdict", verdict), ("Reason", answer.reason), *changed])
 
 
 class _Cell(NamedTuple):

@@ -211,6 +211,17 @@ def controls(config: str) -> tuple[Control, ...]:
     )
 
 
+@cache
+def choice_labels(config: str) -> dict[tuple[str, str], str]:
+    """What the choices of a page are called on it, by control and alias."""
+    root = ET.fromstring(config)  # noqa: S314 - our own page
+    return {
+        (tag.get("name", ""), one.get("alias", "")): one.get("value", "")
+        for tag in root.iter("Choices")
+        for one in tag.iter("Choice")
+    }
+
+
 def _offered(tag: ET.Element) -> frozenset[str] | None:
     if tag.tag != "Choices" or tag.get("value", "").startswith("$"):
         return None
@@ -400,6 +411,11 @@ class LabellingPage:
         ]
         validate(self.config, contents)
         return contents
+
+    def labels(self, control: str, aliases: Iterable[str]) -> str:
+        """Choices in the words of the page."""
+        known = choice_labels(self.config)
+        return ", ".join(known.get((control, alias), alias) for alias in aliases)
 
     def with_draft(
         self,
@@ -715,7 +731,11 @@ class TextVerdict(LabellingPage):
         shown_text = shown.record(self.record).text
         kept = "" if answer.verdict == "reject" else answer.texts.get(TEXT, shown_text)
         return definition_list(
-            [("Verdict", answer.verdict), ("Text", kept), ("Reason", answer.reason)]
+            [
+                ("Verdict", self.labels(VERDICT, [answer.verdict])),
+                ("Text", kept),
+                ("Reason", answer.reason),
+            ]
         )
 
 
@@ -743,4 +763,5 @@ class ImageVerdict(LabellingPage):
         shown: StoredEntity,  # noqa: ARG002 - the answer says it all
     ) -> str:
         """The answer as a piece of HTML."""
-        return definition_list([("Verdict", answer.verdict), ("Reason", answer.reason)])
+        verdict = self.labels(VERDICT, [answer.verdict])
+        return definition_list([("Verdict", verdict), ("Reason", answer.reason)])

@@ -108,9 +108,9 @@ class StrategyCheck(LabellingPage):
         ]
         return definition_list(
             [
-                ("Verdict", answer.verdict),
+                ("Verdict", self.labels(VERDICT, [answer.verdict])),
                 ("Type", ", ".join(kind)),
-                ("Problems", ", ".join(answer.choices.get(PROBLEMS, ()))),
+                ("Problems", self.labels(PROBLEMS, answer.choices.get(PROBLEMS, ()))),
                 ("Reason", answer.reason),
                 *(texts if answer.verdict != "reject" else ()),
             ]

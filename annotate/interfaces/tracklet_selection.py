@@ -98,7 +98,7 @@ class TrackletSelection(LabellingPage):
         others = {other.tracklet_id: f"[{key}]" for other, key in _numbered(tracklet.others)}
         return definition_list(
             [
-                ("Verdict", " ".join(choices.get(VERDICT, (answer.verdict,)))),
+                ("Verdict", self.labels(VERDICT, choices.get(VERDICT, (answer.verdict,)))),
                 ("Frames dropped", ", ".join(names[int(n)] for n in choices.get(DROPPED, ()))),
                 ("Another person from", ", ".join(names[int(n)] for n in choices.get(CUTS, ()))),
                 ("Same person as", ", ".join(others[other] for other in choices.get(SAME, ()))),

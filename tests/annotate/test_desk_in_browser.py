@@ -244,7 +244,7 @@ def settle(person: Person, names: list[str]) -> None:
     assert person.shown() == PLAIN
     given = person.page.locator(".loupe-given").all_inner_texts()
     assert len(given) == 2
-    assert {"accept" in text for text in given} == {True, False}
+    assert {"Accept" in text for text in given} == {True, False}
     assert any("not in the image" in text for text in given)
     everything = person.page.content()
     assert [name for name in names if name in everything] == []

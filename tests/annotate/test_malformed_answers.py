@@ -41,7 +41,7 @@ GENUINE: dict[str, Regions] = {
     "rewrites": [ticked("verdict", "accept"), written("text", "A person walks.")],
     "selections": [ticked("verdict", "reject"), ticked("problems", "other")],
     "captions": [ticked("verdict", "edit"), written("text", "A person walks.")],
-    "confusions": [ticked("fit", "own")],
+    "confusions": [ticked("fit", "left")],
     "duplicates": [ticked("verdict", "accept")],
     "strategies": [ticked("verdict", "accept"), ticked("type", "Entity Attribute")],
     "candidates": [ticked("verdict", "accept")],

@@ -19,6 +19,7 @@ from db.reviews import StoredTask, review_tasks
 from schemas.errors import UsageError
 from schemas.records import Rewrite
 from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire, push, work
 from tests.annotate.world import DATASET, REWRITE, World
@@ -114,6 +115,31 @@ def test_a_conflict_goes_to_an_adjudicator_who_had_no_part_in_it(
     assert {entity.record(Rewrite).text for entity in accepted} == {"Settled."}
     kept = annotations_of(world.store, [task.key for task in tasks(world)])
     assert sum(map(len, kept.values())) == 6
+
+
+def test_an_adjudicator_takes_an_answer_as_it_is(world: World, office: MemoryOffice) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    dan = office(hire(world.store, office, "dan", "adjudicator"))
+    fill(world, 2)
+    push(world.store, office, QUEUE)
+    work(world.store, office, ann, lambda _: editing("A woman in a blue coat."))
+    work(world.store, office, bea, says_reject)
+    pull(world.store, office, QUEUE)
+    push(world.store, office, QUEUE)
+    first, second = dan.open_tasks("adjudication")
+    takes = {task.key: task.data["takes"] for task in dan.sent}
+    kept = annotations_of(world.store, [task.key for task in tasks(world)])
+    edits = {one.key for found in kept.values() for one in found if one.answer["verdict"] == "edit"}
+    (edit,) = (one["value"] for one in takes[first.key] if one["value"] in edits)
+    dan.submit(first.id, [ticked("take", edit)])
+    dan.submit(second.id, [ticked("take", edit)])  # it is none about that item
+    report = pull(world.store, office, QUEUE)
+    assert (report.decided, len(report.unclear)) == (1, 1)
+    assert "none about this item" in report.unclear[0].detail
+    assert states(world) == {"superseded": 1, "accepted": 1, "proposed": 1}
+    dan.submit(second.id, [ticked("take", "own"), *rejecting(REWRITE)])
+    assert pull(world.store, office, QUEUE).decided == 1
+    assert states(world) == {"superseded": 1, "accepted": 1, "rejected": 1}
 
 
 def test_without_an_adjudicator_the_house_settles(world: World, office: MemoryOffice) -> None:

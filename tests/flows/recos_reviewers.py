@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from sqlalchemy import func, select
 
+from annotate.interfaces.confusing_caption import own_side
 from annotate.queues import HOUSE
 from db.entities import LIVE, StoredEntity, fetch, find
 from db.reviews import tasks_by_key
@@ -72,7 +73,7 @@ def accept_caption(shown: StoredEntity) -> Regions:
 def fits_own(shown: StoredEntity) -> Regions:
     """A caption fits its own image alone."""
     assert shown.kind == Confusion.kind
-    return [ticked("fit", "own")]
+    return [ticked("fit", own_side(shown.id))]
 
 
 def fits_both(_shown: StoredEntity) -> Regions:

@@ -12,13 +12,15 @@ from annotate.answers import ReviewAnswer
 from annotate.backend import parse_config
 from annotate.interfaces.adjudication import (
     ANSWERS,
+    TAKES,
     adjudication_config,
     adjudication_data,
     adjudication_instructions,
     marked_differences,
+    taken_answer,
 )
 from annotate.interfaces.group_refinement import GroupRefinement
-from annotate.interfaces.page import TaskContent, definition_list
+from annotate.interfaces.page import TaskContent, choice_labels, definition_list
 from annotate.interfaces.registry import INTERFACES
 from annotate.interfaces.tracklet_selection import TrackletSelection
 from annotate.queues import shipped
@@ -33,15 +35,22 @@ ANSWER_TO_GROUP = ReviewAnswer(
 )
 
 
-def test_the_panel_is_above_an_unchanged_page() -> None:
+def keyed(*answers: ReviewAnswer) -> dict[str, ReviewAnswer]:
+    """Answers by the keys of their annotations."""
+    return {f"key of {answer.model_dump_json()}": answer for answer in answers}
+
+
+def test_the_panel_follows_the_item() -> None:
     for name, interface in INTERFACES.items():
         config = adjudication_config(interface)
-        panel, original = ET.fromstring(config)  # noqa: S314 - our own page
-        assert [tag.get("value") for tag in panel.iter("HyperText")] == [f"${ANSWERS}"], name
-        expected = ET.canonicalize(interface.config, strip_text=True)
-        written_again = ET.tostring(original, encoding="unicode")
-        assert ET.canonicalize(written_again, strip_text=True) == expected, name
-        assert variables(config) == variables(interface.config) | {ANSWERS}, name
+        tags = [tag.get("name") for tag in ET.fromstring(config).iter() if tag.get("name")]  # noqa: S314
+        plain = [tag.get("name") for tag in ET.fromstring(interface.config).iter()]  # noqa: S314
+        place = tags.index("answers")
+        before, after = tags[:place], tags[place + 2 :]
+        assert [*before, *after] == [one for one in plain if one], name
+        assert set(before) - {"verdict", "problems", "note"}, name  # what is shown
+        assert "required=" not in config, name
+        assert variables(config) == variables(interface.config) | {ANSWERS, TAKES}, name
 
 
 def test_label_studio_accepts_every_page() -> None:
@@ -49,7 +58,7 @@ def test_label_studio_accepts_every_page() -> None:
         parsed = parse_config(adjudication_config(interface))
         controls = {control.name for control in parsed.controls}
         plain = {control.name for control in parse_config(interface.config).controls}
-        assert controls == plain, page
+        assert controls == plain | {"take"}, page
         tags = ET.fromstring(adjudication_config(interface)).iter()  # noqa: S314 - our own page
         names = [name for tag in tags if (name := tag.get("name"))]
         assert len(names) == len(set(names)), page
@@ -75,17 +84,24 @@ def test_the_answers_of_every_step_can_be_shown() -> None:
     shown = one_of_each_kind()
     for name, step in shipped().steps.items():
         page = INTERFACES[step.interface]
-        data = adjudication_data(page, shown[step.kind].shown, [accepted, rejected])
+        data = adjudication_data(page, shown[step.kind].shown, keyed(accepted, rejected))
         parsed = ParsedHtml(data[ANSWERS])
         assert parsed.text.count("Answer A") == parsed.text.count("Answer B") == 1, name
         assert "mark" in parsed.tags, name
+        codes = [
+            alias for (_, alias), label in choice_labels(page.config).items() if alias != label
+        ]
+        said = re.findall(
+            "<dt>Verdict</dt><dd>(?:<mark[^>]*>)?(.*?)(?:</mark>)?</dd>", data[ANSWERS]
+        )
+        assert not set(said) & set(codes), name
         assert {"script", "img"}.isdisjoint(parsed.tags), name
 
 
 def test_answers_have_letters_and_differences_are_marked() -> None:
     shown = a_group(images=2, captions=1).shown
     other = ANSWER_TO_GROUP.model_copy(update={"texts": {"text_0_0": "A red bike stands."}})
-    html = adjudication_data(GroupRefinement(), shown, [ANSWER_TO_GROUP, other])[ANSWERS]
+    html = adjudication_data(GroupRefinement(), shown, keyed(ANSWER_TO_GROUP, other))[ANSWERS]
     text = ParsedHtml(html).text
     assert text.count("Answer A") == text.count("Answer B") == 1
     assert '<mark class="loupe-differs">blue</mark>' in html
@@ -113,13 +129,15 @@ def test_the_order_of_answers_tells_nothing() -> None:
         ReviewAnswer(verdict="reject", reason="not a group"),
     ]
     panels = {
-        adjudication_data(GroupRefinement(), shown, list(order))[ANSWERS]
+        adjudication_data(GroupRefinement(), shown, keyed(*order))[ANSWERS]
         for order in permutations(answers)
     }
     assert len(panels) == 1
     firsts = {
         ParsedHtml(
-            adjudication_data(GroupRefinement(), shown._replace(id=str(number)), answers)[ANSWERS]
+            adjudication_data(GroupRefinement(), shown._replace(id=str(number)), keyed(*answers))[
+                ANSWERS
+            ]
         ).text.partition("Answer B")[0]
         for number in range(20)
     }
@@ -129,7 +147,7 @@ def test_the_order_of_answers_tells_nothing() -> None:
 def test_foreign_text_in_an_answer_is_text() -> None:
     shown = a_group(images=2, captions=1).shown
     answer = ReviewAnswer(verdict="edit", texts={"text_0_0": HOSTILE})
-    (html,) = adjudication_data(GroupRefinement(), shown, [answer]).values()
+    html = adjudication_data(GroupRefinement(), shown, keyed(answer))[ANSWERS]
     parsed = ParsedHtml(html)
     assert HOSTILE in parsed.text
     assert {"script", "img"}.isdisjoint(parsed.tags)
@@ -164,7 +182,7 @@ def test_an_adjudicator_sees_the_answers_and_settles_the_conflict(
     ]
     given_answers = [answer for answer in answers if isinstance(answer, ReviewAnswer)]
     (content,) = interface.contents(sqlite_store, [shown], bench.images_url)
-    panel = adjudication_data(interface, shown, given_answers)
+    panel = adjudication_data(interface, shown, keyed(*given_answers))
     page = bench.open(
         _Adjudicated(), TaskContent({**content.data, **panel}, content.predictions), pictures
     )
@@ -173,8 +191,11 @@ def test_an_adjudicator_sees_the_answers_and_settles_the_conflict(
     page.press("2")
     page.assert_in_view(".loupe-given", ".loupe-frame", ".loupe-verdict", ".loupe-cuts")
     page.assert_apart(".loupe-conflict", ".loupe-strip", ".loupe-verdict")
+    page.press("Alt+2")
     keep_screenshot(page)
-    answer = interface.read_annotation(page.submit(), shown)
+    regions = page.submit()
+    assert taken_answer(regions) == panel[TAKES][1]["value"]
+    answer = interface.read_annotation(regions, shown)
     assert isinstance(answer, ReviewAnswer)
     assert answer.choices["cuts"] == (numbers[8],)
     assert page.browser_page.evaluate("window.hacked") is None

@@ -1,5 +1,6 @@
 """The page for confusing captions, as a program and as a person in Chromium."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.confusing_caption import OUTCOMES, ConfusingCaption
+from annotate.interfaces.confusing_caption import OUTCOMES, ConfusingCaption, own_side
 from annotate.interfaces.page import TaskContent
 from db.entities import new_entity
 from db.store import Store
@@ -21,7 +22,7 @@ from tests.annotate.interfaces.proposed import (
     photograph,
     proposal,
 )
-from tests.annotate.interfaces.regions import ParsedHtml, ticked
+from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables
 from tests.db.samples import store_entities
 
 PAGE = ConfusingCaption()
@@ -45,16 +46,31 @@ def content_of(shown: Proposal, store: Store, images_url: str = "http://images")
     return content
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES)
-def test_only_a_caption_that_fits_its_own_image_alone_stands(outcome: str) -> None:
+def test_only_a_caption_that_fits_its_own_image_alone_stands() -> None:
     shown = a_confusion().shown
-    answer = PAGE.read_annotation([ticked("fit", outcome)], shown)
-    assert isinstance(answer, ReviewAnswer)
-    assert answer.verdict == ("accept" if outcome == "own" else "reject")
-    assert answer.choices == {"fit": (outcome,)}
-    assert answer.reason == ("" if outcome == "own" else OUTCOMES[outcome])
-    assert OUTCOMES[outcome] in PAGE.summary(answer, shown)
-    assert PAGE.successors(shown, answer, "reviewer-1") == ()
+    own = own_side(shown.id)
+    other = "right" if own == "left" else "left"
+    for choice, outcome in ((own, "own"), ("both",) * 2, (other, "other"), ("neither",) * 2):
+        answer = PAGE.read_annotation([ticked("fit", choice)], shown)
+        assert isinstance(answer, ReviewAnswer)
+        assert answer.verdict == ("accept" if outcome == "own" else "reject")
+        assert answer.choices == {"fit": (outcome,)}
+        assert answer.reason == ("" if outcome == "own" else OUTCOMES[outcome])
+        assert choice in PAGE.summary(answer, shown)  # in the words of the page
+        assert PAGE.successors(shown, answer, "reviewer-1") == ()
+
+
+def test_the_own_image_is_on_either_side_as_often_and_nothing_tells_which(
+    sqlite_store: Store,
+) -> None:
+    sides = Counter(own_side(str(number)) for number in range(1000))
+    assert 420 < sides["left"] < 580
+    for number in range(6):
+        asked = a_confusion(f"Caption {number}.")
+        record, content = asked.shown.record(Confusion), content_of(asked, sqlite_store)
+        assert content.data[own_side(asked.shown.id)].endswith(record.own.sha256)
+        assert content.data.keys() == {"left", "right", "caption_html", "returned"}
+    assert variables(PAGE.config) == {"left", "right", "caption_html", "returned"}
 
 
 def test_without_an_outcome_there_is_no_answer() -> None:
@@ -67,7 +83,7 @@ def test_foreign_text_becomes_text(sqlite_store: Store) -> None:
     parsed = ParsedHtml(content.data["caption_html"])
     assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
     assert [image.sha256 for image in content.images] == [
-        content.data[name].rpartition("/")[2] for name in ("own", "other")
+        content.data[name].rpartition("/")[2] for name in ("left", "right")
     ]
 
 

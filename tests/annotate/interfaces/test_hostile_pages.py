@@ -95,10 +95,10 @@ def test_nothing_that_a_stranger_wrote_runs(bench: Bench, tmp_path: Path, step: 
     (content,) = page.contents(world.store, [shown], bench.images_url)
     one = {"verdict": ("accept",), "fit": ("own",), "pick": ("1",)}
     other = {"verdict": ("reject",), "fit": ("both",), "pick": ("2",)}
-    answers = [
-        ReviewAnswer(verdict="accept", choices=one),
-        ReviewAnswer(verdict="reject", choices=other, reason=ATTACK, texts={"text": ATTACK}),
-    ]
+    answers = {
+        "1": ReviewAnswer(verdict="accept", choices=one),
+        "2": ReviewAnswer(verdict="reject", choices=other, reason=ATTACK, texts={"text": ATTACK}),
+    }
     content = TaskContent(
         content.data | adjudication_data(page, shown, answers), content.predictions, content.images
     )
