@@ -48,12 +48,13 @@ class Person:
         self.page.on("response", self._note)
 
     def log_in(self) -> None:
-        """Opens the front page, which asks who is there."""
+        """Opens the front page, which asks who is there, and then shows the only queue's task."""
         self.page.goto(self._url)
         self.page.fill("input[name=email]", self._account.email)
         self.page.fill("input[name=password]", self._account.password.get_secret_value())
         self.page.click("button[type=submit]")
-        self.page.get_by_text("View All").wait_for()
+        self.page.locator(SUBMIT).wait_for()
+        self.page.locator(".lsf-modal-ls__content").wait_for()
         self.keep("home")
         assert self.offered() == []
 
@@ -68,11 +69,8 @@ class Person:
     def open(self, title: str) -> str:
         """Opens a project and begins to label; gives the instructions that come up."""
         self.page.get_by_text(title, exact=True).click()
-        self.page.get_by_text("Label All Tasks").wait_for()
-        self.keep("tasks")
-        assert self.offered() == []
-        self.page.get_by_text("Label All Tasks").click()
         self.page.locator(SUBMIT).wait_for()
+        assert self.offered() == []
         dialog = self.page.locator(".lsf-modal-ls__content")
         dialog.wait_for()
         text = str(dialog.inner_text())
@@ -225,6 +223,7 @@ def judge_both(person: Person, verdict_on_plain: str) -> None:
     judged = []
     for _ in range(2):
         judged.append(person.shown())
+        assert not person.page.locator(".lsf-modal-ls__content").count()
         if judged[-1] == REWRITE:
             person.press("2")
             person.write(MENDED)
@@ -232,6 +231,8 @@ def judge_both(person: Person, verdict_on_plain: str) -> None:
             person.press(*verdict_on_plain.replace("3", "34"))
         person.keep(f"labelling-{len(judged)}")
         person.submit()
+        if len(judged) == 1:  # the instructions have been read
+            person.page.reload()
     assert sorted(judged) == sorted([REWRITE, PLAIN])
     assert person.has_finished()
 

@@ -1,12 +1,16 @@
-"""Hides from annotators what the gate would refuse them.
+"""What annotators see of Label Studio: their work first, and nothing that the gate would refuse.
 
 The community edition has no roles and shows every button to everybody. Hiding them is a courtesy
 that depends on element names, which a new version may change; the gate is what protects.
 """
 
+import json
+import re
 from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
 from loupe_desk.gate import only_labels
 
@@ -20,19 +24,79 @@ _HIDDEN = (
     "[data-testid='dm-export-button']",
     ".lsf-heidy-tip",  # what its makers want to sell
 )
-_STYLE = f"<style>{', '.join(_HIDDEN)} {{ display: none !important }}</style></head>".encode()
+# Links to a project open its next task, not the table of its tasks.
+_SCRIPT = r"""
+document.addEventListener("click", event => {
+  const link = event.target.closest?.("a[href]");
+  const found = link && /^\/projects\/(\d+)(\/data)?\/?$/.exec(link.getAttribute("href"));
+  if (!found || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  location.assign(`/projects/${found[1]}/data?labeling=1`);
+}, true);
+"""
+_HEAD = (
+    f"<style>{', '.join(_HIDDEN)} {{ display: none !important }}</style>"
+    f"<script>{_SCRIPT}</script></head>"
+).encode()
+_PROJECT_PAGE = re.compile(r"/projects/(\d+)(/data)?/?")
 
 
 class LabellingView:
-    """Django middleware that hides the buttons for what is no part of labelling."""
+    """Django middleware that leads annotators to their work and hides what is no part of it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """The response; annotators' pages show less."""
+        """The response; annotators' pages show less, and begin with their work."""
         answer = self._get_response(request)
         is_page = answer.get("Content-Type", "").startswith("text/html") and not answer.streaming
-        if is_page and only_labels(request.user):
-            answer.content = answer.content.replace(b"</head>", _STYLE, 1)
+        if not (is_page or _is_project(request, answer)) or not only_labels(request.user):
+            return answer
+        if not is_page:
+            answer.content = _without_instructions(request.user, answer.content)
+            return answer
+        place = _first_screen(request)
+        if place is not None and answer.status_code in (200, 302):
+            return redirect(place)
+        answer.content = answer.content.replace(b"</head>", _HEAD, 1)
         return answer
+
+
+def _first_screen(request: HttpRequest) -> str | None:
+    """Where a page that is asked for leads instead; None if nowhere else."""
+    if request.method != "GET":
+        return None
+    if request.path == "/":
+        waiting = _waiting_projects(request.user)
+        return f"/projects/{waiting[0]}/data?labeling=1" if len(waiting) == 1 else "/projects/"
+    if request.GET:
+        return None
+    found = _PROJECT_PAGE.fullmatch(request.path)
+    return None if found is None else f"/projects/{found[1]}/data?labeling=1"
+
+
+def _waiting_projects(user: Any) -> list[int]:
+    """The projects of the user's workspace with tasks without an answer."""
+    from projects.models import Project
+
+    mine = Project.objects.filter(organization=user.active_organization_id)
+    waiting = mine.filter(tasks__isnull=False, tasks__annotations__isnull=True)
+    return sorted(set(waiting.values_list("pk", flat=True)))
+
+
+def _is_project(request: HttpRequest, answer: HttpResponse) -> bool:
+    route = request.resolver_match.view_name if request.resolver_match else ""
+    is_read = request.method == "GET" and answer.status_code == 200
+    return is_read and route == "projects:api:project-detail"
+
+
+def _without_instructions(user: Any, content: bytes) -> bytes:
+    """A project whose instructions open by themselves only until its annotator's first answer."""
+    from tasks.models import Annotation
+
+    project = json.loads(content)
+    if Annotation.objects.filter(project=project["id"], completed_by=user).exists():
+        project["show_instruction"] = False
+    return json.dumps(project).encode()
