@@ -318,7 +318,7 @@ class Rule(NamedTuple):
 
     @classmethod
     def of(cls, queue: Queue) -> "Rule":
-        """The rule that a queue declares; whoever fails the qualification is suspended."""
+        """The rule that a queue declares; people who fail the qualification are suspended."""
         least = min(queue.accuracy_least, queue.qualification or queue.accuracy_least)
         return cls(queue.accuracy_floor, queue.accuracy_window, least)
 
@@ -326,7 +326,7 @@ class Rule(NamedTuple):
 def answers_to_qualify(store: Store, queue: Queue, names: Iterable[str]) -> dict[str, int]:
     """How many gold items those of the annotators still answer who are not qualified yet.
 
-    Whoever was suspended for the answers and reinstated is qualified by the lead's word.
+    An annotator who was suspended for the answers and reinstated counts as qualified.
     """
     if not queue.qualification:
         return {}

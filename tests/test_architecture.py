@@ -111,16 +111,3 @@ def test_no_tracked_file_tells_of_the_machine_it_was_written_on(pattern: re.Patt
         if path != this and (match := pattern.search(path.read_bytes()))
     }
     assert found == {}
-
-
-def test_every_marker_of_a_test_is_declared() -> None:
-    declared = {line.split(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
-    built_in = {"parametrize", "skipif", "skip", "usefixtures", "xfail", "filterwarnings"}
-    of_plugins = {"timeout", "xdist_group"}
-    used = {
-        name
-        for path in (ROOT / "tests").rglob("*.py")
-        for name in re.findall(r"pytest\.mark\.(\w+)", path.read_text(encoding="utf-8"))
-    }
-    assert used - built_in - of_plugins <= declared
-    assert {"postgres", "label_studio", "vllm", "prefect", "browser"} <= declared

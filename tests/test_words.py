@@ -36,8 +36,10 @@ def documented_files() -> Iterator[Path]:
 
 
 def lines_of_text(path: Path) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a text, or of the strings and comments of a module."""
+    """The numbered lines of a text, or of a module's strings and comments; none without a word."""
     text = path.read_text(encoding="utf-8")
+    if not ODD_WORDS.search(text):
+        return
     if path.suffix in TEXTS:
         yield from enumerate(text.splitlines(), start=1)
         return

@@ -1,6 +1,6 @@
 """The page that shows a caption with its own image and a similar one (ReCoS).
 
-The images stand in random order and without labels, so that nobody expects one of them. A caption
+The images are in random order and without labels, so that nobody expects one of them. A caption
 is accepted only if it fits its own image and not the other: with one that fits both, a correct
 search result would count as wrong.
 """

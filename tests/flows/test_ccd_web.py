@@ -42,8 +42,9 @@ from tests.flows.ccd_world import (
     entities,
 )
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.still_families import Family, families, source_of_anchors
-from tests.servers.counting_server import CountingServer
+from tests.flows.runs import new_run
+from tests.flows.still_families import Family, families, proposing, source_of_anchors
+from tests.servers.counting_server import CountingServer, counting_server
 from tests.servers.search_server import SearchServer, search_server
 from tests.sources.web.adversary import (
     Adversary,
@@ -69,8 +70,8 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
     return drawn_stills(80)
 
 
-@pytest.fixture(autouse=True)
-def contacted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def contacted() -> Iterator[None]:
     """No socket of this process is connected to anything but 127.0.0.1."""
     elsewhere: list[Any] = []
     connect = socket.socket.connect
@@ -86,37 +87,23 @@ def contacted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise socket.gaierror(socket.EAI_NONAME, "no name is to be looked up")
 
     lookup = socket.getaddrinfo
-    monkeypatch.setattr(socket.socket, "connect", checked)
-    monkeypatch.setattr(
-        socket,
-        "getaddrinfo",
-        lambda host, *rest, **more: (
-            lookup(host, *rest, **more) if host == "127.0.0.1" else looked_up(host)
-        ),
-    )
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", checked)
+        patch.setattr(
+            socket,
+            "getaddrinfo",
+            lambda host, *rest, **more: (
+                lookup(host, *rest, **more) if host == "127.0.0.1" else looked_up(host)
+            ),
+        )
+        yield
     assert elsewhere == []
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shown_families(stills: StillsWorld) -> list[Family]:
     """Three anchors with two variants each."""
     return families(stills, 2, 2, 2)
-
-
-@pytest.fixture
-def service() -> Iterator[SearchServer]:
-    with search_server() as server:
-        yield server
-
-
-@pytest.fixture
-def host() -> Iterator[Adversary]:
-    with serving() as server:
-        server.replies["/robots.txt"] = answer(
-            b"User-agent: *\nDisallow: /secret/\n", Content_Type="text/plain"
-        )
-        yield server
 
 
 def profile(model: CountingServer, service: SearchServer, host: Adversary) -> Profile:
@@ -152,7 +139,6 @@ def with_place(picture: Path) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.fixture
 def world(stills: StillsWorld, shown_families: list[Family], host: Adversary) -> Found:
     """What is found for each query, and what the host answers."""
     first, second, third = shown_families
@@ -160,6 +146,8 @@ def world(stills: StillsWorld, shown_families: list[Family], host: Adversary) ->
     def drawn(name: str) -> bytes:
         return (stills.image_root / name).read_bytes()
 
+    robots = b"User-agent: *\nDisallow: /secret/\n"
+    host.replies["/robots.txt"] = answer(robots, Content_Type="text/plain")
     base = f"http://127.0.0.1:{host.port}"
     variants = [one for family in shown_families for one in family.variants]
     host.replies |= {f"/{one.file_name}": answer(drawn(one.file_name)) for one in variants}
@@ -250,6 +238,7 @@ class Web(NamedTuple):
     service: SearchServer
     host: Adversary
     model: CountingServer
+    build_again: Callable[[], BuildReport]
 
     @property
     def release(self) -> Path:
@@ -262,37 +251,34 @@ class Web(NamedTuple):
         return [row for row in rows if row["contrast"]]
 
 
-@pytest.fixture
-def build_again(
-    run: RunContext,
+@pytest.fixture(scope="module")
+def web(
     stills: StillsWorld,
     shown_families: list[Family],
-    model: CountingServer,
-    service: SearchServer,
-    host: Adversary,
-    world: Found,
-    tmp_path: Path,
-) -> Callable[[], Web]:
-    service.results_of = world.__getitem__
-    source = source_of_anchors(
-        stills, [one.first for one in shown_families], tmp_path / "anchors.json"
-    )
-    build = contrast_build(stills, anchors=None, ways=("search",), sources=(source,))
-    chosen = profile(model, service, host)
+    migrated_sqlite: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Web]:
+    """The benchmark, built once; nobody changes it."""
+    home = tmp_path_factory.mktemp("web")
+    with (
+        new_run(migrated_sqlite, home) as run,
+        search_server() as service,
+        serving() as host,
+        counting_server(0, proposing(shown_families)) as model,
+    ):
+        service.results_of = world(stills, shown_families, host).__getitem__
+        firsts = [one.first for one in shown_families]
+        source = source_of_anchors(stills, firsts, home / "anchors.json")
+        build = contrast_build(stills, anchors=None, ways=("search",), sources=(source,))
 
-    def go() -> Web:
-        report = run_pipeline(
-            run, ccd_pipeline(make_downloader=downloader), build, chosen, no_desks
-        )
-        return Web(run, report, service, host, model)
+        def go() -> BuildReport:
+            pipeline = ccd_pipeline(make_downloader=downloader)
+            return run_pipeline(run, pipeline, build, profile(model, service, host), no_desks)
 
-    return go
+        yield Web(run, go(), service, host, model, go)
 
 
-def test_what_is_permitted_is_released_with_whom_it_is_owed_to(
-    build_again: Callable[[], Web],
-) -> None:
-    web = build_again()
+def test_what_is_permitted_is_released_with_whom_it_is_owed_to(web: Web) -> None:
     assert verify_release(web.release) == []
     pages = {f"https://example.org/{name}": owed for name, owed in CREDITS.items()}
     assert {row["source_url"]: (row["licence"], row["creator"]) for row in web.rows} == pages
@@ -308,10 +294,7 @@ def test_what_is_permitted_is_released_with_whom_it_is_owed_to(
     assert len(origins) == len(pages)
 
 
-def test_the_origin_of_an_image_leads_to_its_hit_and_its_service(
-    build_again: Callable[[], Web],
-) -> None:
-    web = build_again()
+def test_the_origin_of_an_image_leads_to_its_hit_and_its_service(web: Web) -> None:
     store = web.run.store
     images = [one for one in entities(web.run, Image.kind) if one.record(Image).contrast]
     assert len(images) == len(CREDITS)
@@ -327,10 +310,7 @@ def test_the_origin_of_an_image_leads_to_its_hit_and_its_service(
         assert stored[service].record(Source).name == record.source == "openverse"
 
 
-def test_what_cannot_be_used_is_in_quarantine_with_its_reason(
-    build_again: Callable[[], Web],
-) -> None:
-    web = build_again()
+def test_what_cannot_be_used_is_in_quarantine_with_its_reason(web: Web) -> None:
     of_hits = [
         one
         for one in quarantined(web.run.store, DATASET)
@@ -349,8 +329,7 @@ def test_what_cannot_be_used_is_in_quarantine_with_its_reason(
     assert "s3cr3t" not in "".join(one.detail for one in of_hits)
 
 
-def test_only_what_is_permitted_is_asked_for(build_again: Callable[[], Web]) -> None:
-    web = build_again()
+def test_only_what_is_permitted_is_asked_for(web: Web) -> None:
     asked = set(web.host.paths())
     forbidden = {f"/{name}" for name, reason in REFUSED.items() if reason in NOT_ASKED_FOR}
     assert not asked & forbidden
@@ -359,8 +338,7 @@ def test_only_what_is_permitted_is_asked_for(build_again: Callable[[], Web]) -> 
     assert licences == {"by,by-nc,by-nc-sa,by-sa,cc0,pdm"}
 
 
-def test_an_order_without_an_image_tells_why(build_again: Callable[[], Web]) -> None:
-    web = build_again()
+def test_an_order_without_an_image_tells_why(web: Web) -> None:
     of_orders = Counter(
         (one.stage, one.reason)
         for one in quarantined(web.run.store, DATASET)
@@ -379,8 +357,7 @@ def test_an_order_without_an_image_tells_why(build_again: Callable[[], Web]) -> 
     assert len(orders) == len(CREDITS) + of_orders.total()
 
 
-def test_a_result_that_names_no_image_is_counted(build_again: Callable[[], Web]) -> None:
-    web = build_again()
+def test_a_result_that_names_no_image_is_counted(web: Web) -> None:
     (rejected,) = (
         one for one in quarantined(web.run.store, DATASET) if one.stage == "read_results"
     )
@@ -390,9 +367,8 @@ def test_a_result_that_names_no_image_is_counted(build_again: Callable[[], Web])
 
 
 def test_what_is_released_says_what_came_and_under_which_terms(
-    build_again: Callable[[], Web], stills: StillsWorld, shown_families: list[Family]
+    web: Web, stills: StillsWorld, shown_families: list[Family]
 ) -> None:
-    web = build_again()
     images = [
         record
         for one in entities(web.run, Image.kind)
@@ -409,20 +385,18 @@ def test_what_is_released_says_what_came_and_under_which_terms(
 
 
 def test_no_place_is_kept_of_where_a_picture_was_taken(
-    build_again: Callable[[], Web], stills: StillsWorld, shown_families: list[Family]
+    web: Web, stills: StillsWorld, shown_families: list[Family]
 ) -> None:
     sent = with_place(stills.image_root / shown_families[0].variants[0].file_name)
     with Pictures.open(io.BytesIO(sent)) as opened:
         assert dict(opened.getexif().get_ifd(GPS))
-    web = build_again()
     files = [path for path in web.run.settings.home.rglob("*") if path.is_file()]
     assert not any(b"Exif" in path.read_bytes() for path in files if path.suffix != ".db")
     assert len(list((web.release / "images").iterdir())) == len(CREDITS) + 3
 
 
-def test_a_second_run_asks_nobody(build_again: Callable[[], Web]) -> None:
-    first = build_again()
-    before = (list(first.service.seen), list(first.host.requests), +first.model.ledger.counts)
-    second = build_again()
-    assert (second.service.seen, second.host.requests, second.model.ledger.counts) == before
-    assert second.report.release_id == first.report.release_id
+def test_a_second_run_asks_nobody(web: Web) -> None:
+    before = (list(web.service.seen), list(web.host.requests), +web.model.ledger.counts)
+    again = web.build_again()
+    assert (web.service.seen, web.host.requests, web.model.ledger.counts) == before
+    assert again.release_id == web.report.release_id

@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from flows.engine.build_files import demonstration_build, demonstration_video_build
+from flows.engine.build_files import SEED, demonstration_build, demonstration_video_build
 from schemas.build import SourceSpec, VideoSourceSpec
+from sources.demonstration import write_people_world
 
 
 def test_both_demonstrations_fit_into_one_installation(tmp_path: Path) -> None:
+    people = tmp_path / "demonstration" / f"people-{SEED}"
+    world = write_people_world(people, SEED, 2)  # a small one in its place
+    (people / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
     still, moving = demonstration_build(tmp_path), demonstration_video_build(tmp_path)
     names = [still.dataset, *names_of(still.sources), moving.dataset, *names_of(moving.sources)]
     assert len(set(names)) == len(names)
