@@ -130,10 +130,15 @@ class ActivityRecord(NamedTuple):
 def register_plan(store: Store, stage: str, version: str, configuration: dict[str, Any]) -> int:
     """Stores the plan and gives its number; the same three values give the same number."""
     key = digest_of(stage, version, canonical_json(configuration))
+    number = select(Plan.id).where(Plan.key == key)
+    with store.read() as connection:
+        known = connection.execute(number).scalar_one_or_none()
+    if known is not None:
+        return known
     row = {"key": key, "stage": stage, "version": version, "configuration": configuration}
     with store.write() as connection:
         insert_new(connection, Plan, [row])
-        return connection.execute(select(Plan.id).where(Plan.key == key)).scalar_one()
+        return connection.execute(number).scalar_one()
 
 
 @retried

@@ -154,7 +154,7 @@ def run_stage(
 
     def chunks(report: StageReport) -> Iterator[_Chunk]:
         waiting = pauses()
-        while not report.stalled:
+        while total and not report.stalled:
             before, claimed = report.finished, 0
             # Asked before claiming, so that the claims find what others let go of from here on.
             in_flight = live_claims(context.store, plan_id, pending.dataset)
