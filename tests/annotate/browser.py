@@ -30,7 +30,7 @@ IMAGE_TYPE = "image/png"
 _WAIT_MS = 120_000
 SUBMIT = "[aria-label='Submit current annotation']"
 """The selector of the button."""
-_WITHOUT_ANIMATIONS = """document.addEventListener("DOMContentLoaded", () => {
+WITHOUT_ANIMATIONS = """document.addEventListener("DOMContentLoaded", () => {
   const still = new CSSStyleSheet();
   still.replaceSync(`*, ::before, ::after {
     animation-duration: 1ms !important; animation-iteration-count: 1 !important;
@@ -304,7 +304,7 @@ def person(label_studio: LabelStudioServer, browser: Any) -> Iterator[Any]:
     """A browser context in which the person has logged in to Label Studio."""
     context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
     context.set_default_timeout(_WAIT_MS)
-    context.add_init_script(_WITHOUT_ANIMATIONS)
+    context.add_init_script(WITHOUT_ANIMATIONS)
     _log_in(context, label_studio)
     yield context
     context.close()

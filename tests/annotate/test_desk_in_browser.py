@@ -19,7 +19,14 @@ from flows.engine.gates import open_desks
 from schemas.records import Rewrite
 from services.blob_server import create_app
 from services.process import free_port
-from tests.annotate.browser import HEIGHT_PX, PAGE_TEST, SAVED, SUBMIT, WIDTH_PX
+from tests.annotate.browser import (
+    HEIGHT_PX,
+    PAGE_TEST,
+    SAVED,
+    SUBMIT,
+    WIDTH_PX,
+    WITHOUT_ANIMATIONS,
+)
 from tests.annotate.world import DATASET, REWRITE, World
 from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
 
@@ -44,6 +51,7 @@ class Person:
         self._url, self._account, self._shots = url, account, shots
         self._context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
         self._context.set_default_timeout(_PATIENCE_MS)
+        self._context.add_init_script(WITHOUT_ANIMATIONS)
         self.page = self._context.new_page()
         self.page.on("response", self._note)
 

@@ -19,6 +19,7 @@ from db.annotations import annotations_of
 from db.annotators import add_annotator
 from db.entities import fetch
 from db.reviews import StoredTask, review_tasks
+from profiles.settings import load_settings
 from schemas.errors import ServiceError
 from services.label_studio import (
     NAME,
@@ -34,7 +35,6 @@ from tests.annotate.fault_proxy import Fault, fault_proxy
 from tests.annotate.office import push
 from tests.annotate.test_label_studio import ApiAnnotator
 from tests.annotate.world import DATASET, World
-from tests.services.fixtures import LabelStudioServer
 from tests.services.migrated import SQLITE, migrate_home
 
 pytestmark = [pytest.mark.label_studio, pytest.mark.xdist_group("restored")]
@@ -52,8 +52,8 @@ class Site:
         self.url = f"http://127.0.0.1:{self._port}"
         migrate_home(environment, home)
         self.start()
-        server = LabelStudioServer(home, self.url, "", SecretStr(""))
-        self.workspaces = dict(zip(NAMES, add_workspaces(server.settings, NAMES), strict=True))
+        made = add_workspaces(load_settings(home=home), NAMES)
+        self.workspaces = dict(zip(NAMES, made, strict=True))
         self.house = label_studio_token(home, self.url)
         self.people = {name: self._person(work) for name, work in self.workspaces.items()}
 

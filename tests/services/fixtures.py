@@ -18,6 +18,7 @@ from services.credentials import load_credentials, save_workspace
 from services.environments import ensure_environment, environments_root
 from services.label_studio import (
     NAME,
+    Workspace,
     add_workspaces,
     label_studio_token,
     personal_token,
@@ -28,6 +29,14 @@ from services.process import free_port, stop
 from tests.postgres import Postgres, postgres_programs
 from tests.requirements import REQUIRE_ALL, unavailable
 from tests.services.migrated import migrate_home, migrated_database
+
+PEOPLE = (
+    *("Ann Browser", "Bea Browser", "Dan Browser", "Emil Desk"),
+    *("Anna Roles", "Ben Roles", "Dora Roles"),
+)
+"""Everybody whom tests add with `annotators`: their workspaces are made at once, which takes as
+long as one.
+"""
 
 
 class AnnotatorAccount(NamedTuple):
@@ -42,13 +51,17 @@ class AnnotatorAccount(NamedTuple):
 
 
 class LabelStudioServer(NamedTuple):
-    """A real Label Studio with nothing in it; an empty `database_url` stands for SQLite."""
+    """A real Label Studio with nothing in it; an empty `database_url` stands for SQLite.
+
+    `workspaces` are those of `PEOPLE`, once somebody was asked for.
+    """
 
     home: Path
     url: str
     email: str
     password: SecretStr
-    database_url: str = ""
+    database_url: str
+    workspaces: dict[str, Workspace]
 
     @property
     def token(self) -> str:
@@ -63,9 +76,13 @@ class LabelStudioServer(NamedTuple):
     def annotators(
         self, store: Store, *names: str, roles: tuple[Role, ...] = ("annotator",)
     ) -> list[AnnotatorAccount]:
-        """Adds people with workspaces of their own; choose names that no other test uses."""
+        """Adds some of `PEOPLE` with workspaces of their own, whom no other test adds."""
+        if not self.workspaces:
+            made = add_workspaces(self.settings, PEOPLE)
+            self.workspaces.update(zip(PEOPLE, made, strict=True))
         accounts = []
-        for name, workspace in zip(names, add_workspaces(self.settings, names), strict=True):
+        for name in names:
+            workspace = self.workspaces[name]
             added = add_annotator(store, name, NAME, workspace.user_id, roles)
             save_workspace(self.home, added.pseudonym, workspace.credentials)
             email, password = workspace.credentials.email, workspace.credentials.password
@@ -120,6 +137,7 @@ def label_studio(
             email=credentials.label_studio_email,
             password=credentials.label_studio_password,
             database_url=database_url,
+            workspaces={},
         )
     finally:
         stop(home, NAME)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from annotate.queues import HOUSE
-from db.annotators import add_annotator
+from db.annotators import active_annotators, add_annotator
 from db.reviews import pseudonyms
 from db.store import Store
 from flows.cli.main import app
@@ -17,8 +17,9 @@ from flows.engine.gates import open_desks
 from profiles.settings import load_settings
 from schemas.errors import ServiceError, UsageError
 from services.credentials import load_workspaces
-from services.label_studio import address_of
-from tests.services.fixtures import LabelStudioServer
+from services.label_studio import address_of, personal_token
+from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
+from tests.services.test_label_studio_roles import browser, program
 
 
 @pytest.mark.parametrize(
@@ -100,8 +101,6 @@ def test_the_life_of_an_annotator(
     assert (added["roles"], added["state"]) == (["adjudicator", "annotator"], "active")
     assert password not in loupe("show", "Fay Accounts") + loupe("show", "Fay Accounts", "--json")
     assert password in loupe("show", "Fay Accounts", "--reveal")
-    assert json.loads(loupe("deactivate", "Fay Accounts", "--json"))["state"] == "left"
-    assert json.loads(loupe("reactivate", "Fay Accounts", "--json"))["state"] == "active"
 
     store = Store.open(database)
     desks = open_desks(load_settings(), store)
@@ -114,6 +113,27 @@ def test_the_life_of_an_annotator(
         if name == added["pseudonym"]
     ]
     assert user_id > 1
+
+    email, url = str(kept.email), label_studio.url
+    token = personal_token(url, email, kept.password)
+    fay = AnnotatorAccount("Fay Accounts", added["pseudonym"], user_id, email, kept.password, token)
+    who = "/api/current-user/whoami"
+    with (
+        browser(label_studio, fay) as session,
+        program(label_studio, token.get_secret_value()) as own,
+    ):
+        assert session.get(who).is_success
+        assert own.get(who).is_success
+        assert json.loads(loupe("deactivate", "Fay Accounts", "--json"))["state"] == "left"
+        assert not session.get(who).is_success
+        assert not own.get(who).is_success
+    with pytest.raises(ServiceError, match="does not accept the password"):
+        personal_token(url, email, kept.password)
+    assert active_annotators(store, "annotator") == []
+    with program(label_studio, kept.token.get_secret_value()) as keeper:
+        assert keeper.get("/api/projects").is_success  # what was done can still be fetched
+    assert json.loads(loupe("reactivate", "Fay Accounts", "--json"))["state"] == "active"
+    assert personal_token(url, email, kept.password)
     store.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("loupe.db*"))
     assert b"Fay Accounts" in stored

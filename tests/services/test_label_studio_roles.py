@@ -17,11 +17,11 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from db.annotators import active_annotators, annotator_named, set_annotator_state
+from db.annotators import annotator_named
 from db.store import Store
 from schemas.errors import ServiceError
 from services.credentials import load_workspaces
-from services.label_studio import add_workspaces, let_in, log_in, personal_token
+from services.label_studio import add_workspaces, log_in, personal_token
 from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
 
 pytestmark = pytest.mark.label_studio
@@ -369,29 +369,6 @@ def test_the_service_account_has_no_password(workplace: Workplace) -> None:
         personal_token(
             workplace.server.url, f"loupe+{workplace.anna.email}", workplace.anna.password
         )
-
-
-def test_whoever_left_is_out_at_once_and_back_when_they_return(
-    label_studio: LabelStudioServer, sqlite_store: Store
-) -> None:
-    (carl,) = label_studio.annotators(sqlite_store, "Carl Roles")
-    with (
-        browser(label_studio, carl) as session,
-        program(label_studio, carl.token.get_secret_value()) as own,
-    ):
-        assert session.get("/api/current-user/whoami").is_success
-        let_in(label_studio.settings, carl.email, allowed=False)
-        set_annotator_state(sqlite_store, carl.name, "left")
-        assert not session.get("/api/current-user/whoami").is_success
-        assert not own.get("/api/current-user/whoami").is_success
-    with pytest.raises(ServiceError, match="does not accept the password"):
-        personal_token(label_studio.url, carl.email, carl.password)
-    assert active_annotators(sqlite_store, "annotator") == []
-    service = load_workspaces(label_studio.home)[carl.pseudonym].token
-    with program(label_studio, service.get_secret_value()) as keeper:
-        assert keeper.get("/api/projects").is_success  # what was done can still be fetched
-    let_in(label_studio.settings, carl.email, allowed=True)
-    assert personal_token(label_studio.url, carl.email, carl.password)
 
 
 def test_added_again_a_person_keeps_account_and_work_and_old_secrets_end(
