@@ -1,6 +1,7 @@
 """Changes one fact of a description by plain word substitution: what a check must catch.
 
-Knows nothing of the parser: its tables are its own, and every occurrence is tried.
+Knows nothing of the parser: its tables are its own, and every occurrence is tried. `corrupt` has
+the kinds of fact that every description states, `corrupt_details` the finer ones.
 """
 
 import re
@@ -129,6 +130,95 @@ _FEMALE_TO_MALE = {
 }
 
 
+_GARMENT = (
+    r"(?:sweater|T-shirt|tee|shirt|blouse|jacket|shorts|skirt|jeans|leggings|backpack|handbag)"
+)
+_COLOUR = r"(?:black|white|red|green|blue|yellow|beige|gray|brown)"
+_HERS = r"(?:his|her|the|its|their)"
+# (kind, what is replaced, what by): each place where the pattern is found is one corruption for
+# each replacement.
+_DETAILS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("material", r"\bleather\b", ("canvas", "rubber")),
+    ("material", r"\bcanvas\b", ("leather", "plastic")),
+    ("material", r"\bcotton\b", ("silk", "denim")),
+    ("material", rf"(?<!and )\b({_COLOUR}) (jacket|backpack|shorts)\b", (r"\1 leather \2",)),
+    ("material", rf"(?<!and )\b({_COLOUR}) (shirt|blouse|sweater)\b", (r"\1 silk \2",)),
+    ("pattern", r"\b(?:polka[- ])?dot(?:ted)?\b|\bpolka-dotted\b", ("striped", "floral")),
+    ("pattern", r"\bpolka dots\b", ("stripes", "flowers")),
+    ("pattern", r"\bstriped\b", ("checked", "floral")),
+    ("pattern", r"\bstripes\b", ("polka dots",)),
+    ("pattern", rf"(?<!and )\b({_COLOUR}) ({_GARMENT})\b", (r"\1 striped \2", r"\1 floral \2")),
+    ("picture", r"\b(?:beautiful|pretty|lovely) (?:woman|lady)\b", ("fierce lion", "red car")),
+    ("picture", r"\bEnglish letters?\b", ("Chinese characters", "smiling faces")),
+    ("picture", r"(?<!English )\bletters\b", ("stars", "skulls")),
+    (
+        "count",
+        r"\b[Aa] ((?:(?!wom[ae]n|m[ae]n)[\w-]+ ){0,4}?(?:backpack|handbag|camera))\b",
+        (r"two \1s",),
+    ),
+    ("count", r"\b[Aa] ((?:[\w-]+ )?(?:mobile|cell) phone)\b", (r"three \1s",)),
+    ("count", r"\b[Aa] ((?:black )?English letter)\b", (r"two \1s",)),
+    ("count", r"\b[Aa] (line|row) of\b", (r"three \1s of",)),
+    ("count", rf"\b{_HERS} (?:left|right) hand\b", ("both hands",)),
+    ("side", rf"(?<=\b)({_HERS}) left\b", (r"\1 right",)),
+    ("side", rf"(?<=\b)({_HERS}) right\b", (r"\1 left",)),
+    ("place", rf"\bon ({_HERS}) back\b", (r"on \1 front",)),
+    ("place", rf"\b(on|at) ({_HERS}) (?:front|chest)\b", (r"\1 \2 back",)),
+    ("place", rf"\b(around|about|from) ({_HERS}) neck\b", (r"\1 \2 waist",)),
+    ("place", rf"\bin ({_HERS}) (left|right) hand\b", (r"on \1 \2 shoulder",)),
+    ("place", rf"\b(?:on|over) ({_HERS}) shoulders?\b", (r"in \1 hand",)),
+    ("place", rf"\bacross ({_HERS}) (?:back|chest)\b", (r"across \1 sleeves",)),
+    ("degree", r"(?<!is )\btall\b", ("short",)),
+    ("degree", r"\b(?:slender|slim)\b", ("stout", "plump")),
+    ("degree", r"\bdark (blue|brown)\b", (r"light \1",)),
+    ("degree", r"\b(?:light|pale|shallow) (blue|gray)\b", (r"dark \1",)),
+    ("degree", r"\b(?:large|roomy|spacious|big|capacious)\b", ("small", "tiny")),
+    ("degree", r"\b(?:tight|snug|tight-fitting|close-fitting|form-fitting)\b", ("baggy", "loose")),
+    ("degree", r"\bflat (?=sneakers)", ("thick-soled ", "high-heeled ")),
+    ("degree", r"\b(?:slightly|somewhat|faintly|a little) yellow\b", ("deep yellow",)),
+    ("degree", r"\bhealthy\b", ("sickly", "frail")),
+    ("degree", r"\b(?:neat|tidy)\b", ("messy",)),
+    ("degree", r"\bneatly\b", ("untidily",)),
+    ("length", r"\blong[- ](sleeved|sleeves)\b", (r"short-\1",)),
+    ("length", r"\bshort[- ](sleeved|sleeves)\b", (r"long-\1",)),
+    ("length", r"\bsleeveless\b", ("long-sleeved",)),
+    ("length", r"\bankles?\b", ("knees",)),
+    ("length", r"\bknees?\b", ("ankles",)),
+    ("length", r"\b(?<!and )(?:buttocks|butt|bottom|behind|rear)(?=[.,;])", ("knees",)),
+    ("length", r"\b(?:biceps|upper arms)\b", ("wrists",)),
+    ("length", r"\bthighs\b", ("ankles",)),
+    ("length", r"\blong(?=(?:,? (?:blue|black|yellow))? (?:jeans|pants)\b)", ("short",)),
+    ("hair", r"\b[Ll]ong(?=(?:,? (?:loose|black|brown))* (?:hair|tresses|locks)\b)", ("short",)),
+    ("hair", r"\b[Ss]hort(?=(?:,? (?:neat|yellow))* hair\b)", ("long",)),
+    ("hair", r"\bmiddle part(?:ing)?\b", ("side parting",)),
+    ("hair", r"\bparted (?:in the middle|down the middle)\b", ("parted on the left",)),
+    ("hair", r"\bhair is loose\b", ("hair is tied up", "hair is in a braid")),
+    ("hair", r"\bponytail\b", ("braid", "bun")),
+    ("hair", r"\b(and|has|with) a (beard|mustache|moustache)\b", (r"\1 no \2",)),
+    (
+        "age",
+        r"\b[Yy]oung(?= (?:man|woman|lady|female|gentleman|white))",
+        ("middle-aged", "elderly"),
+    ),
+    ("age", r"\bmiddle[- ]aged\b", ("young", "elderly")),
+    (
+        "skin",
+        r"\b(?:fair|pale|light|white|whitish)(?=[- ](?:skin|skinned|complexion)\b)",
+        ("dark",),
+    ),
+    ("skin", r"\bwarm yellow\b", ("very dark",)),
+    ("shape", r"\bvertical\b", ("horizontal", "round")),
+    ("shape", r"\bhorizontal\b", ("vertical", "round")),
+    ("shape", r"\b(?:an? )?airplane(?:[- ]|'s )nose\b", ("a mushroom",)),
+    ("shape", r"\bpilot's cap\b", ("bird's nest",)),
+)
+_ACTIONS = ("{He} {is} sitting on a bench.", "{He} {is} waving at a friend.")
+_NONSENSE = (
+    "{He} {wear} a large capacity, which is the length of {his} neck.",
+    "The shoes are holding the hair of {his} jacket.",
+)
+
+
 class Corruption(NamedTuple):
     """A description with one fact changed, the kind of fact, and what was done."""
 
@@ -177,11 +267,36 @@ def _nouns(kind: str, table: dict[str, tuple[str, ...]], text: str) -> Iterator[
             yield Corruption(kind, changed, f"{word} → {new}")
 
 
+def corrupt_details(text: str) -> Iterator[Corruption]:
+    """Every corruption of the finer facts of `text`: materials, patterns, counts, degrees …"""
+    for kind, pattern, replacements in _DETAILS:
+        for match in re.finditer(pattern, text):
+            for replacement in replacements:
+                new = match.expand(replacement)
+                changed = text[: match.start()] + new + text[match.end() :]
+                yield Corruption(kind, changed, f"{match.group()} → {new} at {match.start()}")
+    words = _words_for(text)
+    for kind, sentences in (("action", _ACTIONS), ("nonsense", _NONSENSE)):
+        for sentence in sentences:
+            added = sentence.format(**words)
+            yield Corruption(kind, f"{text.rstrip()} {added}", f"+ {added}")
+
+
 def _insertions(text: str) -> Iterator[Corruption]:
+    words = _words_for(text)
+    for sentence in _INSERTIONS:
+        added = sentence.format(**words)
+        noun = re.findall(r"(umbrella|scarf|watch|suitcase|guitar)", sentence)[0]
+        if noun not in text.lower():
+            yield Corruption("accessory", f"{text.rstrip()} {added}", f"+ {added}")
+
+
+def _words_for(text: str) -> dict[str, str]:
+    """The pronouns and verbs that go with the person of `text`."""
     female = bool(re.search(r"\b(?:woman|girl|female|lady|she|her)\b", text, re.IGNORECASE))
     male = bool(re.search(r"\b(?:man|boy|male|gentleman|he|his)\b", text, re.IGNORECASE))
     plural = female == male
-    words = {
+    return {
         "He": "They" if plural else "She" if female else "He",
         "his": "their" if plural else "her" if female else "his",
         "him": "them" if plural else "her" if female else "him",
@@ -189,11 +304,6 @@ def _insertions(text: str) -> Iterator[Corruption]:
         "wear": "wear" if plural else "wears",
         "hold": "hold" if plural else "holds",
     }
-    for sentence in _INSERTIONS:
-        added = sentence.format(**words)
-        noun = re.findall(r"(umbrella|scarf|watch|suitcase|guitar)", sentence)[0]
-        if noun not in text.lower():
-            yield Corruption("accessory", f"{text.rstrip()} {added}", f"+ {added}")
 
 
 def _sexes(text: str) -> Iterator[Corruption]:

@@ -1,6 +1,7 @@
 """Descriptions of persons with honest rewrites, for tests and for the benchmark."""
 
 import json
+import tomllib
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,22 @@ def development_pairs() -> list[Pair]:
 def held_out_pairs() -> list[Pair]:
     """Our own paraphrases that the checks were not developed on: the other half of a later file."""
     return _pairs(_read("person_paraphrases_held_out.json")[1::2])
+
+
+def real_paraphrases(part: str) -> list[Pair]:
+    """Our paraphrases of published descriptions; `part` is `development` or `untouched`.
+
+    The parts share no person, and nothing is developed on the untouched one.
+    """
+    entries = json.loads(REAL.read_text("utf-8"))
+    people = tomllib.loads((_HERE / "real_person_paraphrases.toml").read_text("utf-8"))["person"]
+    return [
+        Pair(entries[person["entry"]]["captions"][own["caption"]], text)
+        for person in people
+        if person["part"] == part
+        for own in person["captions"]
+        for text in own["paraphrases"]
+    ]
 
 
 def own_texts() -> list[str]:
