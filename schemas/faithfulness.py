@@ -20,10 +20,14 @@ class Attribute(StrEnum):
     GARMENT = "garment"
     COLOUR = "colour"
     PATTERN = "pattern"
+    MATERIAL = "material"
+    DETAIL = "detail"
+    COUNT = "count"
     LENGTH = "length"
     FOOTWEAR = "footwear"
     ACCESSORY = "accessory"
     SIDE = "side"
+    PLACE = "place"
     ACTION = "action"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from models.builtin.person.description import Description, Thing
-from models.builtin.person.lexicon import Lexicon, load_lexicon
+from models.builtin.person.lexicon import Lexicon, Tag, load_lexicon
 from schemas.faithfulness import Attribute, Fact, Finding, Span
 
 __all__ = ["find_differences"]
@@ -52,6 +52,8 @@ def left_out(source: Sequence[Fact], repeated: Collection[str]) -> Iterator[Find
 def _said(fact: Fact) -> str:
     if fact.attribute in _NAMES or fact.subject == "text":
         return f"«{fact.value}»"
+    if fact.attribute is Attribute.PLACE:
+        return f"that the {fact.subject} is at the {fact.value}"
     if fact.attribute is Attribute.SIDE:
         return f"that the {fact.subject} is on the {fact.value}"
     return f"{fact.attribute} «{fact.value}» of the {fact.subject}"
@@ -167,6 +169,7 @@ def compare_hair(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Fi
     """Differences of hair."""
     yield from compare_colours(source, rewrite, lexicon)
     yield from compare_on_scale(_hair_lengths(source, lexicon), _hair_lengths(rewrite, lexicon))
+    yield from compare_details(source, rewrite, lexicon)
     yield from _styles(source.all(Attribute.HAIR), rewrite.all(Attribute.HAIR))
 
 
@@ -251,6 +254,61 @@ def compare_sides(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[F
         yield from map(lost, source)
 
 
+def compare_materials(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+    """Differences of material, but for what the name of an item says."""
+    known, theirs = source.all(Attribute.MATERIAL), rewrite.all(Attribute.MATERIAL)
+    around = [
+        fact.value for thing in (source, *source.parts) for fact in thing.all(Attribute.MATERIAL)
+    ]
+    for fact in theirs:
+        if any(lexicon.same_material(fact.value, other) for other in around):
+            continue
+        if lexicon.says(source.kind, fact.value) or lexicon.says(rewrite.kind, fact.value):
+            continue
+        yield changed(known, fact)
+    yield from left_out(known, {fact.value for fact in theirs})
+
+
+def compare_details(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+    """Differences of size, fit, shape and state; one that is only added is an impression."""
+    known = source.all(Attribute.DETAIL)
+    said = {fact.value for fact in known}
+    for fact in rewrite.all(Attribute.DETAIL):
+        if fact.value in said or lexicon.says(source.kind, fact.value):
+            continue
+        opposed = next(
+            (other for other in known if lexicon.are_opposed(other.value, fact.value)), None
+        )
+        by_name = any(lexicon.are_opposed(fact.value, one) for one in lexicon.all_said(source.kind))
+        if opposed is not None:
+            yield contradicted(opposed, fact)
+        elif by_name:
+            yield contradicted(source.facts[0], fact)
+        else:
+            yield added(fact, minor=True)
+
+
+_PAIRED = ("feet", "socks", "wrist", "face")
+
+
+def compare_counts(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+    """«Two bags» for one; two shoes are a pair."""
+    known = source.all(Attribute.COUNT)
+    for fact in rewrite.all(Attribute.COUNT):
+        paired = lexicon.slot(rewrite.kind) in _PAIRED and fact.value == "2"
+        if not paired and fact.value not in {other.value for other in known}:
+            yield changed(known, fact)
+
+
+def compare_places(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+    """A bag at the hand for one on the back; places next to each other are one."""
+    known, theirs = source.all(Attribute.PLACE), rewrite.all(Attribute.PLACE)
+    places = [fact.value for fact in known] or lexicon.places_said(source.kind)
+    pairs = [(fact.value, place) for fact in theirs for place in places]
+    if pairs and not any(lexicon.same_place(*pair) for pair in pairs):
+        yield contradicted(known[0] if known else _name(source), theirs[0])
+
+
 def _lengths(thing: Thing, places: Mapping[str, int]) -> list[Placed]:
     facts = thing.all(Attribute.LENGTH)
     return [(places[fact.value], fact) for fact in facts if fact.value in places]
@@ -277,12 +335,14 @@ class Matching:
 
 def match_items(source: list[Thing], rewrite: list[Thing], lexicon: Lexicon) -> Matching:
     """The best pairing of items whose kinds allow it, closest pairs first."""
+    whole = all(any(item.kind == "clothing" for item in items) for items in (source, rewrite))
     scored = sorted(
         (
             (_likeness(one, other, lexicon), -i, -j)
             for i, one in enumerate(source)
             for j, other in enumerate(rewrite)
             if related(one, other, lexicon)
+            and not (whole and (one.kind == "clothing") != (other.kind == "clothing"))
         ),
         reverse=True,
     )
@@ -340,6 +400,8 @@ def _likeness(one: Thing, other: Thing, lexicon: Lexicon) -> float:
 
 # Parts of items: collars, soles, stripes.
 
+_ON_CLOTHES = frozenset(("front", "back", "chest"))
+
 
 def compare_part(
     source: Thing, part: Thing, whole: Description, lexicon: Lexicon
@@ -348,8 +410,22 @@ def compare_part(
     same = [other for other in source.parts if other.kind == part.kind]
     for fact in part.all(Attribute.COLOUR):
         yield from _compare_colour(source, same, fact, part, whole, lexicon)
+    for other in same[:1]:
+        yield from compare_counts(other, part, lexicon)
+        if {*part.values(Attribute.PLACE), *other.values(Attribute.PLACE)} <= _ON_CLOTHES:
+            yield from compare_places(other, part, lexicon)
+        yield from compare_materials(other, part, lexicon)
     sides = [fact for other in same for fact in other.all(Attribute.SIDE)]
     yield from compare_sides(sides, part.all(Attribute.SIDE))
+
+
+def _is_coloured_as(thing: Thing, source: Description, lexicon: Lexicon) -> bool:
+    """Whether an unknown word is only something of colours that the source has."""
+    known = [colour for colour, _ in source.colours]
+    colours = thing.values(Attribute.COLOUR)
+    if not colours:
+        return is_familiar(thing, source, lexicon)
+    return all(has_colour(known, colour, lexicon) for colour in colours)
 
 
 def is_familiar(thing: Thing, source: Description, lexicon: Lexicon) -> bool:
@@ -395,7 +471,13 @@ def _colours_anywhere(item: Thing) -> list[str]:
 def compare_items(source: Description, rewrite: Description, lexicon: Lexicon) -> Iterator[Finding]:
     """Differences between all items of two descriptions."""
     present = [item for item in source.items if not item.negated]
-    matching = match_items(present, [item for item in rewrite.items if not item.negated], lexicon)
+    if any(
+        i.kind != "clothing" and lexicon.attribute(i.kind) is Attribute.GARMENT for i in present
+    ):
+        present = [i for i in present if i.kind != "clothing" or i.values(Attribute.COLOUR)]
+    theirs = [item for item in rewrite.items if not item.negated]
+    theirs = [item for item in theirs if not _sums_up_clothes(item, present, lexicon)]
+    matching = match_items(present, theirs, lexicon)
     for one, other in matching.pairs:
         yield from _compare_kinds(one, other, lexicon)
         found = _compare_attributes(one, other, source, lexicon)
@@ -404,6 +486,25 @@ def compare_items(source: Description, rewrite: Description, lexicon: Lexicon) -
         yield from found
     yield from _compare_unmatched(matching, present, source, lexicon)
     yield from _compare_negated(source, rewrite, lexicon)
+
+
+def _sums_up_clothes(item: Thing, present: list[Thing], lexicon: Lexicon) -> bool:
+    """«Dressed in grey and yellow», where the source has clothes of these colours, and no word."""
+    if (
+        item.kind != "clothing"
+        or item.carried
+        or any(other.kind == "clothing" for other in present)
+    ):
+        return False
+    worn = (Attribute.GARMENT, Attribute.FOOTWEAR)
+    colours = [
+        colour
+        for other in present
+        if lexicon.attribute(other.kind) in worn
+        for colour in other.values(Attribute.COLOUR)
+    ]
+    own = item.values(Attribute.COLOUR)
+    return bool(own) and all(has_colour(colours, colour, lexicon) for colour in own)
 
 
 def _name(thing: Thing) -> Fact:
@@ -421,6 +522,11 @@ def _compare_attributes(
 ) -> Iterator[Finding]:
     yield from compare_colours(source, rewrite, lexicon, whole)
     yield from compare_patterns(source, rewrite, whole)
+    yield from compare_materials(source, rewrite, lexicon)
+    yield from compare_details(source, rewrite, lexicon)
+    yield from compare_counts(source, rewrite, lexicon)
+    if lexicon.attribute(source.kind) is Attribute.ACCESSORY:
+        yield from compare_places(source, rewrite, lexicon)
     yield from compare_lengths(source, rewrite, lexicon)
     yield from compare_sides(source.all(Attribute.SIDE), rewrite.all(Attribute.SIDE))
     for part in rewrite.parts:
@@ -440,7 +546,9 @@ def _compare_unmatched(
             left.remove(instead)
             yield contradicted(_name(instead), _name(item))
         elif not _repeats(item, present, lexicon):
-            yield added(_name(item), minor=not item.known and is_familiar(item, source, lexicon))
+            yield added(
+                _name(item), minor=not item.known and _is_coloured_as(item, source, lexicon)
+            )
     yield from (lost(_name(item)) for item in left)
 
 
@@ -483,6 +591,7 @@ def compare_persons(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator
                 placed(theirs, scale, lexicon),
                 minor_if_added=scale != "age",
             )
+    yield from compare_details(source, rewrite, lexicon)
     yield from _actions(source.all(Attribute.ACTION), rewrite.all(Attribute.ACTION))
 
 
@@ -511,7 +620,7 @@ def _actions(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Findin
         if fact.value in _POSTURES and postures:
             yield contradicted(postures[0], fact)
         else:
-            yield added(fact)
+            yield added(fact, minor=fact.value == "standing")
     yield from left_out(source, {fact.value for fact in rewrite})
 
 
@@ -537,22 +646,110 @@ def strange_colours(
 
 
 def strange_sides(
-    source: Description, rewrite: Description, reported: Collection[Span]
+    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
 ) -> Iterator[Finding]:
-    """A side that the source names nowhere, or names only for the other arm, hand or shoulder."""
+    """A side that the source names nowhere, or names only for another arm, hand or shoulder."""
     spans = {(place.side, place.body.rstrip("s")): span for place, span in source.places}
-    sides = {side for side, _ in spans}
     for place, span in rewrite.places:
         body = place.body.rstrip("s")
         if span in reported or (place.side, body) in spans:
             continue
+        if place.side == "both" and _has_word(source.text, f"{body}s"):
+            continue
         fact = _word(Attribute.SIDE, place.side, span)
-        other_side = "left" if place.side == "right" else "right"
-        if (other_side, body) in spans:
-            other = _word(Attribute.SIDE, other_side, spans[other_side, body])
-            yield contradicted(other, fact)
-        elif place.side not in sides:
+        others = [
+            spans[side, other] for side, other in spans if side != place.side and other == body
+        ]
+        same = [other for side, other in spans if side == place.side]
+        if others:
+            yield contradicted(_word(Attribute.SIDE, "other", others[0]), fact)
+        elif not any(lexicon.same_place(body, other) for other in same):
             yield added(fact)
+
+
+def opposite_details(
+    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
+) -> Iterator[Finding]:
+    """A detail whose opposite alone the source has, whatever both say it of."""
+    theirs = rewrite.named[Tag.DETAIL]
+    known = {value for value, _ in source.named[Tag.DETAIL]}
+    said = {value for value, _ in theirs}
+    for value, span in theirs:
+        opposed = [
+            (other, at)
+            for other, at in source.named[Tag.DETAIL]
+            if lexicon.are_opposed(value, other) and other not in said
+        ]
+        if value not in known and opposed and span not in reported:
+            other = _word(Attribute.DETAIL, *opposed[0])
+            yield contradicted(other, _word(Attribute.DETAIL, value, span))
+
+
+_SURE_LEVELS = ("thigh", "knee", "calf", "ankle")  # other words for levels mean more than these
+
+
+def strange_levels(
+    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
+) -> Iterator[Finding]:
+    """A level of the legs two steps or more from all levels of the source, if it has any."""
+    ours, theirs = ([*text.named[Tag.LEVEL], *text.named[Tag.REACH]] for text in (source, rewrite))
+    known = [(lexicon.place("reach", level), level, span) for level, span in ours]
+    for level, span in theirs:
+        if not known or level not in _SURE_LEVELS or span in reported:
+            continue
+        place = lexicon.place("reach", level)
+        steps, other, at = min((abs(place - there), name, at) for there, name, at in known)
+        if steps > 1:
+            fact = _word(Attribute.LENGTH, level, span)
+            yield contradicted(_word(Attribute.LENGTH, other, at), fact)
+
+
+_STRANGE = (
+    (Attribute.PATTERN, (Tag.PATTERN, Tag.PATTERN_NOUN), frozenset(("graphic",))),
+    (Attribute.MATERIAL, (Tag.MATERIAL,), frozenset(("lace", "metal", "cloth"))),
+)
+
+
+def strange_words(
+    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
+) -> Iterator[Finding]:
+    """Patterns and materials that the source has nowhere, but for words that may mean less."""
+    for attribute, tags, loose in _STRANGE:
+        ours, theirs = ([pair for tag in tags for pair in t.named[tag]] for t in (source, rewrite))
+        known = {value for value, _ in ours}
+        known |= {value for thing in source.things() for value in thing.values(attribute)}
+        known |= {said for item in source.items for said in lexicon.all_said(item.kind)}
+        for value, span in theirs:
+            near = any(lexicon.same_material(value, other) for other in known)
+            if not near and value not in loose and span not in reported:
+                yield added(_word(attribute, value, span))
+
+
+def strange_things(source: Description, rewrite: Description) -> Iterator[Finding]:
+    """Things of the rewrite that the source does not have: a lion on a sweater, a bench."""
+    known = {thing for thing, _ in (*source.named[Tag.THING], *source.likened)}
+    likened = rewrite.likened if source.likened else ()
+    for thing, span in (*rewrite.named[Tag.THING], *likened):
+        word = rewrite.text[slice(*span)]
+        if thing not in known and not _has_word(source.text, word[:4]):
+            yield added(_word(Attribute.DETAIL, word, span))
+
+
+def nonsense(source: Description, rewrite: Description, lexicon: Lexicon) -> Iterator[Finding]:
+    """What cannot be meant: a jacket with a toe, shoes that hold something."""
+    known = {source.text[slice(*span)].lower() for span in source.nonsense}
+    spans = [s for s in rewrite.nonsense if rewrite.text[slice(*s)].lower() not in known]
+    parts = {(item.kind, part.kind) for item in source.items for part in item.parts}
+    for item in rewrite.items:
+        for part in item.parts:
+            slots = lexicon.part_slots.get(part.kind)
+            odd = slots is not None and lexicon.slot(item.kind) not in slots
+            if odd and item.known and (item.kind, part.kind) not in parts:
+                spans.append(part.phrase)
+    for span in spans:
+        fact = _word(Attribute.DETAIL, rewrite.text[slice(*span)], span)
+        message = f"The rewrite says {_said(fact)}, which makes no sense."
+        yield Finding(change="added", message=message, rewrite=fact)
 
 
 def _word(attribute: Attribute, value: str, span: Span) -> Fact:
@@ -573,5 +770,10 @@ def find_differences(source: Description, rewrite: Description) -> tuple[Finding
     ]
     reported = {finding.rewrite.span for finding in findings if finding.rewrite is not None}
     findings += strange_colours(source, rewrite, reported, lexicon)
-    findings += strange_sides(source, rewrite, reported)
+    findings += strange_sides(source, rewrite, reported, lexicon)
+    findings += opposite_details(source, rewrite, reported, lexicon)
+    findings += strange_levels(source, rewrite, reported, lexicon)
+    findings += strange_words(source, rewrite, reported, lexicon)
+    findings += strange_things(source, rewrite)
+    findings += nonsense(source, rewrite, lexicon)
     return tuple(findings)

@@ -206,7 +206,7 @@ def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-VERSION = "2"
+VERSION = "3"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from itertools import chain
 
+from models.builtin.person.lexicon import Tag
 from schemas.faithfulness import Attribute, Fact, Span
 
 
@@ -75,8 +76,10 @@ class Description:
     """A parsed description: the person, the hair, and the items in order of appearance.
 
     `colours` and `places` hold every colour and every side of the body that the text names, with
-    its span, whatever they are said of; `unknown_share`, in [0, 1], is how much of the text the
-    lexicon does not know. The parser fills it, and it does not change after that.
+    its span, whatever they are said of, and `named` every other word of a meaning; `likened` has
+    the items that something only looks like («hair like a cap»), `nonsense` the spans of what
+    cannot be meant («the shoes are holding»); `unknown_share`, in [0, 1], is how much of the text
+    the lexicon does not know. The parser fills it, and it does not change after that.
     """
 
     text: str
@@ -85,6 +88,9 @@ class Description:
     items: list[Thing] = field(default_factory=list)
     colours: list[tuple[str, Span]] = field(default_factory=list)
     places: list[tuple[Place, Span]] = field(default_factory=list)
+    named: dict[Tag, list[tuple[str, Span]]] = field(default_factory=dict)
+    likened: list[tuple[str, Span]] = field(default_factory=list)
+    nonsense: list[Span] = field(default_factory=list)
     unknown_share: float = 0.0
 
     def states_anything(self) -> bool:

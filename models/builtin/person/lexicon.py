@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from functools import lru_cache
 from importlib.resources import files
+from itertools import permutations
 from typing import Any, NamedTuple
 
 from schemas.faithfulness import Attribute, Span
@@ -20,6 +21,14 @@ class Tag(StrEnum):
 
     COLOUR = auto()
     SHADE = auto()
+    DETAIL = auto()
+    NUMBER = auto()
+    THING = auto()
+    MEASURE = auto()
+    LIKENING = auto()
+    COVERING = auto()
+    DEPICTING = auto()
+    DEPICTED = auto()
     PATTERN = auto()
     PATTERN_NOUN = auto()
     MATERIAL = auto()
@@ -99,7 +108,9 @@ class Lexicon:
 
     `lengths` tells how long, in words, the phrases are that start with a word, longest first;
     `lineages` gives a kind with what it is a kind of, closest first. `near_colours` has each pair
-    in both orders.
+    in both orders, as have the near materials and places. `opposites` are sets of details that
+    exclude each other, `implied` what a kind of item says by its name, `part_slots` the slots
+    whose items alone have a part.
     """
 
     meanings: Mapping[Phrase, Meaning]
@@ -107,6 +118,11 @@ class Lexicon:
     near_colours: frozenset[tuple[str, str]]
     scales: Mapping[str, tuple[str, ...]]
     parts: frozenset[str]
+    opposites: tuple[frozenset[str], ...]
+    near_materials: frozenset[tuple[str, str]]
+    near_places: frozenset[tuple[str, str]]
+    implied: Mapping[str, frozenset[str]]
+    part_slots: Mapping[str, frozenset[str]]
     lengths: Mapping[str, tuple[int, ...]] = field(init=False)
     lineages: Mapping[str, tuple[str, ...]] = field(init=False)
 
@@ -142,6 +158,32 @@ class Lexicon:
         """Whether two honest people may mean the same by these canonical colours."""
         return one == other or (one, other) in self.near_colours
 
+    def same_material(self, one: str, other: str) -> bool:
+        """Whether two honest people may mean the same by these materials."""
+        return one == other or (one, other) in self.near_materials
+
+    def same_place(self, one: str, other: str) -> bool:
+        """Whether two honest people may mean the same by these places of the body."""
+        return one == other or (one, other) in self.near_places
+
+    def are_opposed(self, one: str, other: str) -> bool:
+        """Whether one thing cannot be both: large and small, tight and loose."""
+        return one != other and any({one, other} <= group for group in self.opposites)
+
+    def says(self, kind: str, value: str) -> bool:
+        """Whether an item's name says a material or a detail: jeans are of denim."""
+        return value in self.all_said(kind)
+
+    def all_said(self, kind: str) -> frozenset[str]:
+        """The materials and details that an item's name says."""
+        names = self.lineages.get(kind, ())
+        return frozenset(said for name in names for said in self.implied.get(name, ()))
+
+    def places_said(self, kind: str) -> list[str]:
+        """The places that an item's name says: a backpack's is the back."""
+        known = {place for pair in self.near_places for place in pair}
+        return sorted(self.all_said(kind) & known)
+
     def place(self, scale: str, value: str) -> int:
         """Where a value stands on a scale, counted in steps from its first."""
         return self.scales[scale].index(value)
@@ -173,12 +215,20 @@ def load_lexicon() -> Lexicon:
     for entry in _entries(data):
         for phrase in _phrases(entry):
             values[phrase].setdefault(entry.tag, entry.value)
+    for by_tag in values.values():
+        if Tag.THING in by_tag or Tag.MEASURE in by_tag:  # read like words that are not known
+            by_tag.setdefault(Tag.OTHER, "")
     return Lexicon(
         meanings={phrase: Meaning(by_tag) for phrase, by_tag in values.items()},
         kinds={kind.name: kind for kind in _kinds(data)},
-        near_colours=frozenset(_near_colours(data)),
+        near_colours=frozenset((*_near_colours(data), *_both_ways(data["near"]["colours"]))),
         scales={name: tuple(steps) for name, steps in data["scales"].items()},
         parts=frozenset(("marks", *data["parts"])),
+        opposites=tuple(frozenset(group) for group in data["details"]["opposites"]),
+        near_materials=frozenset(_both_ways(data["near"]["materials"])),
+        near_places=frozenset(_both_ways(data["near"]["places"])),
+        implied={kind: frozenset(said) for kind, said in data["implied"].items()},
+        part_slots={part: frozenset(slots) for part, slots in data["part_slots"].items()},
     )
 
 
@@ -205,6 +255,7 @@ _PLAIN = {
     "reaches": Tag.REACH,
     "actions": Tag.ACTION,
     "persons": Tag.PERSON,
+    "numbers": Tag.NUMBER,
 }
 _PRONOUNS = {
     "male": (Tag.PRONOUN, "male"),
@@ -230,9 +281,15 @@ _GRAMMAR = {
     "colour_noun": (Tag.COLOUR_NOUN, ""),
     "side_left": (Tag.SIDE, "left"),
     "side_right": (Tag.SIDE, "right"),
+    "side_both": (Tag.SIDE, "both"),
     "long": (Tag.SIZE, "long"),
     "short": (Tag.SIZE, "short"),
     "medium": (Tag.SIZE, "medium"),
+    "likening": (Tag.LIKENING, ""),
+    "covering": (Tag.COVERING, ""),
+    "depicting": (Tag.DEPICTING, ""),
+    "depicted": (Tag.DEPICTED, ""),
+    "measure": (Tag.MEASURE, ""),
     "ignore": (Tag.IGNORED, ""),
 }
 _BODY = {"figure": Tag.FIGURE, "skin": Tag.SKIN, "hair": Tag.HAIR}
@@ -251,6 +308,10 @@ def _entries(data: dict[str, Any]) -> Iterator[_Entry]:
     for table, tag in _PLAIN.items():
         for name, words in data[table].items():
             yield _Entry(words, tag, name)
+    for name, words in data["details"]["words"].items():
+        yield _Entry(words, Tag.DETAIL, name)
+    for name, words in data["things"].items():
+        yield _Entry(words, Tag.THING, name, inflects=True)
     for table, meanings in (("pronouns", _PRONOUNS), ("grammar", _GRAMMAR)):
         for name, words in data[table].items():
             tag, value = meanings[name]
@@ -275,6 +336,12 @@ def _near_colours(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, colour in data["colours"].items():
         for other in colour.get("near", ()):
             yield from ((name, other), (other, name))
+
+
+def _both_ways(groups: Iterable[Iterable[str]]) -> Iterator[tuple[str, str]]:
+    """Every pair of each group, in both orders."""
+    for group in groups:
+        yield from permutations(group, 2)
 
 
 def _phrases(entry: _Entry) -> Iterator[Phrase]:

@@ -26,6 +26,7 @@ MODIFIERS = frozenset(
         Tag.SHADE,
         Tag.PATTERN,
         Tag.MATERIAL,
+        Tag.DETAIL,
         Tag.SLEEVE,
         Tag.REACH,
         Tag.SIZE,
@@ -67,6 +68,8 @@ class Reading:
         owner: the item that parts, sleeves and hems belong to.
         open_parts: parts whose item may still follow («the brim and the crown of the hat»).
         side: a side of the body named before what is there («in her right hand is …»).
+        pattern_ahead: a pattern and its marks, named before their item («stripes on her bag»).
+        place_ahead: a place named before what is there («around his neck is …»).
         sentence_items: the items of this sentence.
         copula: whether «is» came, and no head since.
         person_acts: whether the next verb is the person's and not an item's.
@@ -89,6 +92,8 @@ class Reading:
     owner: Thing | None = None
     open_parts: list[Thing] = field(default_factory=list)
     side: tuple[Place, Span] | None = None
+    pattern_ahead: tuple[str, Thing] | None = None
+    place_ahead: tuple[str, Span] | None = None
     sentence_items: list[Thing] = field(default_factory=list)
     copula: bool = False
     person_acts: bool = False
@@ -141,7 +146,7 @@ class Reading:
     def end_sentence(self) -> None:
         """Only what was named stays: it may be meant by «it» or «the hat»."""
         self.subject, self.open_parts, self.sentence_items = [], [], []
-        self.side = None
+        self.side = self.pattern_ahead = self.place_ahead = None
         self.copula = self.person_acts = self.negated = self.carrying = False
         self.after_with = self.and_after_head = False
 
@@ -203,6 +208,10 @@ def _state_of_item(reading: Reading, thing: Thing, mention: Mention) -> None:
     for tag, value in mention.values.items():
         if tag is Tag.PATTERN:
             thing.state(Attribute.PATTERN, value, span)
+        elif tag is Tag.MATERIAL:
+            thing.state(Attribute.MATERIAL, value, span)
+        elif tag is Tag.DETAIL:
+            thing.state(Attribute.DETAIL, value, span)
         elif tag is Tag.SLEEVE:
             sleeve = value if value == "sleeveless" else f"{value} sleeves"
             garment = reading.owner if thing.kind == "sleeve" and reading.owner else thing
@@ -226,6 +235,8 @@ def _state_of_hair(hair: Thing, mention: Mention, later: list[Mention]) -> None:
             hair.state(Attribute.LENGTH, value, mention.span)
         elif tag is Tag.HAIR_STYLE:
             hair.state(Attribute.HAIR, value, mention.span)
+        elif tag is Tag.DETAIL and Tag.HAIR_STYLE not in mention.tags:
+            hair.state(Attribute.DETAIL, value, mention.span)
         elif tag is Tag.SHADE and value == "dark" and not any(Tag.COLOUR in m.tags for m in later):
             hair.state(Attribute.COLOUR, "dark", mention.span)
 
@@ -242,21 +253,27 @@ def _state_of_person(
             person.state(Attribute.BUILD, f"{value} {tag}", span)
         elif tag is Tag.SKIN_TONE:
             person.state(Attribute.SKIN, value, span)
-        elif tag is Tag.SIZE and value == "short" and thing is person:
+        elif tag is Tag.DETAIL:
+            person.state(Attribute.DETAIL, value, span)
+        elif tag is Tag.SIZE and value == "short":
             person.state(Attribute.BUILD, "short height", span)
         elif tag is Tag.COLOUR:
-            _state_colour_of_person(reading, mention, value)
+            _state_colour_of_person(reading, mention, value, of_skin=thing is reading.skin)
         elif tag is Tag.SHADE and thing is reading.skin:
             _state_shade_of_skin(person, value, span, later)
 
 
-def _state_colour_of_person(reading: Reading, mention: Mention, colour: str) -> None:
+def _state_colour_of_person(
+    reading: Reading, mention: Mention, colour: str, *, of_skin: bool
+) -> None:
     """«A blond man», «a black woman», «tan skin»."""
     if colour == "blond":
         reading.description.hair.state(Attribute.COLOUR, colour, mention.span)
         return
     tone = _SKIN_OF_WORD.get(mention.phrase) or _SKIN_OF_COLOUR.get(colour)
-    if tone is not None:
+    if tone is None and of_skin:
+        reading.description.nonsense.append(mention.span)
+    elif tone is not None:
         reading.description.person.state(Attribute.SKIN, tone, mention.span)
 
 
@@ -269,6 +286,19 @@ def _state_shade_of_skin(person: Thing, shade: str, span: Span, later: list[Ment
 
 _OF_PERSONS = frozenset((Tag.AGE, Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
 _BEFORE_DRESSED = frozenset((Tag.WEAR, Tag.PERSON, Tag.BE, Tag.ACTION))
+
+
+_COUNTED_THROUGH = MODIFIERS | {Tag.FILLER, Tag.OTHER, Tag.AND, Tag.COMMA}
+
+
+def state_count(reading: Reading, thing: Thing) -> None:
+    """«Two black bags»: the number before the noun phrase that ends here."""
+    for back in range(1, 7):
+        mention = reading.at(-back)
+        if Tag.NUMBER in mention.tags:
+            thing.state(Attribute.COUNT, mention.value(Tag.NUMBER), mention.span)
+        if not mention.among(_COUNTED_THROUGH):
+            return
 
 
 def end_predicate(reading: Reading) -> None:
@@ -287,7 +317,8 @@ def _targets(reading: Reading) -> list[Thing]:
     if reading.copula:
         return reading.subject or [reading.description.person]
     phrase, last = reading.phrase, reading.last
-    if last is not None and phrase.before.among(HEADS):
+    before = phrase.earlier_still if Tag.COMMA in phrase.before.tags else phrase.before
+    if last is not None and before.among(HEADS) and reading.at(0).phrase != "for":
         return [last]
     if phrase.before.phrase == "in":
         return [_dressed_in(reading)]
@@ -324,8 +355,9 @@ def _dressed_in(reading: Reading) -> Thing:
     if not dressed and last is not None and last.role is not Role.PERSON:
         return last
     span = phrase.modifiers[0].span
-    clothing = Thing(Role.ITEM, "clothing", span, span)
-    clothing.state(Attribute.GARMENT, "clothing", span)
+    kind = "shoes" if phrase.earlier_still.phrase == "shod" else "clothing"
+    clothing = Thing(Role.ITEM, kind, span, span)
+    clothing.state(reading.lexicon.kinds[kind].attribute, kind, span)
     if any(Tag.COLOUR in mention.tags for mention in phrase.modifiers):
         reading.description.items.append(clothing)
     return clothing
@@ -334,6 +366,7 @@ def _dressed_in(reading: Reading) -> Thing:
 # Between noun phrases: verbs, prepositions, «with», «is», «it», and the ends of sentences.
 
 _HAVE = ("has", "have", "had", "having")
+_DONE_BY_PEOPLE = ("holding", "wearing", "carrying", "gripping", "clutching")
 _HOLDING = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
 
 
@@ -348,11 +381,23 @@ def take_boundary(reading: Reading, mention: Mention) -> None:
     end_predicate(reading)
     if Tag.WITH in mention.tags:
         _take_with(reading, mention)
+    if mention.phrase in _DONE_BY_PEOPLE and _is_done_by_thing(reading):
+        reading.description.nonsense.append((reading.at(-2).span[0], mention.span[1]))
     if Tag.CARRY in mention.tags:
         reading.carrying = mention.phrase.startswith(_HOLDING)
     if mention.phrase != "in" and mention.has(Tag.WEAR, Tag.CARRY):
         reading.after_with = reading.copula = False
     reading.and_after_head = False
+
+
+def _is_done_by_thing(reading: Reading) -> bool:
+    """Whether a sentence begins «The black shoes are»."""
+    if Tag.BE not in reading.at(-1).tags or not reading.at(-2).has(Tag.ITEM, Tag.HAIR):
+        return False
+    back = 3
+    while reading.at(-back).among(_MEASURED_THROUGH):
+        back += 1
+    return reading.at(-back) is NOTHING or Tag.STOP in reading.at(-back).tags
 
 
 def take_of(reading: Reading, _mention: Mention) -> None:
@@ -406,6 +451,9 @@ def take_part(reading: Reading, mention: Mention) -> None:
     name, owner = mention.value(Tag.PART), reading.owner
     if _leads_to_item(reading):
         return
+    if Tag.BODY in mention.tags and _is_place(reading):
+        take_body(reading, mention)
+        return
     if owner is None and name in ("print", "whole"):
         reading.phrase.modifiers = []
     elif name == "whole":
@@ -414,14 +462,44 @@ def take_part(reading: Reading, mention: Mention) -> None:
         _end_part(reading, _find_part(reading, name, mention))
 
 
+_BEFORE_PLACE = frozenset((Tag.DEFINITE, Tag.POSSESSIVE, Tag.PREPOSITION, Tag.SIDE))
+
+
+def _is_place(reading: Reading) -> bool:
+    """Whether «back» or «front» is where something is, and not a part of a hat."""
+    before = reading.at(-1)
+    led = before.has(Tag.PREPOSITION, Tag.WEAR) or reading.at(-2).has(Tag.PREPOSITION, Tag.WEAR)
+    owned = Tag.POSSESSIVE in before.tags and before.phrase != "its"
+    return not reading.phrase.modifiers and before.among(_BEFORE_PLACE) and (led or owned)
+
+
 def take_pattern_noun(reading: Reading, mention: Mention) -> None:
     """«With white stripes» gives the garment a pattern, and the pattern a colour."""
-    if reading.owner is None or reading.at(1).among(_MODIFIES_WITH):
+    owner, ahead = reading.owner, _covers_what_follows(reading)
+    if (owner is None and not ahead) or reading.at(1).among(_MODIFIES_WITH):
         reading.take_modifier(mention)
         return
     pattern = mention.value(Tag.PATTERN_NOUN)
-    reading.owner.state(Attribute.PATTERN, pattern, mention.span)
-    add_named_part(reading, reading.owner, "marks", mention)
+    if owner is None or ahead:
+        marks = Thing(Role.PART, "marks", mention.span, reading.name_span(mention))
+        state_modifiers(reading, marks)
+        reading.phrase.modifiers = []
+        reading.pattern_ahead = (pattern, marks)
+        return
+    owner.state(Attribute.PATTERN, pattern, mention.span)
+    add_named_part(reading, owner, "marks", mention)
+
+
+def _covers_what_follows(reading: Reading) -> bool:
+    """«Stripes on her bag»: the item that has the pattern is named after it."""
+    if Tag.COVERING not in reading.at(1).tags or Tag.WITH in reading.phrase.before.tags:
+        return False
+    for mention in reading.mentions[reading.position + 2 :]:
+        if Tag.ITEM in mention.tags:
+            return True
+        if mention.has(Tag.STOP, Tag.COMMA, Tag.IT):
+            return False
+    return False
 
 
 def add_named_part(reading: Reading, owner: Thing, name: str, head: Mention) -> None:
@@ -478,6 +556,7 @@ def _end_part(reading: Reading, part: Thing) -> None:
         for fact in last.all(Attribute.COLOUR):  # «a white toe and sole»
             part.state(Attribute.COLOUR, fact.value, fact.span)
     state_modifiers(reading, part)
+    state_count(reading, part)
     reading.open_parts.append(part)
     reading.subject = [part]
     reading.end_phrase(part)
@@ -572,6 +651,8 @@ _LEADS_IN = frozenset((Tag.PREPOSITION, Tag.WEAR, Tag.CARRY, Tag.OF, Tag.WITH))
 def take_side(reading: Reading, mention: Mention) -> None:
     """«(In) her left hand»: of the item before, or of the next if the place was fronted."""
     body = reading.at(1).has(Tag.BODY, Tag.LEVEL)
+    if mention.phrase == "both" and not body:
+        return
     owned = reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE)
     end_predicate(reading)
     if not body and not (owned and reading.at(1).among(_ENDS)):
@@ -603,11 +684,34 @@ def take_body(reading: Reading, mention: Mention) -> None:
     if Tag.ITEM in reading.at(1).tags:
         return  # «wide-leg jeans»
     end_predicate(reading)
+    if _wait_for_item(reading, mention.value(Tag.BODY), mention.span):
+        return
     before, item = reading.at(-1), reading.last
     elsewhere = Tag.SIDE in before.tags or before.phrase == "each"
     if item is not None and item in reading.sentence_items and not elsewhere:
         back = 2 if before.has(Tag.POSSESSIVE, Tag.DEFINITE, Tag.FILLER) else 1
         item.places.append(Place("", mention.phrase, reading.at(-back).phrase))
+        if not reading.at(-back).among(_ENDS):
+            _place(item, mention)
+    elif item is not None and item.role is Role.PART and not elsewhere:
+        _place(item, mention)
+
+
+def _place(thing: Thing, mention: Mention) -> None:
+    if (place := mention.value(Tag.BODY)) != "other":
+        thing.state(Attribute.PLACE, place, mention.span)
+
+
+def _wait_for_item(reading: Reading, place: str, span: Span) -> bool:
+    """«Around his neck is a camera»: keeps a fronted place for the item that follows."""
+    back = 2 if reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE) else 1
+    front = reading.at(-back - 1)
+    if place == "other" or not reading.at(-back).has(Tag.PREPOSITION, Tag.WEAR):
+        return False
+    if front is not NOTHING and not front.among(_ENDS):
+        return False
+    reading.place_ahead = (place, span)
+    return True
 
 
 def _item_at_hand(reading: Reading) -> Thing | None:
@@ -620,14 +724,15 @@ def _item_at_hand(reading: Reading) -> Thing | None:
 
 
 def _put(item: Thing, place: Place, span: Span) -> None:
-    item.state(Attribute.SIDE, place.side, span)
+    if place.side != "both":
+        item.state(Attribute.SIDE, place.side, span)
     item.places.append(place)
 
 
 # Heads that are worn or carried: items that the lexicon knows, and other things.
 
 _NAME_GOES_ON = HEADS | MODIFIERS | {Tag.OTHER}
-_LIKENING = ("like", "resembles", "resembling")
+_STYLED = ("style", "styled", "like", "cut")
 _IN_LIKENESS = MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.OTHER, Tag.FILLER}
 _LIST_GOES_ON = _NAME_GOES_ON | {Tag.AND, Tag.COMMA}
 
@@ -635,21 +740,36 @@ _LIST_GOES_ON = _NAME_GOES_ON | {Tag.AND, Tag.COMMA}
 def take_item(reading: Reading, mention: Mention) -> None:
     """A head noun that names a garment, footwear or accessory."""
     follows = reading.at(1)
-    if Tag.ITEM in follows.tags:
+    if Tag.ITEM in follows.tags or (follows.phrase in _STYLED and Tag.ITEM in reading.at(2).tags):
         return
-    if _is_reached(reading) or _is_likened(reading):
-        reading.phrase.modifiers = []
+    if likened := _is_likened(reading):
+        reading.description.likened.append((mention.value(Tag.ITEM), mention.span))
+    if likened or _is_reached(reading):
+        reading.phrase.modifiers, reading.last = [], None
         return
+    if mention.phrase.endswith("ed"):  # «white and bearded» speaks of the person before
+        end_predicate(reading)
     if Tag.PART in follows.tags:
         kind = mention.value(Tag.ITEM)
         reading.owner = earlier_of_kind(reading, kind) or _implied(reading, kind, mention)
         return
     thing = find_item(reading, mention)
-    if reading.open_parts and reading.at(-1).has(Tag.DEFINITE, Tag.OF, Tag.POSSESSIVE):
+    if reading.open_parts and _has_parts_before(reading):
         own_parts(reading, thing)
     else:
         reading.subject, reading.open_parts = [thing], []
     _end_item(reading, thing)
+
+
+def _has_parts_before(reading: Reading) -> bool:
+    """Whether the noun phrase begins with «the» or «of his», as after «the toes»."""
+    back = 1
+    while reading.at(-back).among(MODIFIERS):
+        back += 1
+    before = reading.at(-back)
+    if back == 1:
+        return before.has(Tag.DEFINITE, Tag.OF, Tag.POSSESSIVE)
+    return Tag.OF in before.tags or Tag.OF in reading.at(-back - 1).tags
 
 
 def _is_reached(reading: Reading) -> bool:
@@ -661,7 +781,7 @@ def _is_reached(reading: Reading) -> bool:
 def _is_likened(reading: Reading) -> bool:
     """«Hair styled like a pilot's cap»: there is no cap."""
     for mention in reversed(reading.mentions[: reading.position]):
-        if mention.phrase in _LIKENING:
+        if Tag.LIKENING in mention.tags:
             return True
         if mention.phrase != "'s" and not mention.among(_IN_LIKENESS):
             return False
@@ -676,6 +796,9 @@ def take_other(reading: Reading, mention: Mention) -> None:
         state_modifiers(reading, reading.last)
         reading.phrase.modifiers = []
         return
+    if Tag.MEASURE in mention.tags:
+        _take_measure(reading, mention)
+        return
     follows = reading.at(1)
     if follows.has(Tag.BODY, Tag.LEVEL) and Tag.ITEM in reading.at(2).tags:
         return
@@ -683,6 +806,24 @@ def take_other(reading: Reading, mention: Mention) -> None:
         _take_unknown(reading, mention)
     elif not follows.among(_LIST_GOES_ON):
         end_predicate(reading)
+
+
+_MEASURED_THROUGH = MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.FILLER}
+
+
+def _take_measure(reading: Reading, mention: Mention) -> None:
+    """«It has a large capacity» is said of the bag; nobody wears or carries a capacity."""
+    back = 1
+    while reading.at(-back).among(_MEASURED_THROUGH):
+        back += 1
+    verb = reading.at(-back)
+    if verb.has(Tag.WEAR, Tag.CARRY) and verb.phrase != "in":
+        reading.description.nonsense.append((verb.span[0], mention.span[1]))
+    subject = reading.subject[0] if reading.subject else reading.owner
+    if subject is not None and subject.role is Role.ITEM and not verb.has(Tag.WEAR, Tag.OF):
+        state_modifiers(reading, subject)
+        reading.phrase.modifiers = []
+    end_predicate(reading)
 
 
 def _implied(reading: Reading, kind: str, mention: Mention) -> Thing:
@@ -699,6 +840,8 @@ def _names_a_thing(reading: Reading, mention: Mention) -> bool:
         return False
     if mention.phrase.endswith(("ly", "ing", "ed")):
         return False
+    if any(Tag.DEPICTING in reading.at(-back).tags for back in (2, 3)):
+        return False  # «the picture of a beauty»
     described = any(m.has(Tag.COLOUR, Tag.PATTERN) for m in reading.phrase.modifiers)
     follows = reading.at(1).tags
     listed = Tag.AND in follows or (Tag.COMMA in follows and not described)
@@ -736,10 +879,39 @@ def _unknown_item(reading: Reading, mention: Mention) -> Thing:
 def _end_item(reading: Reading, thing: Thing) -> None:
     """The item is what the text now speaks of."""
     state_modifiers(reading, thing)
+    _state_material_of_name(reading, thing)
+    state_count(reading, thing)
     put_at_side(reading, thing)
+    if reading.place_ahead is not None:
+        thing.state(Attribute.PLACE, *reading.place_ahead)
+        reading.place_ahead = None
+    if reading.pattern_ahead is not None:
+        pattern, marks = reading.pattern_ahead
+        thing.state(Attribute.PATTERN, pattern, marks.span)
+        thing.parts.append(marks)
+        reading.pattern_ahead = None
     reading.end_phrase(thing)
-    reading.focus = reading.owner = thing
+    reading.owner = thing
+    if not (reading.sentence_items and _is_under(reading)):
+        reading.focus = thing
     reading.sentence_items.append(thing)
+
+
+def _is_under(reading: Reading) -> bool:
+    """«A jacket over a shirt»: «it» will be the jacket."""
+    back = 1
+    while reading.at(-back).among(_MEASURED_THROUGH):
+        back += 1
+    return reading.at(-back).phrase == "over"
+
+
+def _state_material_of_name(reading: Reading, thing: Thing) -> None:
+    """«Canvas shoes» and «a leather jacket» are names that say a material."""
+    mention = reading.mentions[reading.position]
+    for word in mention.phrase.split():
+        meaning = reading.lexicon.meanings.get((word,))
+        if meaning is not None and Tag.MATERIAL in meaning.tags:
+            thing.state(Attribute.MATERIAL, meaning.values[Tag.MATERIAL], mention.span)
 
 
 # Inside a noun phrase: articles, and the commas and conjunctions between modifiers.
@@ -793,12 +965,30 @@ def _ends_phrase(reading: Reading, mention: Mention) -> bool:
         return False
     if before.phrase == "in" and reading.last is not None and (is_comma or _is_list(reading)):
         return Tag.AND not in follows.tags
+    if Tag.AND in mention.tags and Tag.COMMA in before.tags and not head_ahead:
+        return not (follows.among(MODIFIERS) and reading.phrase.earlier_still.among(HEADS))
     if is_comma and Tag.OF in before.tags:
+        return True
+    if is_comma and Tag.COMMA in before.tags and _is_coloured_twice(reading):
         return True
     if Tag.MATERIAL in reading.phrase.modifiers[-1].tags and before.has(Tag.WITH, Tag.OF):
         return True
     predicate_ends = reading.copula and is_comma
     return not head_ahead or (predicate_ends and not follows.among(_PREDICATE_GOES_ON))
+
+
+def _is_coloured_twice(reading: Reading) -> bool:
+    """«A blouse, blue and white, tight black trousers»: a colour before this comma and after."""
+    if not reading.phrase.earlier_still.among(HEADS):
+        return False
+    if not any(Tag.COLOUR in mention.tags for mention in reading.phrase.modifiers):
+        return False
+    for mention in reading.mentions[reading.position + 1 :]:
+        if Tag.COLOUR in mention.tags:
+            return True
+        if not mention.among(_BEFORE_HEAD):
+            return False
+    return False
 
 
 def _is_list(reading: Reading) -> bool:
@@ -831,6 +1021,10 @@ def take_person(reading: Reading, mention: Mention) -> None:
 
 def take_pronoun(reading: Reading, mention: Mention) -> None:
     """«He», «she»; «they» may also be shoes."""
+    if Tag.ITEM in reading.at(-1).tags:  # «the blouse she has on is …»
+        state_sex(reading, mention.value(Tag.PRONOUN), mention.span)
+        end_predicate(reading)
+        return
     end_predicate(reading)
     focus = reading.focus
     plural = mention.phrase == "they" and focus is not None and focus.kind.endswith("s")
@@ -855,6 +1049,9 @@ def take_skin(reading: Reading, _mention: Mention) -> None:
 def take_hair(reading: Reading, mention: Mention) -> None:
     """«Long brown hair»."""
     hair = reading.description.hair
+    owned = reading.at(2).has(Tag.DEFINITE, Tag.POSSESSIVE) and Tag.ITEM in reading.at(3).tags
+    if Tag.OF in reading.at(1).tags and owned:
+        reading.description.nonsense.append((mention.span[0], reading.at(3).span[1]))
     _end_head(reading, hair)
     if hair.span == (0, 0):
         hair.span = mention.span
@@ -866,8 +1063,14 @@ def take_hair_style(reading: Reading, mention: Mention) -> None:
     if style in _STYLE_NOUNS:
         state_modifiers(reading, hair)
         hair.state(Attribute.HAIR, style, mention.span)
+        reading.subject = [hair]
         reading.end_phrase(hair)
-    elif _leads_to_hair(reading) or reading.at(1).among(HEADS) or not _is_of_hair(reading):
+    elif (
+        _leads_to_hair(reading)
+        or reading.at(1).among(HEADS)
+        or (Tag.DETAIL in mention.tags and reading.head_ahead())
+        or not _is_of_hair(reading)
+    ):
         reading.take_modifier(mention)
     else:
         end_predicate(reading)
@@ -878,11 +1081,17 @@ def take_action(reading: Reading, mention: Mention) -> None:
     """«Walking», «rides»: what the person does, unless a thing does it."""
     if Tag.ITEM in reading.at(1).tags and not reading.at(-1).has(Tag.BE, Tag.PRONOUN):
         return  # «cycling shorts»
+    if Tag.PREPOSITION in reading.at(1).tags and reading.at(3).among(_ON_BODY):
+        end_predicate(reading)
+        return  # «seated on his back is a bag»
     end_predicate(reading)
     if not reading.negated and not _item_acts(reading):
         person = reading.description.person
         person.state(Attribute.ACTION, mention.value(Tag.ACTION), mention.span)
     reading.copula = False
+
+
+_ON_BODY = frozenset((Tag.BODY, Tag.SIDE))
 
 
 def _end_head(reading: Reading, thing: Thing) -> None:
@@ -893,6 +1102,8 @@ def _end_head(reading: Reading, thing: Thing) -> None:
 
 def _is_somebody_else(reading: Reading) -> bool:
     """Whether «a woman» here is a picture, a fitting or a companion."""
+    if _is_depicted(reading) or _is_on_item(reading):
+        return True
     if reading.phrase.definite or not reading.description.states_anything():
         return False
     if reading.at(1).phrase == "'s" or reading.after_with or reading.carrying:
@@ -902,6 +1113,32 @@ def _is_somebody_else(reading: Reading) -> bool:
         first -= 1
     relations = (Tag.PREPOSITION, Tag.CARRY, Tag.IGNORED)
     return first >= 0 and reading.mentions[first].has(*relations)
+
+
+_DEPICTED_WITHIN = 6  # mentions, before or after
+
+
+def _is_depicted(reading: Reading) -> bool:
+    """«The print of a lovely woman», «a woman is pictured on it»."""
+    if reading.phrase.definite or not reading.description.states_anything():
+        return False
+    position = reading.position
+    before = reading.mentions[max(0, position - _DEPICTED_WITHIN) : position]
+    after = reading.mentions[position + 1 : position + 1 + _DEPICTED_WITHIN]
+    for mentions, tag in ((reversed(before), Tag.DEPICTING), (after, Tag.DEPICTED)):
+        for mention in mentions:
+            if tag in mention.tags:
+                return True
+            if mention.has(Tag.STOP, Tag.COMMA, Tag.ITEM, Tag.PRONOUN, Tag.WEAR, Tag.WITH):
+                break
+    return False
+
+
+def _is_on_item(reading: Reading) -> bool:
+    """«The woman on his sweater»."""
+    if reading.at(1).phrase != "on" or Tag.POSSESSIVE not in reading.at(2).tags:
+        return False
+    return any(Tag.ITEM in reading.at(ahead).tags for ahead in (3, 4, 5))
 
 
 def _is_of_hair(reading: Reading) -> bool:
@@ -922,7 +1159,9 @@ def _leads_to_hair(reading: Reading) -> bool:
 
 
 def _item_acts(reading: Reading) -> bool:
-    """Whether the verb here is said of a thing: «the glasses sit on her nose»."""
+    """Whether the verb here is said of a thing: «on her nose sit glasses», «the glasses sit»."""
+    if Tag.BODY in reading.at(-1).tags:
+        return True
     if reading.person_acts:
         return False
     back = 1
@@ -956,12 +1195,29 @@ def take_level(reading: Reading, mention: Mention) -> None:
     garment = last if last is not None and last.role is Role.ITEM else reading.owner
     before = [reading.at(-back) for back in range(1, _VERB_REACH + 1)]
     verb = next((mention for mention in before if Tag.REACHES in mention.tags), None)
+    if verb is None and reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE):
+        waits = _wait_for_item(reading, mention.value(Tag.LEVEL), mention.span)
+        if last is not None and not waits:
+            last.state(Attribute.PLACE, mention.value(Tag.LEVEL), mention.span)
+    if verb is not None and reading.sentence_items and _goes_on(reading, verb):
+        garment = reading.sentence_items[0]
     if verb is not None and garment is not None:
         level = mention.value(Tag.LEVEL)
         if verb.phrase.startswith("expos"):  # what is exposed is below the hem
             levels = reading.lexicon.scales["reach"]
             level = levels[max(0, levels.index(level) - 1)]
         garment.state(Attribute.LENGTH, f"{level}-length", mention.span)
+
+
+def _goes_on(reading: Reading, verb: Mention) -> bool:
+    """«The jacket covers a shirt and reaches …»: a second verb of the first item."""
+    place = reading.mentions.index(verb)
+    if place == 0 or reading.mentions[place - 1].phrase != "and":
+        return False
+    for mention in reversed(reading.mentions[:place]):
+        if mention.has(Tag.STOP, Tag.IT):
+            return Tag.STOP in mention.tags
+    return True
 
 
 # Reads a description from left to right and notes what it states of the person.
@@ -981,8 +1237,8 @@ _HANDLERS: tuple[tuple[frozenset[Tag], _Handler], ...] = (
     (frozenset((Tag.SKIN,)), take_skin),
     (frozenset((Tag.FIGURE,)), take_figure),
     (frozenset((Tag.PERSON,)), take_person),
-    (MODIFIERS, Reading.take_modifier),
     (frozenset((Tag.HAIR_STYLE,)), take_hair_style),
+    (MODIFIERS, Reading.take_modifier),
     (frozenset((Tag.ACTION,)), take_action),
     (frozenset((Tag.LEVEL,)), take_level),
     (frozenset((Tag.PRONOUN,)), take_pronoun),
@@ -999,6 +1255,12 @@ _HANDLERS: tuple[tuple[frozenset[Tag], _Handler], ...] = (
 )
 
 
+_NAMED = (
+    *(Tag.DETAIL, Tag.LEVEL, Tag.REACH, Tag.THING),
+    *(Tag.PATTERN, Tag.PATTERN_NOUN, Tag.MATERIAL),
+)
+
+
 @lru_cache(maxsize=_KEPT)
 def parse_description(text: str) -> Description:
     """What `text` states of the person that it describes; empty for a text about something else.
@@ -1010,6 +1272,10 @@ def parse_description(text: str) -> Description:
     description = Description(text, Thing(Role.PERSON, "person"), Thing(Role.HAIR, "hair"))
     colours = (mention for mention in mentions if Tag.COLOUR in mention.tags)
     description.colours = [(mention.values[Tag.COLOUR], mention.span) for mention in colours]
+    description.named = {
+        tag: [(mention.values[tag], mention.span) for mention in mentions if tag in mention.tags]
+        for tag in _NAMED
+    }
     unknown = [mention for mention in mentions if Tag.OTHER in mention.tags]
     description.unknown_share = len(unknown) / max(1, len(mentions))
     reading = Reading(lexicon, mentions, description)

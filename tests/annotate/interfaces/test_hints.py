@@ -142,10 +142,20 @@ def test_hints_of_poor_types_are_not_shown() -> None:
 RIGHT_ON_REAL = frozenset(
     (figure, value)
     for figure, values in {
-        9: ("short", "tall height", "average height"),
+        9: ("short", "tall height", "average height", "neat"),
         5: (
             *("sleeveless", "moustache", "backpack", "shoulder bag", "medium", "long", "parted"),
-            *("calf-length", "blouse", "tall height", "knee-length", "short sleeves"),
+            *(
+                "canvas",
+                "airplane",
+                "horizontal",
+                "vertical",
+                "calf-length",
+                "blouse",
+                "tall height",
+                "knee-length",
+                "short sleeves",
+            ),
         ),
     }.items()
     for value in values

@@ -8,8 +8,15 @@ from flows.ufine3c.faithfulness import check_faithfulness
 from schemas.faithfulness import FaithfulnessReport, RewritePair
 from schemas.profile import FaithfulnessSettings
 from schemas.records import Rejection
-from tests.corruption import corrupt
-from tests.person_sets import REAL, Pair, development_pairs, held_out_pairs, real_pairs
+from tests.corruption import corrupt, corrupt_details
+from tests.person_sets import (
+    REAL,
+    Pair,
+    development_pairs,
+    held_out_pairs,
+    real_pairs,
+    real_paraphrases,
+)
 
 DEFAULT = FaithfulnessSettings()
 FACTS_ONLY = FaithfulnessSettings(near_identical_similarity=1.0)
@@ -163,6 +170,20 @@ def test_published_rewrites_are_not_suspected() -> None:
     alarms = sum(is_suspect(pair.source, pair.rewrite) for pair in pairs)
     assert len(pairs) == 12
     assert alarms / len(pairs) <= 0.10
+
+
+@needs_real_texts
+def test_paraphrases_of_published_descriptions_are_told_from_changed_ones() -> None:
+    pairs = real_paraphrases("development")  # the other part is for the benchmark alone
+    passing = [pair for pair in pairs if not is_suspect(pair.source, pair.rewrite)]
+    assert len(passing) / len(pairs) >= 0.95
+    changed = [
+        is_suspect(pair.source, corruption.text)
+        for pair in passing[::5]
+        for corruption in corrupt_details(pair.rewrite)
+    ]
+    assert len(changed) >= 300
+    assert sum(changed) / len(changed) >= 0.95
 
 
 @pytest.mark.parametrize(("load", "limit"), [(development_pairs, 0.05), (held_out_pairs, 0.20)])

@@ -24,8 +24,8 @@ def test_scales_have_a_place_for_all_that_words_can_say(subtests: pytest.Subtest
             assert said <= set(_LEXICON.scales[scale])
 
 
-def test_steps_are_counted_from_the_first() -> None:
-    assert [_LEXICON.place("age", value) for value in ("child", "young", "elderly")] == [0, 2, 4]
+def test_steps_are_counted_from_the_first_and_empty_ones_count() -> None:
+    assert [_LEXICON.place("age", value) for value in ("child", "young", "elderly")] == [0, 2, 6]
 
 
 def test_kinds_are_a_kind_of_themselves_and_of_their_parents() -> None:
