@@ -92,16 +92,20 @@ def by_kind() -> Table:
     """False alarms and changed facts found, for each part of the real paraphrases."""
     parts = ("development", "untouched")
     table = Table("kind of fact", *parts, title="Paraphrases of published descriptions")
-    columns = []
+    columns: list[dict[str, str]] = []
+    totals: list[str] = []
+    alarms: list[str] = []
     for part in parts:
         pairs = real_paraphrases(part)
         caught, tried = catches(pairs, every_corruption)
         column = {kind: f"{caught[kind]}/{tried[kind]}" for kind in sorted(tried)}
-        column["all kinds"] = f"{caught.total()}/{tried.total()}"
-        column["false alarms"] = f"{false_alarms(pairs)}/{len(pairs)}"
         columns.append(column)
-    for kind in dict.fromkeys(kind for column in columns for kind in column):
+        totals.append(f"{caught.total()}/{tried.total()}")
+        alarms.append(f"{false_alarms(pairs)}/{len(pairs)}")
+    for kind in sorted({kind for column in columns for kind in column}):
         table.add_row(kind, *(column.get(kind, "–") for column in columns))
+    table.add_row("all kinds", *totals)
+    table.add_row("false alarms", *alarms)
     return table
 
 
