@@ -15,6 +15,7 @@ from annotate.queues import HOUSE, Queue
 from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics
 from db.annotators import annotators, paused_annotators
 from db.gold import IN_FORCE, gold_items
+from db.releases import release_targets
 from db.review_audits import TaskCount, names_of_annotators, task_counts
 from db.reviews import WAITING
 from db.store import Store
@@ -38,10 +39,12 @@ class Blocked(Record):
     """What a build waits for in a queue; `people` must act, by pseudonym ("" is Loupe's account).
 
     `conflicts` wait for an adjudicator, `unanswered` for answers of those who have them, `waiting`
-    were not given out yet; together they are the undecided ones of `items`.
+    were not given out yet; together they are the undecided ones of `items`. `version` is that of
+    the release that waits; None if no build has stated one.
     """
 
     dataset: str
+    version: str | None
     queue: str
     conflicts: int
     unanswered: int
@@ -142,11 +145,14 @@ def overview(
     found = [queue_statistics(store, queue, now, names=names, facts=facts) for queue in queues]
     tasks = [task_counts(store, queue.name) for queue in queues]
     each = list(zip(queues, found, tasks, strict=True))
+    versions = release_targets(store)
     left = [_work_left(one, hourly_rate) for one in found if one.forecast.answers_needed]
     return Overview(
         at=now,
         blocked=tuple(
-            _blocked(queue, one, counts, name) for queue, one, counts in each if _undecided(one)
+            _blocked(queue, one, counts, name, versions.get(queue.dataset))
+            for queue, one, counts in each
+            if _undecided(one)
         ),
         problems=tuple(
             Problem(queue=queue.name, sentence=f"{queue.name}: {sentence}")
@@ -174,7 +180,11 @@ def _undecided(one: QueueStatistics) -> int:
 
 
 def _blocked(
-    queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], name: _Name
+    queue: Queue,
+    one: QueueStatistics,
+    tasks: Sequence[TaskCount],
+    name: _Name,
+    version: str | None,
 ) -> Blocked:
     items = one.items
     unanswered = items.open + items.answered
@@ -190,9 +200,11 @@ def _blocked(
             how = "they follow in batches"
         parts.append(f"{_count(items.waiting, 'item')} not given out ({how})")
     total = _undecided(one) + items.decided
+    release = f"{queue.dataset}@{version}" if version else queue.dataset
     step = queue.name.removeprefix(f"{queue.dataset}-")
     return Blocked(
         dataset=queue.dataset,
+        version=version,
         queue=queue.name,
         conflicts=items.conflicting,
         unanswered=unanswered,
@@ -200,7 +212,7 @@ def _blocked(
         items=total,
         people=tuple(dict.fromkeys((*settling, *answering))),
         sentence=(
-            f"{queue.dataset} waits in {step} for {', '.join(parts)}; "
+            f"{release} waits in {step} for {', '.join(parts)}; "
             f"{items.decided:,} of {total:,} are decided"
         ),
     )

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from db.engine import insert_new_text
 from db.entities import pages
 from db.lineage import SHORTEST_PREFIX
 from db.store import Store, retried
 from db.tables.provenance import Activation, Decision, Entity
-from db.tables.releases import Release, ReleaseItem
+from db.tables.releases import Release, ReleaseItem, ReleaseTarget
 from db.tables.withdrawals import Withdrawal, WithdrawnEntity
 from schemas.errors import IntegrityError, UsageError
 from schemas.provenance import STATE_AFTER
@@ -426,3 +426,21 @@ def release_after(store: Store, stored: StoredRelease) -> StoredRelease | None:
     ]
     sound = (one for one in reversed(same) if withdrawn_items(store, one.manifest.id) is None)
     return next(sound, None)
+
+
+@retried
+def set_release_target(store: Store, dataset: str, version: str) -> None:
+    """Notes the version that the builds of a dataset release next."""
+    if release_targets(store).get(dataset) == version:
+        return
+    with store.write() as connection:
+        connection.execute(delete(ReleaseTarget).where(ReleaseTarget.dataset == dataset))
+        connection.execute(insert(ReleaseTarget), {"dataset": dataset, "version": version})
+
+
+@retried
+def release_targets(store: Store) -> dict[str, str]:
+    """The version that the builds of each dataset release next."""
+    with store.read() as connection:
+        rows = connection.execute(select(ReleaseTarget.dataset, ReleaseTarget.version))
+        return {row.dataset: row.version for row in rows}

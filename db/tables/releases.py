@@ -32,6 +32,15 @@ class Release(Base):
     inputs: Mapped[str | None] = mapped_column(Digest)
 
 
+class ReleaseTarget(Base):
+    """The version of a dataset that its builds release next, as the last of them stated."""
+
+    __tablename__ = "release_target"
+
+    dataset: Mapped[str] = mapped_column(Text, primary_key=True)
+    version: Mapped[str] = mapped_column(Text)
+
+
 class ReleaseItem(Base):
     """An entity that is a row, or part of a row, of a release."""
 

@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 from annotate.projects import Desks
 from annotate.queues import Queue, parse_policy
+from db.releases import set_release_target
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.gates import declared_queues, open_desks, review
@@ -256,6 +257,7 @@ def run_pipeline(
         ServiceError: the review desk is gone, or images could not be downloaded for now.
     """
     run = spec.start(context, build, profile, open_desks, wait)
+    set_release_target(context.store, build.dataset, spec.version(build))
     declared = declared_queues(context.settings)
     for gate in _gates(spec.steps):
         policy = parse_policy(getattr(build, gate.key))

@@ -8,6 +8,7 @@ import pytest
 from annotate.answers import Verdict
 from annotate.overview import Overview, overview
 from annotate.queues import Queue
+from db.releases import set_release_target
 from db.store import Store
 from tests.annotate.review_history import SETTLER, START, History, Person, captions_queue
 
@@ -122,6 +123,8 @@ def test_a_build_waits_for_conflicts_and_for_those_who_settle_them(sqlite_store:
     assert blocked.sentence == (
         "street waits in captions for 4 conflicts (Ann, Bea); 28 of 32 are decided"
     )
+    set_release_target(sqlite_store, "street", "1.2.0")
+    assert asked(sqlite_store, START).blocked[0].sentence.startswith("street@1.2.0 waits in")
     assert blocked.people == (ANN.pseudonym, BEA.pseudonym)
     assert (blocked.conflicts, blocked.items) == (4, 32)
 
