@@ -215,21 +215,18 @@ def test_a_person_refuses_an_image_without_a_draft_by_keyboard(
     page.wait_for_images()
     assert page.browser_page.locator(".loupe-draft").inner_text().strip() == ""
     assert page.browser_page.locator(".loupe-write textarea").input_value() == ""
+    assert_on_a_phone_the_text_is_below_the_image(page)
     page.press("2", "5")
     answer = PAGE.read_annotation(page.submit(), image.shown)
     assert isinstance(answer, ReviewAnswer)
     assert (answer.verdict, answer.reason) == ("reject", "too blurred or too dark")
 
 
-@pytest.mark.label_studio
-@pytest.mark.browser
-def test_on_a_phone_the_text_is_below_the_image(bench: Bench, sqlite_store: Store) -> None:
-    image = an_image()
-    page = bench.open(PAGE, content_of(image, sqlite_store, bench.images_url), image.pictures)
-    page.read_instructions()
+def assert_on_a_phone_the_text_is_below_the_image(page: LabellingPage) -> None:
+    before = page.browser_page.viewport_size
     page.browser_page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_images()
     shown, texts, submit = map(page.box, (".loupe-image", ".loupe-texts", SUBMIT))
     assert texts.top >= shown.bottom
     assert min(one.right - one.left for one in (shown, texts)) > 250
     assert submit.right <= 390
+    page.browser_page.set_viewport_size(before)

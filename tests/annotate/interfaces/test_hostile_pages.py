@@ -1,4 +1,7 @@
-"""Every labelling page in a real Label Studio, with markup wherever a stranger's text may stand."""
+"""Every labelling page in a real Label Studio, with markup wherever a stranger's text may stand.
+
+On pages with text fields, what is typed must survive a reload of such a page.
+"""
 
 import json
 from pathlib import Path
@@ -22,9 +25,10 @@ from schemas.proposals import Candidate, CaptionGroup, Strategy, Tracklet
 from schemas.quality import ChoiceTest, Confusion
 from schemas.records import Caption, Image, Rewrite
 from schemas.recos import DuplicateQuestion, Selection
-from tests.annotate.browser import PAGE_TEST, Bench
+from tests.annotate.browser import PAGE_TEST, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import Proposal, one_of_each_kind, photograph, proposal
 from tests.annotate.interfaces.test_caption_verification import a_caption
+from tests.annotate.interfaces.test_text_fields import PAGES, assert_text_survives
 from tests.annotate.world import REWRITE, SOURCE, World
 
 ATTACK = (
@@ -86,7 +90,9 @@ def in_a_store(world: World, kind: str) -> tuple[StoredEntity, dict[str, bytes]]
 
 
 @pytest.mark.parametrize("step", shipped().steps.values(), ids=shipped().steps)
-def test_nothing_that_a_stranger_wrote_runs(bench: Bench, tmp_path: Path, step: Step) -> None:
+def test_nothing_that_a_stranger_wrote_runs_and_typed_text_survives(
+    bench: Bench, tmp_path: Path, step: Step
+) -> None:
     world, page = World(tmp_path), INTERFACES[step.interface]
     if step.kind in ("rewrite", "caption"):
         shown, pictures = in_a_store(world, step.kind)
@@ -106,5 +112,12 @@ def test_nothing_that_a_stranger_wrote_runs(bench: Bench, tmp_path: Path, step: 
     opened.read_instructions()
     assert "onerror" in json.dumps(content.data)
     opened.browser_page.wait_for_timeout(500)
-    ran = [frame.evaluate("window.hacked") for frame in opened.browser_page.frames]
+    assert_nothing_ran(opened)
+    if fields := PAGES.get(step.interface):
+        assert_text_survives(opened, fields)
+        assert_nothing_ran(opened)
+
+
+def assert_nothing_ran(page: LabellingPage) -> None:
+    ran = [frame.evaluate("window.hacked") for frame in page.browser_page.frames]
     assert not any(ran), ran

@@ -177,20 +177,3 @@ def test_a_person_edits_a_rewrite(
     answer = PAGE.read_annotation(page.submit(), shown)
     assert answer == edited("A woman in a red coat has a black bag.")
     assert page.browser_page.evaluate("window.hacked") is None
-
-
-@pytest.mark.label_studio
-@pytest.mark.browser
-@pytest.mark.parametrize(
-    ("keys", "answer"), [(["1"], ACCEPTED), (["3", "6"], rejected("makes no sense"))]
-)
-def test_a_person_decides_by_keyboard(
-    world: World, bench: Bench, keys: list[str], answer: ReviewAnswer
-) -> None:
-    shown = shown_in(world, world.add())
-    content = content_of(world, shown.id, bench.images_url)
-    picture = world.blobs.read(content.images[0].sha256, "image/png")
-    page = bench.open(PAGE, content, {content.images[0].sha256: picture})
-    page.read_instructions()
-    page.press(*keys)
-    assert PAGE.read_annotation(page.submit(), shown) == answer
