@@ -2,11 +2,13 @@
 
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from html import unescape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -14,6 +16,7 @@ from sqlalchemy import Connection
 from annotate.answers import ReviewAnswer
 from annotate.assignment import Assignment
 from annotate.audits import draw
+from annotate.interfaces.registry import interface_of
 from annotate.queues import HOUSE, Queue
 from db.annotations import CountedAnswer, counted_answers
 from db.entities import fetch, pages
@@ -25,7 +28,9 @@ from db.gold import (
     add_gold_items,
     all_checks,
     checked_annotators,
+    checked_answers,
     checks_of,
+    gold_items,
     in_adjudication,
     return_work,
     settled_answers,
@@ -186,10 +191,11 @@ _LINES_AT_ONCE = 500
 
 
 class GoldLine(Record):
-    """A line of a file of known answers."""
+    """A line of a file of known answers; `explanation` is for those who answer otherwise."""
 
     entity: str
     answer: ReviewAnswer
+    explanation: str = ""
 
 
 class LineProblem(Record):
@@ -263,7 +269,8 @@ def _lines(path: Path, problems: list[LineProblem]) -> Iterator[_Known]:
                     continue
                 first[line.entity] = number
                 answer = line.answer.model_dump(mode="json")
-                yield _Known(number, NewGoldItem(line.entity, answer, origin))
+                item = NewGoldItem(line.entity, answer, origin, line.explanation)
+                yield _Known(number, item)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the gold file {path} cannot be read: {error}") from error
 
@@ -295,6 +302,50 @@ def _said(error: ValidationError) -> str:
     place = ".".join(map(str, first["loc"])) or "line"
     got = json.dumps(first["input"], ensure_ascii=False, default=str)
     return f"{place}: {first['msg']}, got {got[:80]}"
+
+
+# What annotators are told of the gold items that they answered.
+
+
+class GoldFeedback(Record):
+    """An annotator's answer to a gold item beside the known one, both in the words of the page."""
+
+    queue: str
+    entity: str
+    answered_at: datetime
+    correct: bool
+    given: str
+    known: str
+    explanation: str
+
+
+def gold_feedback(store: Store, queue: Queue, assignee: str) -> list[GoldFeedback]:
+    """What an annotator answered on the gold items of a queue, newest first."""
+    interface = interface_of(queue)
+    answers = checked_answers(store, queue.name, assignee)
+    gold = gold_items(store, queue.name)
+    checks = [
+        one for one in all_checks(store, queue.name).get(assignee, ()) if one.entity_id in gold
+    ]
+    shown = fetch(store, [check.entity_id for check in checks])
+
+    def said(answer: Mapping[str, Any], entity_id: str) -> str:
+        html = interface.summary(ReviewAnswer.model_validate(answer), shown[entity_id])
+        rows = re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", html)
+        return "; ".join(f"{unescape(name)}: {unescape(value)}" for name, value in rows)
+
+    return [
+        GoldFeedback(
+            queue=queue.name,
+            entity=check.entity_id,
+            answered_at=check.answered_at,
+            correct=check.correct,
+            given=said(answers[check.annotation_key], check.entity_id),
+            known=said(gold[check.entity_id].answer, check.entity_id),
+            explanation=gold[check.entity_id].explanation,
+        )
+        for check in checks
+    ]
 
 
 # Revocation: if an annotator's gold answers are too often wrong, their unconfirmed work is revoked.

@@ -16,11 +16,15 @@ from db.tables.review import Annotation, GoldCheck, GoldItem, ReviewTask, TaskRe
 
 
 class NewGoldItem(NamedTuple):
-    """An item of a queue whose right answer is known; `origin` says from where."""
+    """An item of a queue whose right answer is known; `origin` says from where.
+
+    `explanation` says why it is right.
+    """
 
     entity_id: str
     answer: dict[str, Any]
     origin: str
+    explanation: str = ""
 
 
 class StoredGoldItem(NamedTuple):
@@ -30,6 +34,7 @@ class StoredGoldItem(NamedTuple):
     answer: dict[str, Any]
     origin: str
     added_at: datetime
+    explanation: str = ""
 
 
 class NewCheck(NamedTuple):
@@ -76,7 +81,13 @@ def gold_items(store: Store, queue: str) -> dict[str, StoredGoldItem]:
 def gold_answers(connection: Connection, queue: str) -> dict[str, StoredGoldItem]:
     """As `gold_items`, within a transaction."""
     query = (
-        select(GoldItem.entity_id, GoldItem.answer, GoldItem.origin, GoldItem.added_at)
+        select(
+            GoldItem.entity_id,
+            GoldItem.answer,
+            GoldItem.origin,
+            GoldItem.added_at,
+            GoldItem.explanation,
+        )
         .join(Entity, Entity.id == GoldItem.entity_id)
         .where(GoldItem.queue == queue, Entity.state != "withdrawn")
         .order_by(GoldItem.entity_id)
@@ -149,6 +160,18 @@ def all_checks(store: Store, queue: str) -> dict[str, list[StoredCheck]]:
     with store.read() as connection:
         names = checked_annotators(connection, queue)
         return {name: _checks(connection, queue, name) for name in names}
+
+
+@retried
+def checked_answers(store: Store, queue: str, assignee: str) -> dict[str, dict[str, Any]]:
+    """An annotator's answers to gold items of a queue, by the keys of their annotations."""
+    query = (
+        select(Annotation.key, Annotation.answer)
+        .join(GoldCheck, GoldCheck.annotation_key == Annotation.key)
+        .where(GoldCheck.queue == queue, GoldCheck.assignee == assignee)
+    )
+    with store.read() as connection:
+        return {row.key: row.answer for row in connection.execute(query)}
 
 
 def _checks(connection: Connection, queue: str, assignee: str) -> list[StoredCheck]:

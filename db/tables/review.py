@@ -135,7 +135,8 @@ class DeskCursor(Base):
 class GoldItem(Base):
     """An item of a queue whose answer is known: what annotators are measured with.
 
-    `origin` says how it is known (adjudicated, or given in a file).
+    `origin` says how it is known (adjudicated, or given in a file), `explanation` why it is so, for
+    those who answer otherwise.
     """
 
     __tablename__ = "gold_item"
@@ -144,6 +145,7 @@ class GoldItem(Base):
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True)
     answer: Mapped[dict[str, Any]]
     origin: Mapped[str] = mapped_column(Text)
+    explanation: Mapped[str] = mapped_column(Text, default="", server_default="")
     added_at: Mapped[datetime]
 
 

@@ -117,6 +117,61 @@ def show(
 
 
 @app.command()
+def report(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Show a person's progress, and the gold items that they answered otherwise, with the reasons.
+
+    It is what to go through with the person: their answer, the known one and its explanation.
+    """
+    from datetime import UTC, datetime
+
+    from annotate.gold import gold_feedback
+    from db.annotations import answered_since
+    from db.annotators import annotator_named
+    from db.store import Store
+    from flows.engine.gates import declared_queues, queues_in_use
+    from profiles.settings import load_settings
+
+    settings = load_settings()
+    store = Store.open_existing(settings.database_url)
+    person = annotator_named(store, name)
+    found = []
+    for queue in queues_in_use(store, declared_queues(settings)):
+        answers = answered_since(store, queue.name, datetime(1970, 1, 1, tzinfo=UTC))
+        gold = gold_feedback(store, queue, person.pseudonym)
+        if count := answers.get(person.pseudonym, 0):
+            found.append((queue.name, count, gold))
+    if as_json:
+        print_json(
+            _as_json(person)
+            | {
+                "queues": [
+                    {
+                        "queue": queue,
+                        "answers": count,
+                        "gold": [one.model_dump(mode="json") for one in gold],
+                    }
+                    for queue, count, gold in found
+                ]
+            }
+        )
+        return
+    for queue, count, gold in found:
+        right = sum(one.correct for one in gold)
+        out.print(
+            f"{queue}: {count:,} answers, {right:,} of {len(gold):,} gold answers right",
+            markup=False,
+        )
+        for one in gold:
+            if not one.correct:
+                lines = (f"answered {one.given}", f"known    {one.known}", one.explanation)
+                out.print(f"  {one.entity}", markup=False)
+                for line in filter(None, lines):
+                    out.print(f"    {line}", markup=False, soft_wrap=True)
+    if not found:
+        out.print(f"{name} has not answered anything yet", markup=False)
+
+
+@app.command()
 def deactivate(name: NameArgument, as_json: JsonOption = False) -> None:
     """Stop sending tasks to a person and block their login. Their answers are kept."""
     _set_state(name, "left", as_json)

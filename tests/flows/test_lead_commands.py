@@ -1,8 +1,10 @@
 """What the lead of a queue does with people, items and hours, from the command line."""
 
 import csv
+import json
 from datetime import UTC, datetime
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +58,31 @@ def test_a_timesheet_counts_no_answer_twice_and_none_too_long(loupe: Loupe, desk
     written = loupe("queue", "hours", QUEUE, "--csv", "--since", "2026-03-03").out
     (row,) = csv.DictReader(StringIO(written))
     assert (row["annotator"], row["name"], row["hours"]) == (ann, "", "0.2500")
+
+
+def test_a_person_is_shown_what_they_got_wrong_and_why(
+    loupe: Loupe, desk: Desk, tmp_path: Path
+) -> None:
+    ann = add_annotator(desk.store, "Ann", "http://desk", 1, ["annotator"]).pseudonym
+    right, wrong = store_rewrites(desk.store, 2)
+    known = {"verdict": "reject", "reason": "not in the image"}
+    lines = [
+        {"entity": right, "answer": {"verdict": "accept"}},
+        {"entity": wrong, "answer": known, "explanation": "There is no hat."},
+    ]
+    file = tmp_path / "gold.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    assert loupe("queue", "gold", "add", QUEUE, file).exit_code == 0
+    for entity_id in (right, wrong):
+        desk.check(entity_id, ann, correct=entity_id == right)
+    said = loupe("annotator", "report", "Ann").out
+    assert "2 answers, 1 of 2 gold answers right" in said
+    assert wrong in said
+    assert right not in said
+    assert "Verdict: Reject; Reason: not in the image" in said
+    assert "There is no hat." in said
+    (queue,) = loupe("annotator", "report", "Ann", "--json").json["queues"]
+    assert {one["entity"]: one["correct"] for one in queue["gold"]} == {right: True, wrong: False}
 
 
 def test_people_pause_and_items_come_first(loupe: Loupe, desk: Desk) -> None:
