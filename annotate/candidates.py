@@ -1,5 +1,6 @@
 """The entities that a queue has to decide on, and the decisions of its policy."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from db.entities import (
 )
 from db.store import Store
 from schemas import proposals
+from schemas.base import Record
 from schemas.faithfulness import FaithfulnessReport
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
@@ -180,6 +182,68 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
             append_decisions(connection, reopened)
         count += len(reopened)
     return count
+
+
+class FoundItem(Record):
+    """An item of a queue as `search_items` found it; `suspect` is None for decided items."""
+
+    entity: str
+    state: str
+    split: str | None
+    suspect: bool | None
+    text: str
+
+
+def search_items(
+    store: Store,
+    queue: Queue,
+    words: str = "",
+    states: Sequence[str] | None = None,
+    *,
+    suspect: bool | None = None,
+) -> Iterator[FoundItem]:
+    """The items of a queue whose record contains `words` (upper or lower case), oldest first.
+
+    Args:
+        store: where everything is.
+        queue: whose items.
+        words: what the record contains.
+        states: only items in these states.
+        suspect: only undecided items that their check flagged, or only those that it did not.
+    """
+    for page in pages(find(store, queue.dataset, queue.kind, states=states), _PAGE):
+        flagged = {
+            one.entity.id: one.suspect
+            for one in _judged(store, queue, page)
+            if one.entity.state == "proposed"
+        }
+        for entity in _of_queue(store, queue, page):
+            doubted = flagged.get(entity.id)
+            if words.casefold() not in entity.payload.casefold():
+                continue
+            if suspect is None or doubted is suspect:
+                text = json.loads(entity.payload).get("text", entity.payload)
+                yield FoundItem(
+                    entity=entity.id,
+                    state=entity.state,
+                    split=entity.split,
+                    suspect=doubted,
+                    text=str(text),
+                )
+
+
+BY_LEAD = "lead"
+"""The policy under which a lead accepts items in bulk."""
+
+
+def accept_items(store: Store, queue: Queue, entity_ids: Sequence[str], reason: str) -> int:
+    """Accepts undecided items as the lead of a queue; gives how many. Decided ones stay."""
+    agent = queue.agent._replace(revision=BY_LEAD)
+    waiting = [one for one in fetch(store, entity_ids).values() if one.state == "proposed"]
+    decisions = [NewDecision(one.id, "accept", agent, reason) for one in waiting]
+    with store.write() as connection:
+        append_decisions(connection, decisions)
+    return len(decisions)
 
 
 def apply_policy(store: Store, queue: Queue) -> int:

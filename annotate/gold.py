@@ -304,7 +304,7 @@ def _said(error: ValidationError) -> str:
     return f"{place}: {first['msg']}, got {got[:80]}"
 
 
-# What annotators are told of the gold items that they answered.
+# Feedback on the gold items that an annotator answered.
 
 
 class GoldFeedback(Record):

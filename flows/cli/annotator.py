@@ -146,19 +146,19 @@ def report(name: NameArgument, as_json: JsonOption = False) -> None:
             | {
                 "queues": [
                     {
-                        "queue": queue,
+                        "queue": queue_name,
                         "answers": count,
                         "gold": [one.model_dump(mode="json") for one in gold],
                     }
-                    for queue, count, gold in found
+                    for queue_name, count, gold in found
                 ]
             }
         )
         return
-    for queue, count, gold in found:
+    for queue_name, count, gold in found:
         right = sum(one.correct for one in gold)
         out.print(
-            f"{queue}: {count:,} answers, {right:,} of {len(gold):,} gold answers right",
+            f"{queue_name}: {count:,} answers, {right:,} of {len(gold):,} gold answers right",
             markup=False,
         )
         for one in gold:

@@ -9,7 +9,7 @@ import typer
 from flows.cli.gold import app as gold
 from flows.cli.options import QueuesArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
-from flows.cli.queue_items import hours, prioritize, reopen
+from flows.cli.queue_items import accept, hours, prioritize, reopen, search
 from flows.cli.queue_statistics import stats
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(stats)
-for command in (hours, prioritize, reopen):
+for command in (accept, hours, prioritize, reopen, search):
     app.command()(command)
 app.add_typer(gold, name="gold")
 
@@ -93,6 +93,7 @@ def list_(as_json: JsonOption = False) -> None:
 
 def _used_policy(counts: "Sequence[GateCount]", queue: "Queue") -> str:
     """The policy that decided last; the declared one where nothing is decided on yet."""
+    counts = [one for one in counts if one.policy != "lead"]
     if not counts:
         return str(queue.policy)
     policies = [one for one in counts if one.policy.startswith("sample")] or counts

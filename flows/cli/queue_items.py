@@ -1,4 +1,4 @@
-"""`loupe queue reopen`, `prioritize`, `hours`: what a lead does beside the pages."""
+"""Commands of `loupe queue` for the lead: find, accept, prioritize and reopen items; hours."""
 
 import csv
 import sys
@@ -53,6 +53,62 @@ def reopen(
             f"{chosen.name}: {work.reopened:,} of {len(set(ids)):,} items are open again, "
             f"{work.tasks:,} answers no longer count"
         )
+
+
+def search(
+    queue: QueueArgument,
+    words: Annotated[str, typer.Argument(help="What the record of an item contains.")] = "",
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only items in this state, such as proposed.")
+    ] = None,
+    suspect: Annotated[
+        bool | None,
+        typer.Option("--suspect/--faithful", help="Only undecided items that are (not) flagged."),
+    ] = None,
+    ids: Annotated[bool, typer.Option("--ids", help="Print ids alone, one a line.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find items of a queue, to look at, prioritize, reopen or accept.
+
+    Other commands read ids from standard input: loupe queue search … --ids | loupe queue accept
+    QUEUE - --reason "…"
+    """
+    from annotate.candidates import search_items
+
+    store, chosen = opened_queue(queue)
+    found = list(search_items(store, chosen, words, state, suspect=suspect))
+    if as_json:
+        print_json([one.model_dump(mode="json") for one in found])
+    elif ids:
+        for one in found:
+            print(one.entity)  # noqa: T201 - for another command
+    else:
+        for one in found:
+            mark = " (flagged)" if one.suspect else ""
+            out.print(f"{one.entity} {one.state}{mark}: {one.text[:100]}", markup=False)
+        out.print(f"{len(found):,} items")
+
+
+def accept(
+    queue: QueueArgument,
+    entities: IdsArgument = None,
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = ...,  # type: ignore[assignment]
+    as_json: JsonOption = False,
+) -> None:
+    """Accept undecided items in bulk, as the lead.
+
+    The card of a release counts them apart, under "lead". The next push removes their tasks.
+    """
+    from annotate.candidates import accept_items
+
+    store, chosen = opened_queue(queue)
+    ids = _ids(entities)
+    _check(store, chosen, ids)
+    accepted = accept_items(store, chosen, ids, reason)
+    if as_json:
+        print_json({"queue": chosen.name, "asked": len(set(ids)), "accepted": accepted})
+    else:
+        out.print(f"{chosen.name}: {accepted:,} of {len(set(ids)):,} items accepted")
 
 
 def prioritize(

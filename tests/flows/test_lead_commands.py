@@ -85,6 +85,22 @@ def test_a_person_is_shown_what_they_got_wrong_and_why(
     assert {one["entity"]: one["correct"] for one in queue["gold"]} == {right: True, wrong: False}
 
 
+def test_a_lead_finds_items_and_accepts_them_in_bulk(loupe: Loupe, desk: Desk) -> None:
+    items = store_rewrites(desk.store, 12)
+    desk.decide(items[1], "reject", desk.answer(items[1], "a", "reject"))
+    found = loupe("queue", "search", QUEUE, "COLOUR 1", "--ids").out.split()
+    assert found == [items[1], items[10], items[11]]
+    assert "3 items" in loupe("queue", "search", QUEUE, "colour 1").out
+    assert loupe("queue", "search", QUEUE, "--state", "rejected", "--ids").out.split() == [items[1]]
+    assert loupe("queue", "accept", QUEUE, *found).exit_code == 2  # why?
+    accepted = loupe("queue", "accept", QUEUE, *found, "--reason", "looked at the sheet", "--json")
+    assert accepted.json["accepted"] == 2
+    states = {one: entity.state for one, entity in fetch(desk.store, found).items()}
+    assert states == {items[1]: "rejected", items[10]: "accepted", items[11]: "accepted"}
+    (row,) = loupe("queue", "list", "--json").json
+    assert row["policy"] == "required"
+
+
 def test_people_pause_and_items_come_first(loupe: Loupe, desk: Desk) -> None:
     add_annotator(desk.store, "Ann", "http://desk", 1, ["annotator"])
     assert loupe("annotator", "pause", "Ann", "--json").json["state"] == "paused"
