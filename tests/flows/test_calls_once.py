@@ -24,6 +24,9 @@ CALLS = 80
 DELAY_SECONDS = 0.1
 on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 """What hangs on processes and not on the database: both read /proc alike."""
+on_postgres = pytest.mark.parametrize(
+    "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
 IN_FLIGHT = 2 * 4  # of a run: two chunks at once, four requests each
 
 
@@ -138,7 +141,9 @@ def test_a_run_whose_clock_is_ahead_and_steps_buys_each_call_once(world: World) 
     expect_each_call_once(world, stepped, other)
 
 
+@on_postgres
 def test_runs_of_different_plans_share_the_calls_that_both_need(world: World) -> None:
+    """On SQLite those do that have budgets, below."""
     runs = [world.start("one"), world.start("another")]
     begin(*runs)
     expect_each_call_once(world, *runs)
