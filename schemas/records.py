@@ -21,20 +21,7 @@ class Granularity(StrEnum):
     COARSE = "coarse"
 
 
-class SourceTerms(Record):
-    """The terms of use of a source, its citation, and where it is described."""
-
-    licence: str
-    citation: str
-    homepage: str | None
-
-    @property
-    def terms(self) -> "SourceTerms":
-        """The terms alone."""
-        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
-
-
-class Source(SourceTerms, EntityRecord):
+class Source(EntityRecord):
     """A collection that was imported: one annotation file in a known format, with its terms."""
 
     kind: ClassVar[str] = "source"
@@ -42,8 +29,23 @@ class Source(SourceTerms, EntityRecord):
     format: str
     annotation_file: str
     annotation_sha256: Sha256
+    licence: str
+    citation: str
     homepage: str | None = None
     granularity: Granularity | None = None
+
+    @property
+    def terms(self) -> "SourceTerms":
+        """The terms that it was imported under."""
+        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
+
+
+class SourceTerms(Record):
+    """The terms of use of a source, its citation, and where it is described."""
+
+    licence: str
+    citation: str
+    homepage: str | None
 
 
 class TermsCorrection(SourceTerms, EntityRecord):
@@ -58,6 +60,11 @@ class TermsCorrection(SourceTerms, EntityRecord):
     source_id: str
     number: int = Field(ge=1)
     reason: str | None = None
+
+    @property
+    def terms(self) -> SourceTerms:
+        """The terms alone."""
+        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
 
 
 class Attribution(Record):

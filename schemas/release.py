@@ -277,7 +277,7 @@ class ReleasedCorrection(Record):
     imported: SourceTerms
 
 
-class ReleasedSource(SourceTerms):
+class ReleasedSource(Record):
     """A collection that rows come from, with its terms, corrected where they were."""
 
     entity_id: EntityId
@@ -286,8 +286,15 @@ class ReleasedSource(SourceTerms):
     annotation_file: str
     annotation_sha256: Sha256
     licence: NonBlank
+    citation: str
+    homepage: str | None
     granularity: Granularity | None
     correction: ReleasedCorrection | None = Field(default=None, exclude_if=lambda one: one is None)
+
+    @property
+    def terms(self) -> SourceTerms:
+        """The terms alone."""
+        return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
 
     def as_imported(self) -> Source:
         """The source as it was imported: what its id is made from."""
