@@ -2,11 +2,9 @@
 
 import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from html import unescape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -330,9 +328,8 @@ def gold_feedback(store: Store, queue: Queue, assignee: str) -> list[GoldFeedbac
     shown = fetch(store, [check.entity_id for check in checks])
 
     def said(answer: Mapping[str, Any], entity_id: str) -> str:
-        html = interface.summary(ReviewAnswer.model_validate(answer), shown[entity_id])
-        rows = re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", html)
-        return "; ".join(f"{unescape(name)}: {unescape(value)}" for name, value in rows)
+        rows = interface.summary(ReviewAnswer.model_validate(answer), shown[entity_id])
+        return "; ".join(f"{name}: {value}" for name, value in rows if value.strip())
 
     return [
         GoldFeedback(

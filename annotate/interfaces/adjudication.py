@@ -15,7 +15,13 @@ from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 from annotate.answers import ReviewAnswer
-from annotate.interfaces.page import Interface, instructions, only_choice, resource
+from annotate.interfaces.page import (
+    Interface,
+    definition_list,
+    instructions,
+    only_choice,
+    resource,
+)
 from db.entities import StoredEntity
 from schemas.base import digest_of
 
@@ -80,7 +86,7 @@ def adjudication_data(
     ordered = sorted(
         answers, key=lambda key: digest_of(shown.id, answers[key].model_dump_json(), key)
     )
-    summaries = [interface.summary(answers[key], shown) for key in ordered]
+    summaries = [definition_list(interface.summary(answers[key], shown)) for key in ordered]
     columns = "".join(
         f'<div class="loupe-given"><b>Answer {letter}</b>{summary}</div>'
         for letter, summary in zip(ascii_uppercase, marked_differences(summaries), strict=False)

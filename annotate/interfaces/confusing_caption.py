@@ -12,8 +12,8 @@ from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.candidates import latest_flags
 from annotate.interfaces.page import (
     LabellingPage,
+    Summary,
     TaskContent,
-    definition_list,
     finding_list,
     image_address,
     marked_text,
@@ -94,15 +94,12 @@ class ConfusingCaption(LabellingPage):
         self,
         answer: ReviewAnswer,
         shown: StoredEntity,
-    ) -> str:
-        """The answer as a piece of HTML, in the words of the page."""
+    ) -> Summary:
+        """The answer in the words of the page."""
         own = own_side(shown.id)
-        return definition_list(
-            [
-                ("The caption", _ON_THE_PAGE[_choice(outcome, own)])
-                for outcome in answer.choices[FIT]
-            ]
-        )
+        return [
+            ("The caption", _ON_THE_PAGE[_choice(outcome, own)]) for outcome in answer.choices[FIT]
+        ]
 
 
 def confusion_page(

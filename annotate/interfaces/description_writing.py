@@ -12,9 +12,9 @@ from annotate.interfaces.page import (
     TEXT,
     VERDICT,
     LabellingPage,
+    Summary,
     TaskContent,
     choice_region,
-    definition_list,
     image_address,
     one_line,
     only_choice,
@@ -163,17 +163,15 @@ class DescriptionWriting(LabellingPage):
         self,
         answer: ReviewAnswer,
         shown: StoredEntity,  # noqa: ARG002 - the image stands on the page
-    ) -> str:
-        """The answer as a piece of HTML."""
+    ) -> Summary:
+        """The answer in words."""
         text = answer.texts.get(TEXT, "")
-        return definition_list(
-            [
-                ("Description", text),
-                ("Words", str(count_words(text)) if text else ""),
-                ("Not mentioned", ", ".join(missing_attributes(text)) if text else ""),
-                ("Cannot be described", answer.reason),
-            ]
-        )
+        return [
+            ("Description", text),
+            ("Words", str(count_words(text)) if text else ""),
+            ("Not mentioned", ", ".join(missing_attributes(text)) if text else ""),
+            ("Cannot be described", answer.reason),
+        ]
 
 
 def counter_frame() -> str:

@@ -12,8 +12,8 @@ from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
     VERDICT,
     LabellingPage,
+    Summary,
     TaskContent,
-    definition_list,
     image_address,
     only_choice,
     shown_image,
@@ -52,9 +52,9 @@ class DuplicateCheck(LabellingPage):
         self,
         answer: ReviewAnswer,
         shown: StoredEntity,  # noqa: ARG002 - the answer says it all
-    ) -> str:
-        """The answer as a piece of HTML."""
-        return definition_list([("These are", OUTCOMES[answer.verdict])])
+    ) -> Summary:
+        """The answer in words."""
+        return [("These are", OUTCOMES[answer.verdict])]
 
 
 def _content(asked: DuplicateQuestion, images_url: str) -> TaskContent:

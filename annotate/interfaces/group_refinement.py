@@ -16,8 +16,8 @@ from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
     VERDICT,
     LabellingPage,
+    Summary,
     TaskContent,
-    definition_list,
     marked_captions,
     one_line,
     only_choice,
@@ -77,15 +77,15 @@ class GroupRefinement(LabellingPage):
         change = {"members": members, "author": author, "doubts": _removed(group, texts)}
         return (group.model_copy(update=change),)
 
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
-        """The answer as a piece of HTML: of the texts, those that were changed."""
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """The answer; of the texts, those that were changed."""
         changed = [
             (cell.name, answer.texts[cell.control] or "(removed)")
             for cell in _cells(shown.record(CaptionGroup))
             if answer.texts.get(cell.control, cell.text) != cell.text
         ]
         verdict = self.labels(VERDICT, [answer.verdict])
-        return definition_list([("Verdict", verdict), ("Reason", answer.reason), *changed])
+        return [("Verdict", verdict), ("Reason", answer.reason), *changed]
 
 
 class _Cell(NamedTuple):

@@ -37,6 +37,10 @@ class TaskContent(NamedTuple):
     images: tuple[ShownImage, ...] = ()
 
 
+Summary = list[tuple[str, str]]
+"""An answer in words: names and values. What has no value is not shown."""
+
+
 class Interface(Protocol):
     """A labelling interface. It has no state; one object serves all queues.
 
@@ -93,8 +97,8 @@ class Interface(Protocol):
         """
         ...
 
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
-        """The answer as HTML for an adjudicator; all text is escaped."""
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """The answer in words, for an adjudicator and for feedback."""
         ...
 
 
@@ -726,17 +730,15 @@ class TextVerdict(LabellingPage):
         change = {"text": answer.texts[TEXT], "author": author}
         return (shown.record(self.record).model_copy(update=change),)
 
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
-        """The answer as a piece of HTML."""
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """The answer in words."""
         shown_text = shown.record(self.record).text
         kept = "" if answer.verdict == "reject" else answer.texts.get(TEXT, shown_text)
-        return definition_list(
-            [
-                ("Verdict", self.labels(VERDICT, [answer.verdict])),
-                ("Text", kept),
-                ("Reason", answer.reason),
-            ]
-        )
+        return [
+            ("Verdict", self.labels(VERDICT, [answer.verdict])),
+            ("Text", kept),
+            ("Reason", answer.reason),
+        ]
 
 
 class ImageVerdict(LabellingPage):
@@ -761,7 +763,7 @@ class ImageVerdict(LabellingPage):
         self,
         answer: ReviewAnswer,
         shown: StoredEntity,  # noqa: ARG002 - the answer says it all
-    ) -> str:
-        """The answer as a piece of HTML."""
+    ) -> Summary:
+        """The answer in words."""
         verdict = self.labels(VERDICT, [answer.verdict])
-        return definition_list([("Verdict", verdict), ("Reason", answer.reason)])
+        return [("Verdict", verdict), ("Reason", answer.reason)]

@@ -10,8 +10,8 @@ from typing import Any
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
     LabellingPage,
+    Summary,
     TaskContent,
-    definition_list,
     marked_text,
     only_choice,
     picture_tag,
@@ -72,9 +72,9 @@ class SixWayChoice(LabellingPage):
         self,
         answer: ReviewAnswer,
         shown: StoredEntity,  # noqa: ARG002 - the number stands on the page
-    ) -> str:
-        """The answer as a piece of HTML, without saying whether it is right."""
-        return definition_list([("Chosen", number) for number in answer.choices[PICK]])
+    ) -> Summary:
+        """The answer, without saying whether it is right."""
+        return [("Chosen", number) for number in answer.choices[PICK]]
 
 
 def choice_page(entity: StoredEntity, images_url: str) -> TaskContent:

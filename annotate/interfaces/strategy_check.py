@@ -15,10 +15,10 @@ from annotate.interfaces.page import (
     PROBLEMS,
     VERDICT,
     LabellingPage,
+    Summary,
     TaskContent,
     accepted_despite,
     choice_region,
-    definition_list,
     image_address,
     one_line,
     only_choice,
@@ -98,23 +98,21 @@ class StrategyCheck(LabellingPage):
             change["difference"] = DifferenceType(kinds[0])
         return (shown.record(Strategy).model_copy(update=change),)
 
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
-        """The answer as a piece of HTML."""
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """The answer in words."""
         strategy = shown.record(Strategy)
         kind = answer.choices.get(TYPE, ())
         texts = [
             (name, answer.texts.get(field, getattr(strategy, field)))
             for name, field in zip(_NAMES, TEXTS, strict=True)
         ]
-        return definition_list(
-            [
-                ("Verdict", self.labels(VERDICT, [answer.verdict])),
-                ("Type", ", ".join(kind)),
-                ("Problems", self.labels(PROBLEMS, answer.choices.get(PROBLEMS, ()))),
-                ("Reason", answer.reason),
-                *(texts if answer.verdict != "reject" else ()),
-            ]
-        )
+        return [
+            ("Verdict", self.labels(VERDICT, [answer.verdict])),
+            ("Type", ", ".join(kind)),
+            ("Problems", self.labels(PROBLEMS, answer.choices.get(PROBLEMS, ()))),
+            ("Reason", answer.reason),
+            *(texts if answer.verdict != "reject" else ()),
+        ]
 
 
 def _content(strategy: Strategy, images_url: str) -> TaskContent:

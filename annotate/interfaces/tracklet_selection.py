@@ -13,9 +13,9 @@ from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
     VERDICT,
     LabellingPage,
+    Summary,
     TaskContent,
     choice_region,
-    definition_list,
     only_choice,
     picture_tag,
     read_rejection,
@@ -90,21 +90,19 @@ class TrackletSelection(LabellingPage):
             for part in _parts(tracklet, answer.choices)
         )
 
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> str:
-        """The answer as a piece of HTML."""
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """The answer in words."""
         choices = answer.choices
         tracklet = shown.record(Tracklet)
         names = _letters(tracklet.frames)
         others = {other.tracklet_id: f"[{key}]" for other, key in _numbered(tracklet.others)}
-        return definition_list(
-            [
-                ("Verdict", self.labels(VERDICT, choices.get(VERDICT, (answer.verdict,)))),
-                ("Frames dropped", ", ".join(names[int(n)] for n in choices.get(DROPPED, ()))),
-                ("Another person from", ", ".join(names[int(n)] for n in choices.get(CUTS, ()))),
-                ("Same person as", ", ".join(others[other] for other in choices.get(SAME, ()))),
-                ("Reason", answer.reason),
-            ]
-        )
+        return [
+            ("Verdict", self.labels(VERDICT, choices.get(VERDICT, (answer.verdict,)))),
+            ("Frames dropped", ", ".join(names[int(n)] for n in choices.get(DROPPED, ()))),
+            ("Another person from", ", ".join(names[int(n)] for n in choices.get(CUTS, ()))),
+            ("Same person as", ", ".join(others[other] for other in choices.get(SAME, ()))),
+            ("Reason", answer.reason),
+        ]
 
 
 def _content(tracklet: Tracklet, images_url: str) -> TaskContent:

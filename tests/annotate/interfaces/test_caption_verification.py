@@ -138,7 +138,7 @@ def test_an_edited_caption_keeps_its_place_and_tells_its_author(world: World) ->
     assert PAGE.successors(shown, answer, "reviewer-1") == (
         Caption(source="coco", text=TEXT.replace("red", "blue"), position=3, author="reviewer-1"),
     )
-    assert "A blue bicycle" in PAGE.summary(answer, shown)
+    assert "A blue bicycle" in str(PAGE.summary(answer, shown))
 
 
 def test_a_rejection_needs_a_reason(world: World) -> None:

@@ -56,7 +56,7 @@ def test_only_a_caption_that_fits_its_own_image_alone_stands() -> None:
         assert answer.verdict == ("accept" if outcome == "own" else "reject")
         assert answer.choices == {"fit": (outcome,)}
         assert answer.reason == ("" if outcome == "own" else OUTCOMES[outcome])
-        assert choice in PAGE.summary(answer, shown)  # in the words of the page
+        assert choice in str(PAGE.summary(answer, shown))  # in the words of the page
         assert PAGE.successors(shown, answer, "reviewer-1") == ()
 
 

@@ -91,7 +91,7 @@ def test_missing_attributes_are_a_remark() -> None:
     text = text.replace("socks", "ones")
     answer = answer_to(written("text", text))
     assert answer.remark == "does not mention: footwear"
-    assert "<dt>Not mentioned</dt><dd>footwear</dd>" in PAGE.summary(answer, an_image().shown)
+    assert ("Not mentioned", "footwear") in PAGE.summary(answer, an_image().shown)
 
 
 def test_an_image_that_cannot_be_described_is_rejected() -> None:

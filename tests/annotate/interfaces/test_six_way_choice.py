@@ -125,7 +125,7 @@ def test_testers_agree_where_they_pick_the_same() -> None:
     assert isinstance(third, ReviewAnswer)
     assert PAGE.same(first, third, 0.9)
     assert not PAGE.same(first, second, 0.9)
-    assert PAGE.summary(second, shown) == "<dl><dt>Chosen</dt><dd>2</dd></dl>"
+    assert PAGE.summary(second, shown) == [("Chosen", "2")]
     assert PAGE.successors(shown, second, "reviewer-1") == ()
 
 
