@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
 
 from release.verify import verify_release
@@ -56,9 +57,22 @@ def missed(sound: Path, home: Path, count: int) -> list[Change]:
     while done < count:
         change, folder = Change(places[seed % len(places)], seed), home / "changed"
         seed += 1
-        if changed(sound, folder, change):
+        if changed(sound, folder, change) and not is_of_withheld(sound, folder, change):
             done += 1
             decode = change.where.startswith(COUNTED_WORDS)
             found += [] if verify_release(folder, decode=decode) else [change]
         shutil.rmtree(folder)
     return found
+
+
+def is_of_withheld(sound: Path, folder: Path, change: Change) -> bool:
+    """Whether it changes an entity with withheld parts, whose id cannot be computed again."""
+    if change.where != "lineage/entities.parquet:payload":
+        return False
+    columns = ["payload", "withheld"]
+    before, after = (
+        pq.read_table(one / "lineage" / "entities.parquet", columns=columns).to_pylist()
+        for one in (sound, folder)
+    )
+    rows = zip(before, after, strict=True)
+    return any(one["withheld"] and one["payload"] != other["payload"] for one, other in rows)
