@@ -30,7 +30,7 @@ from db.annotations import (
     CountedAnswer,
     UnclearAnnotation,
     annotations_of,
-    answered_since,
+    answer_counts,
     counted_answers,
     entity_states,
     send_back,
@@ -407,7 +407,7 @@ class _Planner:
             for task in self._tasks.values()
             if task.purpose == "review" and task.state in WAITING
         )
-        today = answered_since(self._store, self._queue.name, _midnight())
+        today = answer_counts(self._store, self._queue.name, _midnight())
         return [Worker(name, waiting[name], today.get(name, 0)) for name in self._people.annotators]
 
     def _seen(self) -> dict[str, Seen]:
@@ -579,8 +579,8 @@ def _notes(store: Store, queue: Queue) -> dict[str, str]:
     """
     checks = all_checks(store, queue.name)
     midnight = _midnight()
-    in_all = answered_since(store, queue.name, datetime(1970, 1, 1, tzinfo=UTC))
-    today = answered_since(store, queue.name, midnight)
+    in_all = answer_counts(store, queue.name)
+    today = answer_counts(store, queue.name, midnight)
     notes = {
         name: progress_note(
             count - today.get(name, 0),

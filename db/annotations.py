@@ -153,14 +153,14 @@ def first_opinion(
 
 
 @retried
-def answered_since(store: Store, queue: str, moment: datetime) -> dict[str, int]:
-    """How many tasks of a queue each assignee has answered since then."""
+def answer_counts(store: Store, queue: str, since: datetime | None = None) -> dict[str, int]:
+    """How many tasks of a queue each assignee has answered, at all or since then."""
     query = (
         select(ReviewTask.assignee, func.count(ReviewTask.key.distinct()))
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
         .where(
             ReviewTask.queue == queue,
-            Annotation.annotated_at >= moment,
+            true() if since is None else Annotation.annotated_at >= since,
             Annotation.state.in_(("clear", "unclear")),
         )
         .group_by(ReviewTask.assignee)

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
-from db.engine import insert_new_text
+from db.engine import insert_new, insert_new_text
 from db.entities import pages
 from db.lineage import SHORTEST_PREFIX
 from db.store import Store, retried
@@ -434,8 +434,9 @@ def set_release_target(store: Store, dataset: str, version: str) -> None:
     if release_targets(store).get(dataset) == version:
         return
     with store.write() as connection:
-        connection.execute(delete(ReleaseTarget).where(ReleaseTarget.dataset == dataset))
-        connection.execute(insert(ReleaseTarget), {"dataset": dataset, "version": version})
+        insert_new(connection, ReleaseTarget, [{"dataset": dataset, "version": version}])
+        this = update(ReleaseTarget).where(ReleaseTarget.dataset == dataset)
+        connection.execute(this.values(version=version))
 
 
 @retried

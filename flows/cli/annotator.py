@@ -122,10 +122,8 @@ def report(name: NameArgument, as_json: JsonOption = False) -> None:
 
     It is what to go through with the person: their answer, the known one and its explanation.
     """
-    from datetime import UTC, datetime
-
     from annotate.gold import gold_feedback
-    from db.annotations import answered_since
+    from db.annotations import answer_counts
     from db.annotators import annotator_named
     from db.store import Store
     from flows.engine.gates import declared_queues, queues_in_use
@@ -136,7 +134,7 @@ def report(name: NameArgument, as_json: JsonOption = False) -> None:
     person = annotator_named(store, name)
     found = []
     for queue in queues_in_use(store, declared_queues(settings)):
-        answers = answered_since(store, queue.name, datetime(1970, 1, 1, tzinfo=UTC))
+        answers = answer_counts(store, queue.name)
         gold = gold_feedback(store, queue, person.pseudonym)
         if count := answers.get(person.pseudonym, 0):
             found.append((queue.name, count, gold))

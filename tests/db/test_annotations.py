@@ -4,7 +4,7 @@ import pytest
 
 from db.annotations import (
     NewAnnotation,
-    answered_since,
+    answer_counts,
     counted_answers,
     discard_annotations,
     insert_annotations,
@@ -86,7 +86,7 @@ def test_the_last_clear_answer_of_each_task_counts(store: Store, item: str) -> N
         ("reviewer-bea", "edit"),
         ("reviewer-ann", "accept"),
     ]
-    assert answered_since(store, QUEUE, moment(4)) == {
+    assert answer_counts(store, QUEUE, moment(4)) == {
         "reviewer-ann": 1,
         "reviewer-cem": 1,
         "reviewer-dan": 1,

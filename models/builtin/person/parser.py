@@ -977,18 +977,23 @@ def _ends_phrase(reading: Reading, mention: Mention) -> bool:
     return not head_ahead or (predicate_ends and not follows.among(_PREDICATE_GOES_ON))
 
 
+def _follows(reading: Reading, tag: Tag, through: frozenset[Tag]) -> bool:
+    """Whether a mention with `tag` follows, with only mentions of `through` before it."""
+    for mention in reading.mentions[reading.position + 1 :]:
+        if tag in mention.tags:
+            return True
+        if not mention.among(through):
+            return False
+    return False
+
+
 def _is_coloured_twice(reading: Reading) -> bool:
     """«A blouse, blue and white, tight black trousers»: a colour before this comma and after."""
     if not reading.phrase.earlier_still.among(HEADS):
         return False
     if not any(Tag.COLOUR in mention.tags for mention in reading.phrase.modifiers):
         return False
-    for mention in reading.mentions[reading.position + 1 :]:
-        if Tag.COLOUR in mention.tags:
-            return True
-        if not mention.among(_BEFORE_HEAD):
-            return False
-    return False
+    return _follows(reading, Tag.COLOUR, _BEFORE_HEAD)
 
 
 def _is_list(reading: Reading) -> bool:
@@ -1150,12 +1155,7 @@ def _leads_to_hair(reading: Reading) -> bool:
     """Whether the noun is «hair», next or, in a phrase that has begun, after other modifiers."""
     if not reading.phrase.modifiers:
         return Tag.HAIR in reading.at(1).tags
-    for mention in reading.mentions[reading.position + 1 :]:
-        if Tag.HAIR in mention.tags:
-            return True
-        if not mention.among(_BEFORE_HAIR):
-            return False
-    return False
+    return _follows(reading, Tag.HAIR, _BEFORE_HAIR)
 
 
 def _item_acts(reading: Reading) -> bool:
