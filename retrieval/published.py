@@ -30,17 +30,19 @@ class PublishedRow(Record):
 
 
 class PublishedTable(Record):
-    """One direction on one dataset; `place` is where in `citation` the table is printed.
+    """One direction on one dataset, by models that were trained on one dataset.
 
-    `note` says what holds for all rows.
+    `paper` is a key of the file's `papers`, and `citation` its value; `place` is where the table is
+    printed in it. `trained_on` is empty where the paper names no single training set.
     """
 
-    dataset: str
+    paper: str
     citation: str
     place: str
+    dataset: str
+    trained_on: str = ""
     direction: Direction
     metrics: tuple[str, ...] = Field(min_length=1)
-    note: str = ""
     rows: tuple[PublishedRow, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -51,15 +53,14 @@ class PublishedTable(Record):
         return self
 
 
-class _PublishedFile(Record):
-    tables: tuple[PublishedTable, ...]
-
-
 @cache
 def published_tables() -> tuple[PublishedTable, ...]:
     """All published tables."""
     values = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    return _PublishedFile.model_validate(values).tables
+    return tuple(
+        PublishedTable.model_validate({**table, "citation": values["papers"][table["paper"]]})
+        for table in values["tables"]
+    )
 
 
 def published_on(dataset: str, direction: Direction) -> tuple[PublishedTable, ...]:

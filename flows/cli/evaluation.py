@@ -210,5 +210,6 @@ def _board_rows(one: "Board") -> Iterator[list[object]]:
         for published in table.rows:
             scores = dict(zip(table.metrics, published.scores, strict=True))
             disputed = "; disputed" if published.disputed else ""
-            name = f"{published.model} (published, on {table.dataset} itself{disputed})"
+            trained = f"trained on {table.trained_on}; " if table.trained_on else ""
+            name = f"{published.model} ({trained}published, on {table.dataset} itself{disputed})"
             yield [name, scores.get(first), "–", *map(scores.get, rest)]

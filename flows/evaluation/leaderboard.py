@@ -382,13 +382,24 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
     )
 
 
+_PUBLISHED_FORMATS = {
+    "ufine6926": "UFine6926",
+    "cuhk-pedes": "CUHK-PEDES",
+    "icfg-pedes": "ICFG-PEDES",
+    "rstpreid": "RSTPReid",
+    "karpathy-coco": "MSCOCO",
+    "karpathy-flickr30k": "Flickr30K",
+}
+
+
 def published_dataset(manifest: Manifest) -> str | None:
     """The published dataset that a release has the form of, if any.
 
     A contrastive benchmark is like MSCOCO-CCD, or Flickr30k-CCD where it is made of Flickr30k; a
     benchmark of tasks like the version of ReCoS that it is a version of, or like v1, the standard
     one. What is cut out of videos, or was published as UFine6926, is like UFine6926;
-    sources of several granularities together, or what was published as UFine3C, like UFine3C.
+    sources of several granularities together, or what was published as UFine3C, like UFine3C. What
+    was imported from one published dataset, and written by no model, is like that one.
     """
     if like := contrastive_dataset(manifest):
         return like
@@ -398,9 +409,10 @@ def published_dataset(manifest: Manifest) -> str | None:
     granularities = {source.granularity for source in manifest.sources} - {None}
     if formats == {"ufine3c"} or (len(granularities) > 1 and not manifest.videos):
         return "UFine3C"
-    if manifest.videos or formats == {"ufine6926"}:
+    if manifest.videos:
         return "UFine6926"
-    return None
+    is_original = len(formats) == 1 and not manifest.models
+    return _PUBLISHED_FORMATS.get(formats.pop()) if is_original else None
 
 
 def model_names(evaluations: Sequence[StoredEvaluation]) -> list[str]:

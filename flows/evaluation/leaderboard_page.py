@@ -383,9 +383,9 @@ def _board_lines(board: Board) -> Iterator[str]:
             disputed = f" (disputed: {published.disputed})" if published.disputed else ""
             yield f"| {_cell(published.model + disputed)} † | {' | '.join(cells)} |"
     for table in board.published:
-        note = f"; {table.note}" if table.note else ""
+        trained = f"; trained on {table.trained_on}" if table.trained_on else ""
         where = f"{table.citation}, {table.place}"
-        yield f"\n† published: {NOT_OURS.format(dataset=table.dataset)}{note} ({where})."
+        yield f"\n† published: {NOT_OURS.format(dataset=table.dataset)}{trained} ({where})."
 
 
 def _table_lines(table: GroupTable) -> Iterator[str]:

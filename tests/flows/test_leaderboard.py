@@ -116,14 +116,19 @@ def test_models_of_one_name_are_distinguished() -> None:
 
 def test_published_rows_stand_where_they_fit(board: Leaderboard, read: ReadRelease) -> None:
     assert board.like == "UFine3C"
-    (table,) = board.boards[0].published
-    assert (table.dataset, len(table.rows)) == ("UFine3C", 7)
+    tables = board.boards[0].published
+    assert {table.dataset for table in tables} == {"UFine3C"}
+    assert [table.trained_on for table in tables if table.place == "table 2"] == [
+        *("CUHK-PEDES", "ICFG-PEDES", "RSTPReid", "UFine6926"),
+    ]
     assert board.boards[1].published == ()
     manifest = read.manifest
     one = manifest.model_copy(update={"sources": manifest.sources[:1]})
-    assert published_dataset(one) is None
+    assert published_dataset(one) is None, "models rewrote its captions"
+    imported = one.model_copy(update={"models": ()})
+    assert published_dataset(imported) == "CUHK-PEDES"
     ufine = manifest.sources[0].model_copy(update={"format": "ufine6926"})
-    assert published_dataset(manifest.model_copy(update={"sources": (ufine,)})) == "UFine6926"
+    assert published_dataset(imported.model_copy(update={"sources": (ufine,)})) == "UFine6926"
 
 
 def test_under_scores_on_drawn_people_stands_nothing_published(read: ReadRelease) -> None:
@@ -173,7 +178,7 @@ def test_the_command_prints_and_writes_three_files(
     assert said.exit_code == 0
     assert "ufine3c 1.0.0, test: text-to-image" in said.out
     assert re.search(r"chance +│ +16\.67 ", said.out)
-    assert "IRRA (published, on UFine3C itself)" in said.out
+    assert "IRRA (trained on UFine6926; published, on UFine3C itself)" in said.out
     assert str(tmp_path / "board" / "leaderboard.html") in said.out
     names = sorted(path.name for path in (tmp_path / "board").iterdir())
     assert names == ["leaderboard.html", "leaderboard.json", "leaderboard.md"]
@@ -275,7 +280,7 @@ def test_the_page_opens_whole_in_a_browser(
     assert page.evaluate("document.documentElement.scrollWidth") == width
     names = page.locator("table.board").first.locator("tbody:not(.published) th").all_inner_texts()
     assert names == [f"{NASTY}@1", "middling@1", "weak@1", "chance"]
-    assert page.locator("tbody.published tr").count() == 8
+    assert page.locator("tbody.published tr").count() == 23
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
     assert len(ids) == len(set(ids))
     assert page.evaluate(OVERLAPS) == []
