@@ -8,9 +8,9 @@ from models.embedding import ImageTextEmbedder
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
+    MllmEmbedder,
     OpenClipEmbedder,
     PlainModelSpec,
-    QwenVLEmbedder,
     TransformersEmbedder,
 )
 from schemas.errors import MissingExtraError, ModelError
@@ -42,10 +42,10 @@ def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
             from models.transformers_embedder import load_transformers_embedder
 
             return load_transformers_embedder(spec)
-        case QwenVLEmbedder():
-            from models.qwen_vl_embedder import QwenVLImageTextEmbedder
+        case MllmEmbedder():
+            from models.mllm_embedder import MllmImageTextEmbedder
 
-            return QwenVLImageTextEmbedder(spec)
+            return MllmImageTextEmbedder(spec)
         case _:
             assert_never(spec)
 
@@ -64,7 +64,7 @@ def pinned(spec: PlainModelSpec) -> PlainModelSpec:
             return spec
         case OpenClipEmbedder():
             return spec.model_copy(update=_open_clip_digests(spec))
-        case TransformersEmbedder() | QwenVLEmbedder():
+        case TransformersEmbedder() | MllmEmbedder():
             return spec.model_copy(update=_transformers_revision(spec))
         case _:
             assert_never(spec)
@@ -87,7 +87,7 @@ def _open_clip_digests(spec: OpenClipEmbedder) -> dict[str, Any]:
     return found
 
 
-def _transformers_revision(spec: TransformersEmbedder | QwenVLEmbedder) -> dict[str, Any]:
+def _transformers_revision(spec: TransformersEmbedder | MllmEmbedder) -> dict[str, Any]:
     from models.torch_batches import loading_faults
     from models.transformers_loading import configuration_of
     from models.weights import folder_digest

@@ -1,4 +1,4 @@
-"""CLIP, SigLIP, SigLIP 2 and BLIP-2 as transformers has them: a vector an image, one a text."""
+"""Two-tower models as transformers has them: a vector an image, one a text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +11,18 @@ from models.transformers_loading import configuration_of, load_network, processo
 from schemas.embedding import TransformersEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
-_CLASSES = {"clip": "CLIPModel", "siglip": "SiglipModel", "siglip2": "Siglip2Model"}
-_BLIP2 = "blip-2"
-_SIGLIP_TOKENS = 64
+_CLASSES = {
+    "align": "AlignModel",
+    "altclip": "AltCLIPModel",
+    "clip": "CLIPModel",
+    "siglip": "SiglipModel",
+    "siglip2": "Siglip2Model",
+}
+_TRAINED_TOKENS = {"align": 64, "altclip": 77, "siglip": 64, "siglip2": 64}
+"""How many tokens of a text were read in training, where that is below the network's limit."""
+_PADDED = ("align", "siglip", "siglip2")
+"""Texts of these were filled up to that length in training."""
+_BLIP, _BLIP2 = "blip", "blip-2"
 
 
 def load_transformers_embedder(spec: TransformersEmbedder) -> ImageTextEmbedder:
@@ -33,19 +42,19 @@ def load_transformers_embedder(spec: TransformersEmbedder) -> ImageTextEmbedder:
         found = configuration_of(transformers, spec.ref).model_type
         if found in _CLASSES:
             return _DualEncoder(spec, found)
+        if found == _BLIP:
+            return _BlipEmbedder(spec)
         if found == _BLIP2:
-            from models.transformers_embedder import Blip2Embedder
-
             return Blip2Embedder(spec)
-    wanted = ", ".join(map(repr, (*_CLASSES, _BLIP2)))
+    wanted = ", ".join(map(repr, (*_CLASSES, _BLIP, _BLIP2)))
     raise ModelError(f"{spec.ref} is a {found!r}; wanted one of {wanted}")
 
 
 class _DualEncoder(TorchEmbedder[TransformersEmbedder]):
     """A tower for images and one for texts, each with a projection into the common space.
 
-    Texts longer than the context are cut. Those of SigLIP are put into lower case and filled up to
-    64 tokens, as in its training.
+    Texts longer than those of its training are cut. Those of ALIGN and SigLIP are filled up to 64
+    tokens, and SigLIP's put into lower case, as in their training.
     """
 
     def __init__(self, spec: TransformersEmbedder, kind: str) -> None:
@@ -53,12 +62,14 @@ class _DualEncoder(TorchEmbedder[TransformersEmbedder]):
         import transformers
 
         super().__init__(spec)
-        self._is_siglip = kind != "clip"
+        self._lower_case = kind.startswith("siglip")
+        self._padding: bool | str = "max_length" if kind in _PADDED else True
         network = load_network(getattr(transformers, _CLASSES[kind]), spec, self._dtype)
         self._model = network.to(self._device)
         self._processor = processor_of(transformers, spec.ref)
         text = network.config.text_config
-        self._most_tokens = _SIGLIP_TOKENS if self._is_siglip else text.max_position_embeddings
+        longest = text.max_position_embeddings
+        self._most_tokens = min(_TRAINED_TOKENS.get(kind, longest), longest)
         with torch.inference_mode():
             self.dimension = self._encode_texts([""]).shape[1]
 
@@ -70,17 +81,49 @@ class _DualEncoder(TorchEmbedder[TransformersEmbedder]):
         return self._model.get_image_features(**inputs).pooler_output
 
     def _encode_texts(self, texts: Sequence[str]) -> Any:
-        padding: bool | str = True
-        if self._is_siglip:
-            texts, padding = [text.lower() for text in texts], "max_length"
         tokens = self._processor.tokenizer(
-            list(texts),
-            padding=padding,
+            [text.lower() if self._lower_case else text for text in texts],
+            padding=self._padding,
             truncation=True,
             max_length=self._most_tokens,
             return_tensors="pt",
         )
         return self._model.get_text_features(**tokens.to(self._device)).pooler_output
+
+
+class _BlipEmbedder(TorchEmbedder[TransformersEmbedder]):
+    """BLIP's image-text contrast (Li et al., ICML 2022, section 3.2): the first token of each side.
+
+    Its matching head, with which papers rerank the first candidates, is not used.
+    """
+
+    def __init__(self, spec: TransformersEmbedder) -> None:
+        import transformers
+
+        super().__init__(spec)
+        network = load_network(transformers.BlipForImageTextRetrieval, spec, self._dtype)
+        self._model = network.to(self._device)
+        self._processor = processor_of(transformers, spec.ref)
+        self._most_tokens = network.config.text_config.max_position_embeddings
+        self.dimension = network.config.image_text_hidden_size
+
+    def _encode_images(self, images: Sequence[Image.Image]) -> Any:
+        pictures = [plain_picture(image) for image in images]
+        pixels = self._processor.image_processor(pictures, return_tensors="pt")["pixel_values"]
+        seen = self._model.vision_model(pixel_values=pixels.to(self._device, self._dtype))
+        return self._model.vision_proj(seen.last_hidden_state[:, 0])
+
+    def _encode_texts(self, texts: Sequence[str]) -> Any:
+        tokens = self._processor.tokenizer(
+            list(texts),
+            padding=True,
+            truncation=True,
+            max_length=self._most_tokens,
+            return_token_type_ids=False,
+            return_tensors="pt",
+        ).to(self._device)
+        read = self._model.text_encoder(**tokens)
+        return self._model.text_proj(read.last_hidden_state[:, 0])
 
 
 # BLIP-2's image-text contrast (Li et al., ICML 2023, section 3.2) as transformers has it.

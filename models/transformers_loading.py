@@ -5,10 +5,10 @@ from typing import Any
 
 from models.weights import folder_digest, require_digest
 from schemas.chat import ModelRef
-from schemas.embedding import QwenVLEmbedder, TransformersEmbedder
+from schemas.embedding import MllmEmbedder, TransformersEmbedder
 from schemas.errors import ModelError
 
-_Spec = TransformersEmbedder | QwenVLEmbedder
+_Spec = TransformersEmbedder | MllmEmbedder
 _NAMED_AT_MOST = 3
 
 

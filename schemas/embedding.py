@@ -1,13 +1,17 @@
 """Which model turns images and texts into vectors of one space."""
 
+import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record
 from schemas.chat import ModelRef
 from schemas.device import TorchDevice
+
+_FAMILIES = Path(__file__).with_name("mllm_families.toml")
 
 ModelWord = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 """What a model or its revision is called: something, without control characters."""
@@ -86,7 +90,9 @@ class OpenClipEmbedder(TorchEmbedderSpec):
 
 
 class TransformersEmbedder(TorchEmbedderSpec):
-    """A CLIP, SigLIP, SigLIP 2 or BLIP-2 (image-text retrieval) of transformers (extra `torch`).
+    """A two-tower model of transformers (extra `torch`).
+
+    ALIGN, AltCLIP, CLIP, SigLIP, SigLIP 2, and BLIP and BLIP-2 for image-text retrieval.
 
     `name` is one of the hub at `revision`, or a folder, whose files have the digest
     `folder_sha256`: that of the lines which `sha256sum *.json *.safetensors` prints in it.
@@ -101,33 +107,86 @@ class TransformersEmbedder(TorchEmbedderSpec):
         return {"dtype": self.dtype, "folder_sha256": self.folder_sha256}
 
 
-class QwenVLEmbedder(TorchEmbedderSpec):
-    """A Qwen2-VL made to embed (GME, Ops-MM-embedding): the last token's state, with instructions.
+class MllmFamily(Record):
+    """How a family of multimodal language models is asked for a vector.
 
-    These models were trained with an instruction before what asks, and `candidate_instruction`
-    before what is found. `queries` says what asks; `directed` gives the specification that is right
-    for one direction. With `both`, the default, one set of vectors serves both directions.
-
-    `name` and `folder_sha256` are as for `TransformersEmbedder`.
+    The four prompts are explained in `mllm_families.toml`, which holds the known families.
     """
 
-    provider: Literal["qwen-vl"]
+    model_type: str
+    checkpoints: tuple[str, ...]
+    source: str
+    image_query: str
+    image_candidate: str
+    text_query: str
+    text_candidate: str
+
+
+@cache
+def mllm_families() -> dict[str, MllmFamily]:
+    """The known families by name."""
+    values = tomllib.loads(_FAMILIES.read_text(encoding="utf-8"))
+    return {name: MllmFamily.model_validate(family) for name, family in values.items()}
+
+
+class MllmEmbedder(TorchEmbedderSpec):
+    """A multimodal language model made to embed (GME, VLM2Vec, UniME and such): extra `torch`.
+
+    Its vector is the state of the last token of a prompt of its `family`, which may be left out for
+    the published checkpoints. These models were trained with one prompt for what asks and another
+    for what is found. `queries` says what asks; `directed` gives the specification that is right
+    for one direction. With `none`, the default, both sides have the prompts of what is found.
+
+    `name` and `folder_sha256` are as for `TransformersEmbedder`. `least_pixels` and `most_pixels`
+    are for models that take images of any size (Qwen2-VL).
+    """
+
+    provider: Literal["mllm"]
+    family: str = ""
     folder_sha256: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     batch_size: int = Field(default=4, gt=0)
-    queries: Literal["both", "images", "texts"] = "both"
-    image_instruction: str = "Find an image caption describing the given everyday image."
-    text_instruction: str = "Find me an everyday image that matches the given caption."
-    candidate_instruction: str = "You are a helpful assistant."
+    queries: Literal["none", "images", "texts"] = "none"
     least_pixels: int = Field(default=256 * 28 * 28, gt=0)
     most_pixels: int = Field(default=1280 * 28 * 28, gt=0)
     most_tokens: int = Field(default=1800, gt=0)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _know_published_checkpoints(cls, values: Any) -> Any:
+        if isinstance(values, dict) and not values.get("family"):
+            found = (
+                k for k, one in mllm_families().items() if values.get("name") in one.checkpoints
+            )
+            return {**values, "family": next(found, "")}
+        return values
+
+    @field_validator("family")
+    @classmethod
+    def _is_known(cls, family: str) -> str:
+        if family not in mllm_families():
+            known = ", ".join(mllm_families())
+            raise ValueError(f"must be one of {known} for a checkpoint that is none of theirs")
+        return family
+
+    @property
+    def image_prompt(self) -> str:
+        """What stands around an image."""
+        family = mllm_families()[self.family]
+        return family.image_query if self.queries == "images" else family.image_candidate
+
+    @property
+    def text_prompt(self) -> str:
+        """What stands around `{text}`."""
+        family = mllm_families()[self.family]
+        return family.text_query if self.queries == "texts" else family.text_candidate
+
     @property
     def parameters(self) -> dict[str, Any]:
         """What, beside name and revision, determines a vector."""
-        left_out = {"provider", "name", "revision", "device", "batch_size"}
-        return self.model_dump(mode="json", exclude=left_out)
+        left_out = {"provider", "name", "revision", "device", "batch_size", "queries"}
+        prompts = {"image_prompt": self.image_prompt, "text_prompt": self.text_prompt}
+        return self.model_dump(mode="json", exclude=left_out) | prompts
 
 
 class CfamEmbedder(TorchEmbedderSpec):
@@ -166,11 +225,7 @@ class PrecomputedEmbedder(_EmbedderBase):
 
 
 PlainModelSpec = (
-    BuiltinEmbedder
-    | BuiltinStillsEmbedder
-    | OpenClipEmbedder
-    | TransformersEmbedder
-    | QwenVLEmbedder
+    BuiltinEmbedder | BuiltinStillsEmbedder | OpenClipEmbedder | TransformersEmbedder | MllmEmbedder
 )
 """What `models.embedders` builds."""
 
@@ -185,6 +240,6 @@ EmbedderSpec = Annotated[
 
 def directed(spec: EmbedderSpec, queries: Literal["images", "texts"]) -> EmbedderSpec:
     """`spec` for the direction in which `queries` ask: itself, unless it takes instructions."""
-    if isinstance(spec, QwenVLEmbedder) and spec.queries == "both":
+    if isinstance(spec, MllmEmbedder) and spec.queries == "none":
         return spec.model_copy(update={"queries": queries})
     return spec

@@ -492,7 +492,7 @@ class _Computed:
 # `evaluate`: models that a request names, scored on a release, and its leaderboard.
 
 _NAMED = re.compile(
-    r"(?P<provider>open_clip|transformers|qwen-vl):(?P<name>.+?)(@(?P<revision>[^@]+))?"
+    r"(?P<provider>open_clip|transformers|mllm):(?P<name>.+?)(@(?P<revision>[^@]+))?"
 )
 _SPEC: TypeAdapter[Any] = TypeAdapter(EmbedderSpec)
 
@@ -641,7 +641,7 @@ def named_embedder(text: str) -> EmbedderSpec:
         raise UsageError(
             f"an embedder must be 'builtin', 'builtin-stills', or like "
             f"'open_clip:ViT-B-16-quickgelu@openai', "
-            f"'transformers:google/siglip2-base-patch16-224@main' or 'qwen-vl:NAME@REVISION'; "
+            f"'transformers:google/siglip2-base-patch16-224@main' or 'mllm:NAME@REVISION'; "
             f"got {text!r}"
         )
     return _specified(match.groupdict(default="main"), f"the embedder {text!r}")

@@ -4,20 +4,24 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from PIL import Image
+from pydantic import ValidationError
 
 from models.embedders import build_embedder, pinned
+from models.embedding import Vectors
 from models.transformers_embedder import Blip2Embedder
 from schemas.embedding import (
     BuiltinEmbedder,
+    EmbedderSpec,
+    MllmEmbedder,
     OpenClipEmbedder,
-    QwenVLEmbedder,
     TransformersEmbedder,
     directed,
+    mllm_families,
 )
 from schemas.errors import ModelError
 from tests.models import tiny_embedders
@@ -32,14 +36,15 @@ WITHOUT = """
 import sys
 sys.modules["{missing}"] = None  # as if it were not installed
 from models.embedders import build_embedder
-from schemas.embedding import OpenClipEmbedder, QwenVLEmbedder, TransformersEmbedder
+from schemas.embedding import OpenClipEmbedder, MllmEmbedder, TransformersEmbedder
 from schemas.errors import MissingExtraError
 for kind, provider in (
     (OpenClipEmbedder, "open_clip"), (TransformersEmbedder, "transformers"),
-    (QwenVLEmbedder, "qwen-vl"),
+    (MllmEmbedder, "mllm"),
 ):
     try:
-        build_embedder(kind(provider=provider, name="some/" + provider, revision="1"))
+        family = dict(family="gme") if provider == "mllm" else dict()
+        build_embedder(kind(provider=provider, name="some/" + provider, revision="1", **family))
     except MissingExtraError as error:
         print(error)
 """
@@ -72,7 +77,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "open_clip": tiny_embedders.build_open_clip(home / "open_clip"),
         "clip": tiny_embedders.build_clip(home / "clip"),
         "blip2": tiny_embedders.build_blip2(home / "blip2"),
-        "qwen-vl": tiny_embedders.build_qwen2_vl(home / "qwen-vl"),
+        "qwen2-vl": tiny_embedders.build_qwen2_vl(home / "qwen2-vl"),
     }
 
 
@@ -86,7 +91,7 @@ def test_a_missing_extra_is_named() -> None:
 def test_importing_the_adapters_loads_no_heavy_library() -> None:
     loaded = run_python(
         "import sys, models.embedders, models.open_clip_embedder, models.transformers_embedder\n"
-        "import models.transformers_embedder, models.qwen_vl_embedder, models.builtin.embedder\n"
+        "import models.transformers_embedder, models.mllm_embedder, models.builtin.embedder\n"
         "import retrieval.embedders, retrieval.embeddings\n"
         "heavy = {'torch', 'torchvision', 'transformers', 'open_clip', 'cv2', 'scipy', 'pandas'}\n"
         "print(heavy & set(sys.modules))"
@@ -166,39 +171,74 @@ def test_blip2_compares_as_transformers_does_but_for_the_reduction(
     np.testing.assert_allclose(embedder.embed_images(PICTURES), mean, atol=1e-5)
 
 
-def test_qwen_vl_gives_the_last_state_after_the_instruction(folders: dict[str, Path]) -> None:
+def test_an_mllm_gives_the_last_state_of_its_prompt(folders: dict[str, Path]) -> None:
     import torch
     import transformers
 
-    spec = tiny_embedders.qwen_spec(folders["qwen-vl"], text_instruction="Find it.")
+    spec = directed(tiny_embedders.mllm_spec(folders["qwen2-vl"], "gme"), "texts")
     library: Any = transformers
-    processor = library.AutoProcessor.from_pretrained(folders["qwen-vl"])
-    auto = library.AutoModelForImageTextToText.from_pretrained(folders["qwen-vl"]).eval()
+    processor = library.AutoProcessor.from_pretrained(folders["qwen2-vl"])
+    auto = library.AutoModelForImageTextToText.from_pretrained(folders["qwen2-vl"]).eval()
     prompt = (
-        "<|im_start|>system\nFind it.<|im_end|>\n<|im_start|>user\na man<|im_end|>\n"
-        "<|im_start|>assistant\n<|endoftext|>"
+        "<|im_start|>system\nFind an image that matches the given text.<|im_end|>\n"
+        "<|im_start|>user\na man<|im_end|>\n<|im_start|>assistant\n<|endoftext|>"
     )
     with torch.no_grad():
         tokens = processor.tokenizer(prompt, return_tensors="pt")
         states = auto(**tokens, output_hidden_states=True).hidden_states[-1]
     wanted = states[0, -1] / states[0, -1].norm()
-    found = build_embedder(spec).embed_texts(["a man"])[0]
+    found = build_embedder(cast("MllmEmbedder", spec)).embed_texts(["a man"])[0]
     np.testing.assert_allclose(found, wanted.numpy(), atol=1e-5)
 
 
-def test_instructions_stand_before_what_asks(folders: dict[str, Path]) -> None:
-    both = tiny_embedders.qwen_spec(folders["qwen-vl"])
-    asking = directed(both, "texts")
-    assert isinstance(asking, QwenVLEmbedder)
-    plain = both.model_copy(update={"image_instruction": both.candidate_instruction})
-    images = [build_embedder(spec).embed_images(PICTURES) for spec in (both, asking, plain)]
-    texts = [build_embedder(spec).embed_texts(TEXTS[:2]) for spec in (both, asking)]
-    assert np.abs(images[0] - images[1]).max() > 1e-3
-    np.testing.assert_array_equal(images[1], images[2])
-    np.testing.assert_array_equal(texts[0], texts[1])
-    assert directed(asking, "images") == asking
+def test_what_asks_has_another_prompt_than_what_is_found(folders: dict[str, Path]) -> None:
+    neutral = tiny_embedders.mllm_spec(folders["qwen2-vl"], "rzen")
+    asking = {side: directed(neutral, side) for side in ("images", "texts")}
+    images = {side: _images(spec) for side, spec in asking.items()}
+    assert np.abs(images["images"] - images["texts"]).max() > 1e-3
+    np.testing.assert_array_equal(images["texts"], _images(neutral))
+    assert directed(asking["texts"], "images") == asking["texts"]
     assert directed(BuiltinEmbedder(), "images") == BuiltinEmbedder()
-    assert asking.parameters != both.parameters
+    assert len({str(one.parameters) for one in (neutral, *asking.values())}) == 3
+
+
+def _images(spec: EmbedderSpec) -> Vectors:
+    return build_embedder(cast("MllmEmbedder", spec)).embed_images(PICTURES)
+
+
+def test_families_know_their_checkpoints_and_prompts(subtests: pytest.Subtests) -> None:
+    for name, family in mllm_families().items():
+        with subtests.test(family=name):
+            token = "<|image_pad|>" if family.model_type == "qwen2_vl" else "<image>"
+            assert family.image_query.count(token) == family.image_candidate.count(token) == 1
+            assert family.text_query.count("{text}") == family.text_candidate.count("{text}") == 1
+            for checkpoint in family.checkpoints:
+                spec = MllmEmbedder(provider="mllm", name=checkpoint, revision="main")
+                assert spec.family == name
+    with pytest.raises(ValidationError, match="must be one of gme, ops-mm"):
+        MllmEmbedder(provider="mllm", name="somebody/else", revision="main")
+
+
+def test_blip_and_align_compare_as_transformers_does(tmp_path: Path) -> None:
+    import torch
+    import transformers
+
+    library: Any = transformers
+    texts = ["a man in red shoes", "a woman"]
+    for kind, settings in (("blip", {"use_itm_head": False}), ("align", {})):
+        folder = getattr(tiny_embedders, f"build_{kind}")(tmp_path / kind)
+        classes = {"blip": "BlipForImageTextRetrieval", "align": "AlignModel"}
+        network = getattr(library, classes[kind]).from_pretrained(folder)
+        processor = library.AutoProcessor.from_pretrained(folder)
+        filled = {"padding": "max_length", "max_length": 24, "truncation": True}
+        inputs = processor(images=PICTURES, text=texts, **filled, return_tensors="pt")
+        inputs.pop("token_type_ids", None)
+        with torch.no_grad():
+            found = network.eval()(**inputs, **settings)
+        wanted = found.itm_score if kind == "blip" else found.logits_per_image * network.temperature.detach()
+        embedder = build_embedder(transformers_spec(folder))
+        cosines = embedder.embed_images(PICTURES) @ embedder.embed_texts(texts).T
+        np.testing.assert_allclose(cosines, wanted.numpy(), atol=1e-4)
 
 
 def test_a_qwen_vl_is_read_as_embedders_are_published(
@@ -207,7 +247,7 @@ def test_a_qwen_vl_is_read_as_embedders_are_published(
     """Without the layer that writes, under the names that transformers had when GME was saved."""
     from safetensors.torch import load_file, save_file
 
-    weights = load_file(folders["qwen-vl"] / "model.safetensors")
+    weights = load_file(folders["qwen2-vl"] / "model.safetensors")
     published = {}
     for name, tensor in weights.items():
         if name.startswith("lm_head"):
@@ -215,19 +255,19 @@ def test_a_qwen_vl_is_read_as_embedders_are_published(
         bare = name.removeprefix("model.").removeprefix("language_model.")
         published[bare if bare.startswith("visual.") else f"model.{bare}"] = tensor
     assert {"visual", "model"} == {name.split(".")[0] for name in published}
-    for file in folders["qwen-vl"].iterdir():
+    for file in folders["qwen2-vl"].iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     save_file(published, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    wanted = build_embedder(tiny_embedders.qwen_spec(folders["qwen-vl"]))
-    found = build_embedder(tiny_embedders.qwen_spec(tmp_path))
+    wanted = build_embedder(tiny_embedders.mllm_spec(folders["qwen2-vl"], "gme"))
+    found = build_embedder(tiny_embedders.mllm_spec(tmp_path, "gme"))
     np.testing.assert_array_equal(found.embed_texts(TEXTS), wanted.embed_texts(TEXTS))
 
 
 def test_a_model_of_another_class_is_refused(folders: dict[str, Path]) -> None:
-    with pytest.raises(ModelError, match="is a 'qwen2_vl'; wanted one of 'clip', 'siglip'"):
-        build_embedder(transformers_spec(folders["qwen-vl"]))
-    with pytest.raises(ModelError, match="is a 'clip'; wanted a 'qwen2_vl'"):
-        build_embedder(tiny_embedders.qwen_spec(folders["clip"]))
+    with pytest.raises(ModelError, match="is a 'qwen2_vl'; wanted one of 'align', 'altclip'"):
+        build_embedder(transformers_spec(folders["qwen2-vl"]))
+    with pytest.raises(ModelError, match="is a 'clip'; the family 'gme' wants a 'qwen2_vl'"):
+        build_embedder(tiny_embedders.mllm_spec(folders["clip"], "gme"))
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:

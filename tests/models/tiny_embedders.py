@@ -8,9 +8,9 @@ from typing import Any
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
+    MllmEmbedder,
     OpenClipEmbedder,
     PlainModelSpec,
-    QwenVLEmbedder,
     TransformersEmbedder,
 )
 from tests.servers import tiny_models
@@ -149,6 +149,124 @@ def build_blip2(folder: Path) -> Path:
     return folder
 
 
+def build_align(folder: Path) -> Path:
+    """An `AlignModel`: EfficientNet for images, BERT for texts."""
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    tokenizer = t.BertTokenizer(vocab={word: place for place, word in enumerate(_WORDS)})
+    vision = {"image_size": 32, "depth_coefficient": 0.1, "width_coefficient": 1.0,
+              "depth_divisor": 8, "kernel_sizes": [3, 3], "in_channels": [32, 16],
+              "out_channels": [16, 16], "depthwise_padding": [], "strides": [1, 2],
+              "num_block_repeats": [1, 1], "expand_ratios": [1, 2], "hidden_dim": 16,
+              "dropout_rate": 0.0}  # fmt: skip
+    config = t.AlignConfig(
+        text_config={"vocab_size": len(tokenizer), "max_position_embeddings": 64, **_TOWER},
+        vision_config=vision,
+        projection_dim=16,
+    )
+    t.AlignModel(config).save_pretrained(folder)
+    pictures = t.EfficientNetImageProcessor(size={"height": 32, "width": 32})
+    _processor("AlignProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
+        folder
+    )
+    return folder
+
+
+def build_altclip(folder: Path) -> Path:
+    """An `AltCLIPModel`: CLIP's tower for images, XLM-RoBERTa for texts."""
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+    pieces += [(letter, -1.0) for letter in "▁abcdefghijklmnopqrstuvwxyz"]
+    tokenizer = t.XLMRobertaTokenizer(vocab=pieces)
+    text = {"vocab_size": len(tokenizer), "max_position_embeddings": 96, "project_dim": 16,
+            "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, **_TOWER}  # fmt: skip
+    config = t.AltCLIPConfig(
+        text_config=text,
+        vision_config={"image_size": 32, "patch_size": 8, **_TOWER},
+        projection_dim=16,
+    )
+    t.AltCLIPModel(config).save_pretrained(folder)
+    pictures = t.CLIPImageProcessor(
+        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
+    )
+    _processor("AltCLIPProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
+        folder
+    )
+    return folder
+
+
+def build_blip(folder: Path) -> Path:
+    """A `BlipForImageTextRetrieval`."""
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    tokenizer = t.BertTokenizer(vocab={word: place for place, word in enumerate(_WORDS)})
+    config = t.BlipConfig(
+        text_config={"vocab_size": len(tokenizer), "max_position_embeddings": 40,
+                     "encoder_hidden_size": 32, **_TOWER},
+        vision_config={"image_size": 32, "patch_size": 8, **_TOWER},
+        image_text_hidden_size=16,
+    )  # fmt: skip
+    network = t.BlipForImageTextRetrieval(config)
+    for weights in network.parameters():
+        if weights.ndim > 1:
+            torch.nn.init.normal_(weights, std=0.3)
+    network.save_pretrained(folder)
+    pictures = t.BlipImageProcessor(size={"height": 32, "width": 32})
+    _processor("BlipProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
+        folder
+    )
+    return folder
+
+
+def build_llava_next(folder: Path) -> Path:
+    """A `LlavaNextForConditionalGeneration` with its processor."""
+    import torch
+    import transformers as t
+
+    tokenizer = tiny_models._tokenizer(("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>"))
+    torch.manual_seed(0)
+    language = {
+        "model_type": "mistral",
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    }
+    config = t.LlavaNextConfig(
+        vision_config={"model_type": "clip_vision_model", "image_size": 32, "patch_size": 8,
+                       **_TOWER, "num_hidden_layers": 2},
+        text_config=language,
+        image_grid_pinpoints=[[32, 64], [64, 32]],
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+    )  # fmt: skip
+    auto: Any = t.AutoModelForImageTextToText
+    auto.from_config(config).save_pretrained(folder)
+    pictures = t.LlavaNextImageProcessor(
+        size={"shortest_edge": 32},
+        crop_size={"height": 32, "width": 32},
+        image_grid_pinpoints=[[32, 64], [64, 32]],
+    )
+    _processor(
+        "LlavaNextProcessor",
+        image_processor=pictures,
+        tokenizer=tokenizer,
+        patch_size=8,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template="{{ messages }}",
+    ).save_pretrained(folder)
+    return folder
+
+
 def build_qwen2_vl(folder: Path) -> Path:
     """A `Qwen2VLForConditionalGeneration` with its processor."""
     import torch
@@ -243,18 +361,23 @@ BUILDERS: dict[str, Callable[[Path], PlainModelSpec]] = {
     "siglip": lambda folder: _of_transformers(build_siglip(folder)),
     "siglip2": lambda folder: _of_transformers(build_siglip2(folder)),
     "blip2": lambda folder: _of_transformers(build_blip2(folder)),
-    "qwen-vl": lambda folder: qwen_spec(build_qwen2_vl(folder)),
+    "align": lambda folder: _of_transformers(build_align(folder)),
+    "altclip": lambda folder: _of_transformers(build_altclip(folder)),
+    "blip": lambda folder: _of_transformers(build_blip(folder)),
+    "qwen2-vl": lambda folder: mllm_spec(build_qwen2_vl(folder), "gme"),
+    "llava-next": lambda folder: mllm_spec(build_llava_next(folder), "unime-llava-next"),
 }
 """For each implementation, its specification, once its files are written into a new folder."""
 
 
-def qwen_spec(folder: Path, **changes: Any) -> QwenVLEmbedder:
-    """A small specification of the Qwen2-VL in `folder`."""
+def mllm_spec(folder: Path, family: str, **changes: Any) -> MllmEmbedder:
+    """A small specification of the multimodal language model in `folder`."""
     values = {"least_pixels": 28 * 28, "most_pixels": 16 * 28 * 28, "most_tokens": 40}
-    return QwenVLEmbedder(
-        provider="qwen-vl",
+    return MllmEmbedder(
+        provider="mllm",
         name=str(folder),
         revision="test",
+        family=family,
         dtype="float32",
         device="cpu",
         **{**values, **changes},
