@@ -83,7 +83,7 @@ class AssociationSettings(Record):
     widest_aspect: float = Field(default=1.6, gt=0)
     filtered_boxes: bool = True
     plain_limit: float = Field(default=0.3, gt=0, le=1)
-    motion_limit: float = Field(default=0.9, gt=0, le=1)
+    motion_limit: float = Field(default=0.7, gt=0, le=1)
     second_chance_threshold: Share = 0.1
 
 

@@ -297,3 +297,16 @@ def test_detections_that_are_none_are_refused_and_change_nothing() -> None:
 def test_a_state_that_is_none_is_refused(state: bytes) -> None:
     with pytest.raises(IntegrityError, match="cannot be read"):
         Association(PUBLISHED, 30).restore(state)
+
+
+def test_a_person_who_appears_near_the_place_of_a_lost_one_is_somebody_else() -> None:
+    """Nobody is joined by motion alone where boxes overlap little."""
+    association = Association(AssociationSettings(), 30)
+    walk = [np.array([[100 + 2 * step, 100, 140 + 2 * step, 220]], np.float32) for step in range(9)]
+    for box in walk[:-1]:
+        (lost,) = association.update(Detections(box, np.ones(1, np.float32), None))
+    near = walk[-1] + np.array([26, 0, 26, 0], np.float32)  # IoU 0.2 with where the first one is
+    for _ in range(2):
+        people = association.update(Detections(near, np.ones(1, np.float32), None))
+    assert [one.number for one in people] != [lost.number]
+    assert len(people) == 1
