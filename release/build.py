@@ -31,6 +31,7 @@ from db.releases import (
 from db.review_audits import audited_draws
 from db.store import Store
 from db.withdrawals import dataset_notices
+from release.accumulator import CountedElsewhere, ReleaseAccumulator
 from release.checks import UNCHECKED, Checks
 from release.contents import Contents
 from release.documents import write_documents
@@ -43,18 +44,18 @@ from release.manifest import MANIFEST, named, read_manifest, unnamed, write_mani
 from release.model_use import is_demonstration
 from release.notices import prior_withdrawals, write_withdrawals
 from release.publishable import published_name, published_values
-from release.row_writing import ReleaseAccumulator, RowWriter
+from release.row_writing import RowWriter
 from release.scratch import Scratch
 from release.signing import Signature, Signer, add_signature, write_signature
 from release.statistics import is_reviewed
-from release.terms import licence_statistics, terms_of
+from release.terms import refuse_forbidden, refuse_unpermitted, terms_of
 from release.threads import DEFAULT_THREADS
 from release.tiers import check_version, tiers_within, version_in
 from release.verify.files import verify_files
 from schemas.errors import IntegrityError, UsageError
 from schemas.leaks import LeakLimits
 from schemas.quality import AuditStatistics, summarise
-from schemas.records import Caption, Granularity, Image
+from schemas.records import Caption, Image
 from schemas.release import (
     DATASET_PATTERN,
     VERSION_PATTERN,
@@ -206,18 +207,24 @@ class _Build:
             mark = mark_after(connection, as_of) if as_of else current_mark(connection)
             contents = Contents(connection, dataset, scratch, wanted.tier)
             total = contents.arrange()
-            tally = self._write_rows(contents, wanted, total)
+            tally = ReleaseAccumulator(
+                scratch, contents.form, has_splits=scratch.has_several_splits()
+            )
+            written = self._write_rows(contents, wanted, tally, total)
             contains = contained(connection, lower, scratch, f"{dataset} {wanted.version}")
             notices = dataset_notices(connection, dataset, mark.withdrawal)
             looks = wanted.checks.audits
             if looks is None:
                 looks = tuple(map(summarise, audited_draws(connection, dataset)))
-            draft = _draft_manifest(wanted, contents, tally, scratch, looks, contains)
+            draft = _draft_manifest(wanted, contents, tally, written, scratch, looks, contains)
             draft = self._with_lineage(connection, draft)
             uses = _embedder_uses(connection, scratch.items()) if draft.statistics.tasks else ()
         details = {"embedders": uses, "withdrawn": prior_withdrawals(notices)}
         draft = draft.model_copy(update=details)
-        tally.refuse_terms(draft)
+        refuse_forbidden(dataset, scratch.credits())
+        held = tally.held(draft.sources, draft.statistics)
+        refuse_unpermitted(dataset, held, wanted.checks.permitted_terms)
+        tally.derived.refuse(dataset)
         _refuse_leaks(draft, tally.splits)
         write_documents(self._folder, draft, contents.form, scratch)
         self._list(write_withdrawals(self._folder, notices))
@@ -226,15 +233,19 @@ class _Build:
         return manifest, mark
 
     def _write_rows(
-        self, contents: Contents, wanted: "ReleaseSpec", total: int
-    ) -> ReleaseAccumulator:
-        checks = wanted.checks
-        tally = ReleaseAccumulator(self._scratch, self._folder, contents.form, checks)
-        is_compared = checks.against is not None
-        writer = RowWriter(self._blobs, self._folder, tally, is_compared=is_compared)
+        self, contents: Contents, wanted: "ReleaseSpec", tally: ReleaseAccumulator, total: int
+    ) -> RowWriter:
+        writer = RowWriter(
+            self._blobs,
+            self._folder,
+            self._scratch,
+            tally,
+            is_compared=wanted.checks.against is not None,
+            is_measured=wanted.checks.nearest is not None,
+        )
         files = writer.write(contents, wanted.dataset, lambda done: self._on_progress(done, total))
         self._list(files)
-        return tally
+        return writer
 
     def _with_lineage(self, connection: Connection, draft: Manifest) -> Manifest:
         """Writes what everything in the release was derived from; the manifest counts it."""
@@ -420,6 +431,7 @@ def _draft_manifest(
     wanted: ReleaseSpec,
     contents: Contents,
     tally: ReleaseAccumulator,
+    written: RowWriter,
     scratch: Scratch,
     audits: tuple[AuditStatistics, ...],
     contains: tuple[ContainedRelease, ...],
@@ -434,11 +446,11 @@ def _draft_manifest(
     sources, prompts, videos = contents.sources(), contents.prompts(), contents.videos()
     models, trackers = contents.models(), contents.trackers()
     makers = (*trackers, *(editor for editor, _ in contents.editors()))
-    tally.add_entities([source.entity_id for source in sources])
-    tally.add_entities([prompt.entity_id for prompt in prompts])
-    tally.add_entities([video.entity_id for video in videos])
-    tally.add_entities([one.correction.entity_id for one in sources if one.correction])
-    statistics = _statistics(wanted, contents, tally, scratch, audits)
+    corrections = [one.correction for one in sources if one.correction]
+    others = [one.entity_id for many in (sources, prompts, videos, corrections) for one in many]
+    tally.add_entities(others)
+    scratch.add_items(others)
+    statistics = _statistics(wanted, contents, tally, written, audits)
     if not statistics.captions:
         raise UsageError(_empty_release_reason(wanted.dataset, scratch.count_images(), statistics))
     return unnamed(
@@ -456,7 +468,7 @@ def _draft_manifest(
         trackers=trackers,
         statistics=statistics,
         leaks=tally.splits.certificate(wanted.leak_limits),
-        contamination=wanted.checks.held_against(tally.own),
+        contamination=wanted.checks.held_against(written.own),
         about=wanted.checks.about,
         terms=terms_of(tally.held(sources, statistics), wanted.checks.permitted_terms),
     )
@@ -470,22 +482,24 @@ def _statistics(
     wanted: ReleaseSpec,
     contents: Contents,
     tally: ReleaseAccumulator,
-    scratch: Scratch,
+    written: RowWriter,
     audits: tuple[AuditStatistics, ...],
 ) -> ReleaseStatistics:
-    granularities = {one.name: one.granularity for one in contents.sources()}
-    if contents.form.contrasts:  # coarse captions stand apart
-        granularities = dict.fromkeys(granularities, Granularity.FINE)
     checks = wanted.checks
 
     def has_part(name: str) -> bool:
         return wanted.tier is None or wanted.tier >= _FIRST_TIER.get(name, "v0")
 
-    counted = tally.statistics.result(granularities, audits, contents.tracklets())
+    elsewhere = CountedElsewhere(
+        contents.without_captions,
+        contents.without_anchor,
+        contents.left_out(),
+        checks.nearest(written.samples) if checks.nearest and written.samples else None,
+        contents.editors(),
+    )
+    counted = tally.result(contents.sources(), elsewhere, audits, contents.tracklets())
     return counted.model_copy(
         update={
-            "licences": licence_statistics(scratch.credits()),
-            "contrasts": tally.contrast_statistics(contents),
             "choices": checks.choices,
             "agreement": checks.agreement,
             "unused": tuple(one for one in checks.unused if has_part(one.stage)),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from release.files import DigestingFile
 from release.manifest import MAX_CHARACTERS
@@ -14,14 +14,50 @@ from schemas.release import ReleasedFile
 from schemas.taxonomy import DifferenceType
 
 
-class JsonRows:
-    """Writes the rows of a release to a JSON file as they come. To be used in a `with`."""
+class RowsText(Protocol):
+    """The text of a file of rows, row by row."""
 
-    def __init__(self, folder: Path, name: str, form: RowForm = PLAIN) -> None:
+    def line(self, columns: Mapping[str, Any]) -> bytes:
+        """A row, given by its columns, as JSON."""
+        ...
+
+    def row(self, columns: Mapping[str, Any]) -> bytes:
+        """The text up to the end of the next row."""
+        ...
+
+    def end(self) -> bytes:
+        """The text after the last row."""
+        ...
+
+
+class PublishedText:
+    """The text of `<dataset>.json`: a list with a row a line."""
+
+    def __init__(self) -> None:
+        self._opening = b"[\n"
+
+    def line(self, columns: Mapping[str, Any]) -> bytes:
+        """A row in the published format."""
+        return json.dumps(published_row(columns), ensure_ascii=False).encode()
+
+    def row(self, columns: Mapping[str, Any]) -> bytes:
+        """The row, and what is before it."""
+        opening, self._opening = self._opening, b",\n"
+        return opening + self.line(columns)
+
+    def end(self) -> bytes:
+        """The end of the list."""
+        return b"\n]\n" if self._opening == b",\n" else b"[]\n"
+
+
+class RowsFile:
+    """Writes the rows of a release to a text file as they come. To be used in a `with`."""
+
+    def __init__(self, folder: Path, name: str, text: RowsText, form: RowForm = PLAIN) -> None:
         self._name = name
+        self._text = text
         self._form = form
         self._file = DigestingFile(folder / name)
-        self._opening = b"[\n"
 
     def __enter__(self) -> Self:
         return self
@@ -31,13 +67,11 @@ class JsonRows:
 
     def write(self, row: ReleaseRow) -> None:
         """Appends a row."""
-        text = json.dumps(published_row(row.columns(self._form)), ensure_ascii=False)
-        self._file.write(self._opening + text.encode())
-        self._opening = b",\n"
+        self._file.write(self._text.row(row.columns(self._form)))
 
     def finish(self) -> ReleasedFile:
-        """Ends the list."""
-        self._file.write(b"\n]\n" if self._opening == b",\n" else b"[]\n")
+        """Ends the file."""
+        self._file.write(self._text.end())
         self._file.close()
         return self._file.as_released(self._name)
 
@@ -67,33 +101,27 @@ _SPELLED = {
     DifferenceType.STYLE: "Style and Presentation",
 }
 """The types that the authors' files call otherwise than their paper does."""
-_ALL = RowForm(contrasts=True, terms=True)
+CCD_FORM = RowForm(contrasts=True, terms=True)
+"""What rows in `ccd.jsonl` tell."""
 
 
-class CcdLines:
-    """Writes the rows of a release as they come. To be used in a `with`."""
+class CcdText:
+    """The text of `ccd.jsonl`, for rows with the columns of `CCD_FORM`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._file = DigestingFile(folder / CCD_LINES)
+    def line(self, columns: Mapping[str, Any]) -> bytes:
+        """A row as the authors have it."""
+        return _ccd_line(columns)
 
-    def __enter__(self) -> Self:
-        return self
+    def row(self, columns: Mapping[str, Any]) -> bytes:
+        """The row and the end of its line."""
+        return _ccd_line(columns) + b"\n"
 
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, row: ReleaseRow) -> None:
-        """Appends a row."""
-        self._file.write(ccd_line(row.columns(_ALL)))
-
-    def finish(self) -> ReleasedFile:
-        """Ends the file."""
-        self._file.close()
-        return self._file.as_released(CCD_LINES)
+    def end(self) -> bytes:
+        """Nothing."""
+        return b""
 
 
-def ccd_line(row: Mapping[str, Any]) -> bytes:
-    """The line of a row that is given by its columns."""
+def _ccd_line(row: Mapping[str, Any]) -> bytes:
     details: dict[str, Any] = {
         "image": PurePosixPath(row["file_path"]).name,
         "captions": row["captions"],
@@ -109,7 +137,7 @@ def ccd_line(row: Mapping[str, Any]) -> bytes:
     details |= {f"captions_{language}": texts for language, texts in translated(row).items()}
     if row["creator"] or row["source_url"] or permits_release(row["licence"]):
         details |= {name: row[name] for name in ("licence", "creator", "source_url") if row[name]}
-    return (json.dumps(details, ensure_ascii=False) + "\n").encode()
+    return json.dumps(details, ensure_ascii=False).encode()
 
 
 def spelled(difference: DifferenceType) -> str:

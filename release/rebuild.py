@@ -21,8 +21,8 @@ from db.releases import (
 )
 from db.store import Store
 from release.build import BuiltRelease, Progress, build_release
+from release.changes import value_changes
 from release.checks import Checks
-from release.diff.metadata import value_changes
 from release.leaks import DEFAULT_LIMITS
 from release.manifest import MANIFEST, read_files
 from schemas.errors import IntegrityError, MissingBlobError

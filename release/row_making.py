@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from db.blobs import suffix_of
 from db.crop_origins import CropOrigin
@@ -21,7 +22,6 @@ from release.rows import (
     ReleasedTranslation,
     ReleaseRow,
 )
-from retrieval.similarity.distances import ComparedImage
 from schemas.records import Caption, Contrast, Granularity, Image, Rewrite
 
 _LANGUAGE = "en"
@@ -235,19 +235,8 @@ def left_out(described: DescribedImage) -> Counter[str]:
     )
 
 
-def compared_image(
-    row: ReleaseRow, crop: CropOrigin | None, perceptual_hash: int | None
-) -> ComparedImage:
-    """A row as it is compared."""
-    embedding = None
-    if crop is not None and crop.embedding is not None:
-        embedding = np.frombuffer(base64.b64decode(crop.embedding), "<f2")
-    return ComparedImage(
-        name=row.file_path,
-        identity=f"{row.source}/{row.identity}",
-        sha256=row.sha256,
-        perceptual_hash=perceptual_hash,
-        video_sha256=row.crop.video_sha256 if row.crop else None,
-        embedding=embedding,
-        embedder=crop.embedder if crop else "",
-    )
+def embedding_of(crop: CropOrigin | None) -> NDArray[np.float16] | None:
+    """The embedding of a crop, if it has any."""
+    if crop is None or crop.embedding is None:
+        return None
+    return np.frombuffer(base64.b64decode(crop.embedding), "<f2")

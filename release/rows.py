@@ -1,10 +1,11 @@
 """The rows of a release: their form, one image with its captions, and their order."""
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import lru_cache
 from itertools import product
-from typing import Any, Literal, NamedTuple
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, get_args
 
 from schemas.proposals import Box
 from schemas.records import Split
@@ -191,6 +192,13 @@ class ReleasedTerms(NamedTuple):
 NO_TERMS = ReleasedTerms("", None, None, own=False)
 
 
+_SAME = (
+    *("id", "source", "identity", "split", "file_path", "source_file_path", "image_entity_id"),
+    *("sha256", "width_px", "height_px"),
+)
+"""Columns that a row has as they are."""
+
+
 class ReleaseRow(NamedTuple):
     """An image with its captions. `number` counts rows and `id` persons, both from 1.
 
@@ -218,6 +226,34 @@ class ReleaseRow(NamedTuple):
     translations: tuple[ReleasedTranslation, ...] = ()
     contrast: ReleasedContrast | None = None
     terms: ReleasedTerms = NO_TERMS
+
+    @classmethod
+    def of(cls, number: int, row: Mapping[str, Any], terms: ReleasedTerms) -> "ReleaseRow":
+        """The row with these columns, in which `RowFaults` finds nothing."""
+        crop, contrast, task = row["crop"], row.get("contrast"), row.get("task")
+        coarse = zip(
+            row.get("coarse_caption_entity_ids") or (),
+            row.get("coarse_captions") or (),
+            strict=True,
+        )
+        names = ("caption_entity_ids", "captions", "caption_authors", "caption_reviewed")
+        captions = zip(*(row[name] for name in (*names, "caption_origins")), strict=True)
+        return cls(
+            number=number,
+            captions=tuple(ReleasedCaption(*one) for one in captions),
+            media_type="",
+            crop=crop and ReleasedCrop(**crop),
+            task=task and RetrievalTask(task),
+            tier=row.get("tier"),
+            coarse_captions=tuple(ReleasedCaption(*one, "", False, "source") for one in coarse),
+            translations=tuple(ReleasedTranslation(**one) for one in row.get("translations") or ()),
+            contrast=contrast
+            and ReleasedContrast(**contrast)._replace(
+                difference=DifferenceType(contrast["difference"])
+            ),
+            terms=terms,
+            **{name: row[name] for name in _SAME},
+        )
 
     def columns(self, form: RowForm) -> dict[str, Any]:
         """All columns of the row but `image`."""
@@ -270,3 +306,114 @@ class ReleaseRow(NamedTuple):
             *(caption.entity_id for caption in self.coarse_captions),
             *(one.entity_id for one in self.translations),
         ]
+
+
+_NAME = re.compile(
+    r"images/(?:[1-9][0-9]{0,17}_)?([1-9][0-9]{0,17})\.(?!(?:json|txt)\Z)[a-z]{1,15}"
+)
+"""Short enough for every export; what exports write beside an image is called `json` and `txt`."""
+_MAY_BE_ABSENT = {"crop", "task", "tier", "contrast", "creator", "source_url"}
+_OF_CAPTIONS = (
+    *("captions", "caption_entity_ids", "caption_authors", "caption_origins"),
+    "caption_reviewed",
+)
+_OF_COARSE = ("coarse_captions", "coarse_caption_entity_ids")
+_ORIGINS = frozenset(get_args(CaptionOrigin))
+_TASKS = tuple(task.value for task in RetrievalTask)
+_TYPES = tuple(kind.value for kind in DifferenceType)
+_METHODS = ("search", "edit", None)
+_SHOWN_CHARACTERS = 120
+
+
+def number_in(file_path: object) -> int | None:
+    """The number of the row whose image is called so: 13 of `images/12_13.jpg`; else None."""
+    name = _NAME.fullmatch(file_path) if isinstance(file_path, str) else None
+    return int(name[1]) if name else None
+
+
+class RowFaults:
+    """What no row of a Parquet file called `data/<split>-…` can be, whatever else it says.
+
+    Strangers make releases, too: nothing of a row becomes a name or a record before it passed here.
+    """
+
+    def __init__(
+        self, shard: str, sources: frozenset[str], tiers: Container[str | None] | None = None
+    ) -> None:
+        self._split = shard.rpartition("/")[2].partition("-")[0]
+        self._sources = sources
+        self._tiers = tiers
+        self._needed: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
+
+    def first(self, number: int, columns: Mapping[str, Any]) -> str | None:
+        """The first fault of the row of this number, in words that follow "row 12"; or None."""
+        return next((what for _, what in self.all(number, columns)), None)
+
+    def all(self, number: int, columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """All faults of a row, of which all columns but the image are given: code, and words."""
+        if self._needed is None:
+            self._needed = itemgetter(*(name for name in columns if name not in _MAY_BE_ABSENT))
+        if None in self._needed(columns):
+            blank = (name for name in columns if columns[name] is None)
+            yield "row_malformed", f"has no {', '.join(sorted(set(blank) - _MAY_BE_ABSENT))}"
+            return
+        if number_in(columns["file_path"]) != number:
+            wanted = f"wanted 'images/{number}.jpg'"
+            yield "row_unnumbered", f"calls its image {shown(columns['file_path'])}; {wanted}"
+        if columns["split"] != self._split:
+            yield "split_wrong", f"says it is in the split {shown(columns['split'])}"
+        if columns["source"] not in self._sources:
+            what = f"is from {shown(columns['source'])}, of which manifest.json states no licence"
+            yield "licence_missing", what
+        yield from _faults_of_texts(columns)
+        yield from _faults_of_structs(columns)
+        if not columns.get("licence", "unknown").strip():
+            yield "licence_missing", "states no licence for its image"
+        if columns.get("task") not in (None, *_TASKS):
+            what = f"is for the task {columns['task']!r}; wanted one of {', '.join(_TASKS)}"
+            yield "task_wrong", what
+        if self._tiers is not None and columns.get("tier") not in self._tiers:
+            what = f"is of the tier {columns.get('tier')!r}, of which the release is not"
+            yield "tier_wrong", what
+
+
+def _faults_of_texts(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Lists beside each other have the same length, and nothing is missing from any."""
+    for names in (_OF_CAPTIONS, _OF_COARSE) if "coarse_captions" in columns else (_OF_CAPTIONS,):
+        count = len(columns[names[0]])
+        for name in names:
+            texts = columns[name]
+            if len(texts) != count:
+                what = f"has {count:,} {names[0]} and {len(texts):,} {name}"
+                yield "captions_differ", what
+            if None in texts:
+                yield "row_malformed", f"has {name} of which one is missing"
+    if unknown := set(columns["caption_origins"]) - _ORIGINS - {None}:
+        yield "row_malformed", f"has a caption of the origin {min(unknown)!r}, which there is not"
+
+
+def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    crop, contrast = columns["crop"], columns.get("contrast")
+    translations = columns.get("translations") or ()
+    if crop and None in (*crop.values(), *(crop["box_xyxy"] or ())):
+        yield "row_malformed", "has a crop that is not complete"
+    if contrast and any(value is None for name, value in contrast.items() if name != "way"):
+        yield "contrast_wrong", "has a contrast that is not complete"
+    elif contrast and not (contrast["anchor"] and contrast["anchor_entity_id"]):
+        yield "contrast_wrong", "has a contrast without an anchor"
+    elif contrast and contrast["difference"] not in _TYPES:
+        what = f"differs by {contrast['difference']!r}; wanted one of {', '.join(_TYPES)}"
+        yield "difference_unknown", what
+    elif contrast and contrast["way"] not in _METHODS:
+        what = f"has a contrast that was neither found nor edited: {contrast['way']!r}"
+        yield "contrast_wrong", what
+    if any(one is None or None in one.values() for one in translations):
+        yield "row_malformed", "has a translation that is not complete"
+    elif any(not 0 <= one["caption"] < len(columns["captions"]) for one in translations):
+        yield "translation_of_nothing", "has a translation of a caption that it has not"
+
+
+def shown(value: Any) -> str:
+    """A value in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

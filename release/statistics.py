@@ -5,7 +5,7 @@ Words are runs of letters and digits, with apostrophes and hyphens inside them.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from release.publishable import published_name
@@ -218,7 +218,7 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-class CountedRow(NamedTuple):
+class _CountedRow(NamedTuple):
     """What is counted of a row but its words; most rows of a release are alike in this.
 
     `is_new` is the first row of an identity. Authors, origins and reviews are those of captions.
@@ -236,7 +236,7 @@ class CountedRow(NamedTuple):
 
 
 class StatisticsCounter:
-    """Counts rows as they come, in the order of the release, for a build or a verification.
+    """Counts rows as they come, in the order of the release.
 
     Rows are counted by what they have in common, and that is taken apart at the end.
 
@@ -247,7 +247,7 @@ class StatisticsCounter:
     def __init__(self) -> None:
         self.models: set[str] = set()
         self._last_id = 0
-        self._rows: Counter[CountedRow] = Counter()
+        self._rows: Counter[_CountedRow] = Counter()
         self._vocabulary: set[str] = set()
         self._splits: dict[Split, Counter[str]] = {}
         self._sources: dict[str, Counter[str]] = {}
@@ -261,9 +261,9 @@ class StatisticsCounter:
         self._unchanged: Counter[str] = Counter()
         self._tasks = TaskCounter()
 
-    def add(self, row: ReleaseRow) -> None:
-        """Counts a row with its words."""
-        counted = CountedRow(
+    def add(self, row: ReleaseRow, *, words: bool = True) -> None:
+        """Counts a row, and where `words` the words of its captions."""
+        counted = _CountedRow(
             split=row.split,
             source=row.source,
             is_new=row.id != self._last_id,
@@ -275,25 +275,17 @@ class StatisticsCounter:
             reviewed=tuple(one.reviewed for one in row.captions),
         )
         self._last_id = row.id
-        self.count(counted)
-        self.count_words(row.source, [one.text for one in row.captions])
+        self._rows[counted] += 1
+        if len(self._rows) > _MOST_KINDS:
+            self._take_apart()
         for one in row.captions:
+            if words:
+                found = words_of(one.text)
+                self._vocabulary.update(found)
+                self._words[row.source][len(found)] += 1
             if one.drafter:
                 self._drafts[one.drafter] += 1
                 self._unchanged[one.drafter] += one.origin == "confirmed_draft"
-
-    def count(self, row: CountedRow) -> None:
-        """Counts a row without its words."""
-        self._rows[row] += 1
-        if len(self._rows) > _MOST_KINDS:
-            self._take_apart()
-
-    def count_words(self, source: str, captions: Iterable[str]) -> None:
-        """Counts the words of captions of a source."""
-        for text in captions:
-            words = words_of(text)
-            self._vocabulary.update(words)
-            self._words[source][len(words)] += 1
 
     def _take_apart(self) -> None:
         for row, images in self._rows.items():

@@ -13,8 +13,9 @@ from flows.cli.output import JsonOption, err, out, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from flows.engine.context import RunContext
+    from release.changes import FieldChange
     from release.contamination import Other
-    from release.diff.records import Difference, FieldChange, RowDifference, TextChange
+    from release.diff.records import Difference, RowDifference, TextChange
     from schemas.contamination import Contamination, SharedMeasure
     from schemas.withdrawal import WithdrawalNotice
 

@@ -4,6 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
+from release.changes import FieldChange
 from schemas.base import Record
 from schemas.release import Count, DatasetName, HexSha256, Version
 from schemas.retrieval_task import Tier
@@ -17,21 +18,6 @@ TextKind = Literal["added", "removed", "withdrawn", "edited", "restated", "reord
 gone. `restated`: the same words with another entity, author or origin. `reordered`: nothing but its
 place among the others changed."""
 _MIRRORED: dict[str, Any] = {"added": "removed", "removed": "added", "withdrawn": "added"}
-
-
-class FieldChange(Record):
-    """One value of a row, or of the manifest, on either side; None where there is none.
-
-    `field` is its name, that of a part after a dot (`crop.frame`, `sources.coco.licence`).
-    """
-
-    field: str
-    before: Any
-    after: Any
-
-    def mirrored(self) -> Self:
-        """The same change, looked at from the other side."""
-        return self.model_copy(update={"before": self.after, "after": self.before})
 
 
 class PlacedText(Record):

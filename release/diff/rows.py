@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from rapidfuzz.distance import Indel
 
+from release.changes import FieldChange
 from release.diff.reading import (
     ANCHOR,
     NOTHING_WITHDRAWN,
@@ -20,7 +21,6 @@ from release.diff.reading import (
     Withdrawn,
 )
 from release.diff.records import (
-    FieldChange,
     PlacedText,
     RowDifference,
     RowKind,

@@ -6,10 +6,10 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from release.changes import FieldChange
 from release.diff import compare_releases
 from release.diff.records import (
     Difference,
-    FieldChange,
     RowDifference,
     RowKind,
     RowPlace,

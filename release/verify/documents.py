@@ -174,8 +174,8 @@ def verify_documents(
     documents = documents_of(manifest, scratch)
     always = {f"{manifest.dataset}.json", CROISSANT, *documents}
     more = {WITHDRAWALS, *(table.path for table in TABLES), *shards}
-    if manifest.statistics.contrasts is not None:  # that it is there is for other checks
-        more.add(CCD_LINES)
+    if manifest.statistics.contrasts is not None:
+        always.add(CCD_LINES)
     for path in always:
         if not scratch.is_listed(path):
             message = f"{MANIFEST} does not list {path}, which this release must have"

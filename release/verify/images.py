@@ -57,10 +57,6 @@ class ImageCheck(NamedTuple):
     look: int | None = None
 
 
-NO_IMAGE = ImageCheck()
-"""Of a row that holds no image, as those of JSON."""
-
-
 class ImageChecks:
     """Compares embedded bytes with the digests that the manifest lists for the image files.
 

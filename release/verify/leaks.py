@@ -7,7 +7,7 @@ that numbers go together, is checked. `loupe release contamination` with the oth
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from release.contamination import plain_words
@@ -18,10 +18,8 @@ from release.leaks import (
     SplitImages,
     leak_sentence,
 )
-from release.manifest import MANIFEST
-from retrieval.similarity.distances import ComparedImage
 from schemas.contamination import Contamination, SharedMeasure, SharedPair, SharedSplit
-from schemas.leaks import Comparison, LeakCertificate, Measure
+from schemas.leaks import LeakCertificate, Measure
 from schemas.records import Split
 from schemas.release import Manifest
 
@@ -29,90 +27,34 @@ _FROM_PIXELS: tuple[Measure, ...] = ("perceptual_hash",)
 _FROM_MODELS: tuple[Measure, ...] = ("embedding",)
 
 
-class LeakChecks:
-    """Collects the rows of a release and compares the result with its certificate.
+def found_leaks(
+    manifest: Manifest, splits: SplitImages, findings: Findings, *, decode: bool
+) -> LeakCertificate | None:
+    """The certificate as the rows make it; names leaks between splits that were given here.
 
-    Embeddings need the model that made them; of these the certificate's word is taken. Perceptual
-    hashes need decoded images: without, they are left out too.
+    Embeddings need the model that made them, perceptual hashes decoded images: of what was not
+    measured the certificate's word is taken.
     """
-
-    def __init__(self, manifest: Manifest, findings: Findings, *, decode: bool) -> None:
-        self._manifest = manifest
-        self._findings = findings
-        self._decode = decode
-        self._splits = SplitImages()
-        self.is_needed = len(manifest.statistics.splits) > 1 or manifest.leaks is not None
-
-    @property
-    def needs_hashes(self) -> bool:
-        """Whether images are to be hashed."""
-        return self.is_needed and self._decode
-
-    def add(self, row: dict[str, Any], split: Split, perceptual_hash: int | None) -> None:
-        """Remembers a row of Parquet."""
-        if not self.is_needed:
-            return
-        image = ComparedImage(
-            name=row["file_path"],
-            identity=f"{row['source']}/{row['identity']}",
-            sha256=row["sha256"],
-            perceptual_hash=perceptual_hash,
-            video_sha256=row["crop"] and row["crop"]["video_sha256"],
-        )
-        self._splits.add(split, image)
-
-    def run(self) -> None:
-        """Checks the certificate and the splits."""
-        stated = self._manifest.leaks
-        found = self._splits.certificate(stated.limits if stated else DEFAULT_LIMITS)
-        if found is not None:
-            self._check_splits(found)
-        if (stated is None) != (found is None):
-            has, wanted = ("no", "one") if stated is None else ("a", "none")
-            message = (
-                f"{MANIFEST} has {has} leak certificate; a release of these splits has {wanted}"
-            )
-            self._findings.add("leaks_differ", message, MANIFEST)
-        elif stated is not None and found is not None:
-            self._check_certificate(stated, found)
-
-    def _check_splits(self, found: LeakCertificate) -> None:
-        """Splits of crops were given with the certificate in mind; others are as their source's."""
-        for comparison in found.leaks if self._manifest.videos else ():
-            message = f"the splits leak: {leak_sentence(comparison, self._splits)}"
-            self._findings.add("leak", message, LEAKS)
-
-    def _check_certificate(self, stated: LeakCertificate, found: LeakCertificate) -> None:
-        unseen = (*_FROM_MODELS, *(() if self._decode else _FROM_PIXELS))
-        for ours, theirs in _side_by_side(stated.comparisons, found.comparisons, unseen):
-            if ours != theirs:
-                message = f"{LEAKS} says {_said(ours)}; the released images say {_said(theirs)}"
-                self._findings.add("leaks_differ", message, LEAKS)
-        for comparison in stated.comparisons:
-            if comparison.measure in unseen and comparison.leaks and self._manifest.videos:
-                message = f"the splits leak, as {LEAKS} says itself: {_said(comparison)}"
-                self._findings.add("leak", message, LEAKS)
-
-
-def _side_by_side(
-    stated: Iterable[Comparison], found: Iterable[Comparison], unseen: Iterable[Measure]
-) -> list[tuple[Comparison | None, Comparison | None]]:
-    """Comparisons of the same splits by the same measure, those of `unseen` measures left out."""
-    ours = {(one.splits, one.measure): one for one in stated if one.measure not in set(unseen)}
-    theirs = {(one.splits, one.measure): one for one in found if one.measure not in set(unseen)}
-    return [(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
-
-
-def _said(comparison: Comparison | None) -> str:
-    if comparison is None:
-        return "nothing"
-    one = comparison
-    pair = one.nearest
-    near = f"nearest {pair.first} and {pair.second} at {pair.distance:g}" if pair else "none equal"
-    return (
-        f"{one.measure} of {'/'.join(one.splits)}: {one.leaks:,} leaks in {one.pairs:,} pairs "
-        f"(up to {one.threshold:g}), {near}"
-    )
+    stated = manifest.leaks
+    found = splits.certificate(stated.limits if stated else DEFAULT_LIMITS)
+    if found is None:
+        return None
+    measured, unseen = [], _FROM_MODELS if decode else (*_FROM_MODELS, *_FROM_PIXELS)
+    for one in found.comparisons:
+        if one.measure not in unseen:
+            measured.append(one)
+            if one.leaks and manifest.videos:
+                message = f"the splits leak: {leak_sentence(one, splits)}"
+                findings.add("leak", message, LEAKS)
+    for one in stated.comparisons if stated else ():
+        if one.measure in unseen:
+            measured.append(one)
+            if one.leaks and manifest.videos:
+                message = (
+                    f"the splits leak, as {LEAKS} says itself: {one.leaks:,} pairs by {one.measure}"
+                )
+                findings.add("leak", message, LEAKS)
+    return found.model_copy(update={"comparisons": tuple(measured)})
 
 
 _LOOKS = "perceptual_hash"
@@ -129,7 +71,7 @@ class _Shown(NamedTuple):
 
 
 class ContaminationChecks:
-    """Gathers what the manifest's statements need of the rows, and holds them against it.
+    """Gathers what the manifest's statements need of the rows, and compares.
 
     Perceptual hashes need decoded images: without, they are left out.
     """

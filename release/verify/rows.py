@@ -1,26 +1,39 @@
-"""The rows of a release: JSON, Parquet and images against each other, and against the manifest."""
+"""The rows of a release: Parquet and images against each other, and what is made of them.
+
+Rows are counted as the build counts them; files of rows are rendered again and compared, and so is
+what the manifest says of the rows as a whole.
+"""
 
 import hashlib
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import chain
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from release.accumulator import CountedElsewhere, ReleaseAccumulator
+from release.card.front import form_of
+from release.changes import value_changes
 from release.files import is_plain
 from release.findings import Findings
-from release.json_rows import read_json_rows
-from release.manifest import MANIFEST
+from release.json_rows import CCD_LINES, CcdText, PublishedText, RowsText
+from release.manifest import MANIFEST, MAX_CHARACTERS
+from release.model_use import is_demonstration
 from release.parquet_rows import RowBatch, read_parquet_batches, read_parquet_rows
-from release.rows import SPLITS, RowKey, published_row
+from release.rows import SPLITS, ReleasedTerms, ReleaseRow, RowFaults, RowForm, RowKey, number_in
+from release.rows import shown as _shown
 from release.scratch import ListedImage, Scratch
+from release.statistics import is_reviewed
+from release.terms import terms_of, unpermitted
 from release.threads import ordered_map, read_ahead
-from release.tiers import CANDIDATES
-from release.verify.images import NO_IMAGE, ImageCheck, ImageChecks
-from release.verify.leaks import ContaminationChecks, LeakChecks
-from release.verify.statistics import ContrastChecks, StatisticsChecks, TermsChecks
-from schemas.release import Manifest
+from release.tiers import CANDIDATES, tiers_within
+from release.verify.images import ImageCheck, ImageChecks
+from release.verify.leaks import ContaminationChecks, found_leaks
+from schemas.licences import permits_release
+from schemas.release import Manifest, ReleaseStatistics
+
+_Row = dict[str, Any]
 
 
 class _Anchor(NamedTuple):
@@ -45,11 +58,10 @@ class _OrderChecks:
         self._last: tuple[RowKey, tuple[Any, ...]] | None = None
         self._anchor: _Anchor | None = None
 
-    def check(self, file: str, number: int, row: dict[str, Any]) -> bool:
-        """Whether the row is the first of its identity."""
-        is_new = self._check_id(file, number, row)
+    def check(self, file: str, number: int, row: _Row) -> None:
+        self._check_id(file, number, row)
         if row["split"] not in SPLITS:
-            return is_new
+            return
         place = self._place(file, number, row)
         if self._last is not None and place <= self._last:
             fault = "row_duplicated" if place == self._last else "row_out_of_order"
@@ -57,15 +69,13 @@ class _OrderChecks:
             details = f"{what} ({row['source']}, {row['source_file_path']!r})"
             self._findings.add_row(fault, details, file, number)
         self._last = place
-        return is_new
 
-    def _check_id(self, file: str, number: int, row: dict[str, Any]) -> bool:
+    def _check_id(self, file: str, number: int, row: _Row) -> None:
         if self._has_groups:
-            wanted, is_new, rule = self._last_id + 1, True, "each image has its own id"
+            wanted, rule = self._last_id + 1, "each image has its own id"
         else:
             name = f"{row['source']}/{row['identity']}".encode()
-            digest = hashlib.blake2b(name, digest_size=12).digest()
-            is_new, rule = digest not in self._id_of, "one identity, one id"
+            digest, rule = hashlib.blake2b(name, digest_size=12).digest(), "one identity, one id"
             wanted = self._id_of.get(digest, self._last_id + 1)
             self._id_of[digest] = row["id"]
         self._last_id = row["id"]
@@ -75,9 +85,8 @@ class _OrderChecks:
                 f"wanted {wanted}: {rule}, counted from 1"
             )
             self._findings.add_row("id_wrong", what, file, number)
-        return is_new
 
-    def _place(self, file: str, number: int, row: dict[str, Any]) -> tuple[RowKey, tuple[Any, ...]]:
+    def _place(self, file: str, number: int, row: _Row) -> tuple[RowKey, tuple[Any, ...]]:
         """What a row is ordered by: its own key, or its anchor's and then its own."""
         key = RowKey.of(row["split"], row["source"], row["identity"], row["source_file_path"])
         contrast = row.get("contrast")
@@ -95,26 +104,31 @@ class _OrderChecks:
         return anchor.key, key
 
 
-_PARQUET = "Parquet"
-_PER_CAPTION = ("caption_entity_ids", "caption_authors", "caption_origins", "caption_reviewed")
-_MAY_BE_ABSENT = {"image", "crop", "task", "tier", "contrast", "creator", "source_url"}
-_NUMBERED = re.compile(r"images/(?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+")
-
-_Row = dict[str, Any]
-_Reader = Callable[[Path], Iterator[tuple[_Row, ImageCheck]]]
-
-
-class _Numbered(NamedTuple):
-    """A row, the number that its `file_path` says, the file that it was read from, its image."""
-
-    number: int
-    file: str
-    row: _Row
-    image: ImageCheck = NO_IMAGE
+_COUNTED = {
+    *("statistics", "leaks", "terms", "videos", "demonstration", "unreviewed", "entities_sha256"),
+}
+"""What the manifest says that follows from the rows."""
+_STATED = ("choices", "agreement", "unused", "gates")
+"""Statistics that do not."""
+_FAULTS = (
+    ("entities_sha256", "entities_differ"),
+    ("statistics.contrasts.repeats.image", "images_repeated"),
+    ("statistics.contrasts.repeats.caption", "captions_repeated"),
+    *(
+        (f"statistics.{name}", "totals_differ")
+        for name in ("images", "captions", "identities", "splits", "tasks", "licences", "contrasts")
+    ),
+    ("videos", "totals_differ"),
+    ("terms", "terms_differ"),
+    ("leaks", "leaks_differ"),
+    ("", "statistics_differ"),
+)
+"""The code of a difference, by the beginning of the name of what differs."""
+_SHOWN = 200
 
 
 class RowChecks:
-    """Reads all rows once, side by side, and checks each; `shards` are in the order of rows.
+    """Reads all rows once and checks each; `shards` are in the order of rows.
 
     What must be remembered of them lies in `scratch`.
     """
@@ -137,43 +151,51 @@ class RowChecks:
         self._scratch = scratch
         self._decode = decode
         self._threads = threads
-        self._json = f"{manifest.dataset}.json"
-        self._licensed = {source.name for source in manifest.sources}
+        self._form = form_of(manifest)
+        self._tiers = (tiers_within(manifest.tier) if manifest.tier else ()) or (None,)
+        self._own_terms = {(source.name, source.licence) for source in manifest.sources}
         self._videos = {video.entity_id: video for video in manifest.videos}
-        self._seen_videos: Counter[str] = Counter()
-        self._people: dict[str, set[int]] = {}
-        self._leaks = LeakChecks(manifest, findings, decode=decode)
+        self._crops: Counter[str] = Counter()
+        self._people: defaultdict[str, set[int]] = defaultdict(set)
+        several = len(manifest.statistics.splits) > 1 or manifest.leaks is not None
+        self._tally = ReleaseAccumulator(scratch, self._form, has_splits=several, words=decode)
         self._contamination = ContaminationChecks(manifest, findings, decode=decode)
         self._images = ImageChecks(
             decode=decode,
-            needs_hashes=self._leaks.needs_hashes,
+            needs_hashes=several and decode,
             needs_looks=self._contamination.needs_looks,
         )
-        self._entities = hashlib.sha256()
-        self._contrasts = ContrastChecks(folder, manifest, scratch, findings)
-        self._terms = TermsChecks(manifest, scratch, findings)
-        self._statistics = StatisticsChecks(manifest, findings, words=decode)
-        self._order = _OrderChecks(findings, has_groups=self._contrasts.is_needed)
-        self._unread: set[str] = set()
+        self._order = _OrderChecks(findings, has_groups=self._form.contrasts)
+        self._texts: dict[str, RowsText] = {f"{manifest.dataset}.json": PublishedText()}
+        if self._form.contrasts:
+            self._texts[CCD_LINES] = CcdText()
+        self._digests = {path: hashlib.sha256() for path in self._texts}
+        self._is_whole = True
+        self._is_read = True
         self._last_number = 0
         self._listed_images = 0
 
     def run(self) -> None:
         """Checks everything that concerns rows."""
-        published = self._numbered(self._json, self._json, _published_rows)
-        embedded = chain.from_iterable(
-            self._numbered(shard, _PARQUET, self._embedded_rows) for shard in self._shards
-        )
-        for number, ours, theirs in _side_by_side(published, embedded):
-            self._check(number, ours, theirs)
-        if _PARQUET not in self._unread:
+        sources = frozenset(source.name for source in self._manifest.sources)
+        for shard in self._shards:
+            faults = RowFaults(shard, sources, self._tiers)
+            for number, row, image in self._numbered(shard):
+                self._check_row(shard, number, row, image, faults)
+        if not self._is_read:
+            return
+        if self._is_whole:
+            self._check_texts()
             self._check_totals()
-            self._leaks.run()
-            self._contamination.run()
+        self._check_images()
+        self._contamination.run()
 
-    def _embedded_rows(self, shard: Path) -> Iterator[tuple[_Row, ImageCheck]]:
+    def _embedded_rows(self, shard: str) -> Iterator[tuple[_Row, ImageCheck]]:
         """The rows of a Parquet file, each with what was found of its image."""
-        read = ((batch, self._listed(batch)) for batch in read_ahead(read_parquet_batches(shard)))
+        if not is_plain(self._folder / shard):  # a link, or what reading might never end of
+            raise FileNotFoundError(shard)
+        batches = read_ahead(read_parquet_batches(self._folder / shard))
+        read = ((batch, self._listed(batch)) for batch in batches)
         if self._decode:
             checked = ordered_map(self._checked, read, self._threads)
         else:  # nothing to wait for, so that threads would only wait for each other
@@ -188,212 +210,275 @@ class RowChecks:
     ) -> list[tuple[_Row, ImageCheck]]:
         return list(zip(read[0].rows, self._images.check(*read), strict=True))
 
-    def _read(self, file: str, read: _Reader) -> Iterator[tuple[_Row, ImageCheck]]:
-        if not is_plain(self._folder / file):  # a link, or what reading might never end of
-            raise FileNotFoundError(file)
-        return read(self._folder / file)
-
-    def _numbered(self, file: str, kind: str, read: _Reader) -> Iterator[_Numbered]:
-        """The rows of a file, up to where it makes no sense any more.
-
-        A row is given when the next one is known: that a file ends there is known before it is
-        compared on.
-        """
-        held: _Numbered | None = None
-        last = 0
+    def _numbered(self, shard: str) -> Iterator[tuple[int, _Row, ImageCheck]]:
+        """The rows of a file, up to where it makes no sense any more, with their numbers."""
         try:
-            for index, (row, image) in enumerate(self._read(file, read), 1):
-                name = row.get("file_path")
-                match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
-                if match is None:
-                    what = f"names its image {name!r}; wanted 'images/NUMBER.jpg'"
-                    self._report("row_unnumbered", what, _Numbered(index, file, row))
-                    continue
-                at = _Numbered(int(match[1]), file, row, image)
-                if at.number < last:
-                    what = f"comes after row {last}; the rest of the file was not compared"
-                    self._report("row_out_of_order", what, at)
-                    self._unread.add(kind)
-                    break
-                if at.number == last:
-                    self._report("row_duplicated", "is there twice", at)
-                    continue
-                if held is not None:
-                    yield held
-                held, last = at, at.number
-        except FileNotFoundError:
-            self._unread.add(kind)  # named already as a missing file
-        except OSError as error:
-            self._leave(kind, file, f" ({error.strerror})")
-        except ValueError as error:
-            self._leave(kind, file, f": {error}")
-        if held is not None:
-            yield held
+            for index, (row, image) in enumerate(self._embedded_rows(shard), 1):
+                number = number_in(row.get("file_path"))
+                if number is None:
+                    what = f"names its image {row.get('file_path')!r}; wanted 'images/NUMBER.jpg'"
+                    self._report("row_unnumbered", what, shard, index)
+                elif number < self._last_number:
+                    what = f"comes after row {self._last_number}; the rest was not compared"
+                    self._report("row_out_of_order", what, shard, number)
+                    self._is_read = False
+                    return
+                elif number == self._last_number:
+                    self._report("row_duplicated", "is there twice", shard, number)
+                else:
+                    for missing in range(self._last_number + 1, number):
+                        self._findings.add_row("row_missing", "is missing", shard, missing)
+                    self._last_number = number
+                    yield number, row, image
+        except FileNotFoundError:  # named already as a missing file
+            self._is_read = False
+        except (OSError, ValueError) as error:
+            self._is_read = False
+            self._add_unreadable(shard, error)
 
-    def _leave(self, kind: str, file: str, why: str) -> None:
-        """Goes on without the rest of a file."""
-        self._unread.add(kind)
+    def _add_unreadable(self, file: str, error: OSError | ValueError) -> None:
+        why = f" ({error.strerror})" if isinstance(error, OSError) else f": {error}"
         if not self._findings.hides(file):
             self._findings.add("rows_unreadable", f"{file} cannot be read{why}", file)
 
-    def _report(self, fault: str, what: str, at: _Numbered) -> None:
-        self._findings.add(fault, f"{at.file}: row {at.number} {what}", at.file, at.number)
+    def _report(self, fault: str, what: str, file: str, number: int) -> None:
+        self._is_whole = False
+        self._findings.add_row(fault, what, file, number)
 
-    def _check(self, number: int, published: _Numbered | None, embedded: _Numbered | None) -> None:
-        for missing in range(self._last_number + 1, number):
-            message = f"row {missing} is missing, in {self._json} as in {_PARQUET}"
-            self._findings.add("row_missing", message, self._json, missing)
-        self._last_number = number
-        if published is not None and embedded is not None:
-            self._check_agreement(published, embedded)
-        elif published is not None and _PARQUET not in self._unread:
-            self._report("row_missing", f"is not in {_PARQUET}", published)
-        elif embedded is not None and self._json not in self._unread:
-            self._report("row_missing", f"is not in {self._json}", embedded)
-        if published is not None:
-            self._check_captions(published)
-        if embedded is not None:
-            if published is None or published.row.get("captions") != embedded.row["captions"]:
-                self._check_captions(embedded)
-            self._check_row(embedded)
-            if embedded.image.problem:
-                self._report("image_wrong", embedded.image.problem, embedded)
-
-    def _check_agreement(self, published: _Numbered, embedded: _Numbered) -> None:
-        wanted = published_row(embedded.row)
-        if published.row == wanted:
+    def _check_row(
+        self, shard: str, number: int, row: _Row, image: ImageCheck, faults: RowFaults
+    ) -> None:
+        if image.problem:
+            self._findings.add_row("image_wrong", image.problem, shard, number)
+        if RowForm.of(row) != self._form:
+            what = f"has other columns than {MANIFEST} implies"
+            self._report("row_malformed", what, shard, number)
+            self._is_read = False
             return
-        if published.row.keys() != wanted.keys():
-            fields = ", ".join(published.row)
-            self._report("row_malformed", f"has the fields {fields}", published)
-        for field in wanted:
-            ours, theirs = published.row.get(field), wanted[field]
-            if ours != theirs:
-                what = f"says {field} {_shown(ours)}; {embedded.file} says {_shown(theirs)}"
-                self._report("rows_differ", what, published)
-
-    def _check_captions(self, at: _Numbered) -> None:
-        captions, is_candidate = at.row.get("captions"), at.row.get("tier") == CANDIDATES
-        if not isinstance(captions, list) or not (captions or is_candidate):
-            self._report("captions_missing", "has no captions", at)
-        elif captions and is_candidate:
-            what = f"has captions; images of tier {CANDIDATES} are candidates without any"
-            self._report("captions_unexpected", what, at)
-        elif not ({*map(type, captions)} <= {str} and all(map(str.strip, captions))):
-            self._report("caption_empty", "has an empty caption", at)
-
-    def _check_row(self, at: _Numbered) -> None:
-        """What Parquet alone knows of a row."""
-        row = at.row
-        if blank := {name for name, value in row.items() if value is None} - _MAY_BE_ABSENT:
-            self._report("row_malformed", f"has no {', '.join(sorted(blank))}", at)
-            return
-        captions = row["captions"]
-        for field in _PER_CAPTION:
-            if len(row[field]) != len(captions):
-                what = f"has {len(captions)} captions and {len(row[field])} {field}"
-                self._report("captions_differ", what, at)
-        if row["source"] not in self._licensed:
-            what = f"is from {row['source']!r}, of which {MANIFEST} states no licence"
-            self._report("licence_missing", what, at)
-        if not at.file.startswith(f"data/{row['split']}-"):
-            what = f"says it is in the split {row['split']!r}"
-            self._report("split_wrong", what, at)
-        listed = at.image.listed
+        listed = image.listed
         self._listed_images += listed is not None
         if listed is not None and listed.entity_id != row["image_entity_id"]:
             what = (
                 f"is of the image {row['image_entity_id']}; {MANIFEST} lists {row['file_path']} "
                 f"as {listed.entity_id}"
             )
-            self._report("entity_differs", what, at)
-        if row["crop"] is not None:
-            self._check_crop(at)
-        for checks in (self._contrasts, self._terms):
-            checks.check(at.file, at.number, row)
-        is_new = self._order.check(at.file, at.number, row)
-        self._statistics.check(at.file, at.number, row, is_new=is_new)
-        if row["split"] in SPLITS:
-            self._add_entities(row)
-            self._leaks.add(row, row["split"], at.image.perceptual_hash)
-            self._contamination.add(row, row["split"], at.image.look)
+            self._findings.add_row("entity_differs", what, shard, number)
+        wrong = [*faults.all(number, row)]
+        wrong += [] if wrong else _caption_faults(row)
+        for fault, what in wrong:
+            self._report(fault, what, shard, number)
+        if not any(fault == "row_malformed" for fault, _ in wrong):
+            self._order.check(shard, number, row)
+        if not wrong:
+            self._add(shard, number, row, image)
 
-    def _check_crop(self, at: _Numbered) -> None:
-        crop = at.row["crop"]
-        if blank := [name for name, value in crop.items() if value is None]:
-            self._report("row_malformed", f"has no crop.{', crop.'.join(blank)}", at)
-            return
-        video = self._videos.get(crop["video_entity_id"])
-        if video is None or (video.file_path, video.sha256) != (
-            crop["video"],
-            crop["video_sha256"],
-        ):
-            what = f"was cut out of {crop['video']!r}, which {MANIFEST} does not list so"
-            self._report("video_unknown", what, at)
-        self._seen_videos[crop["video_entity_id"]] += 1
-        self._people.setdefault(crop["video_entity_id"], set()).add(at.row["id"])
+    def _add(self, shard: str, number: int, row: _Row, image: ImageCheck) -> None:
+        """Counts a sound row."""
+        if crop := row["crop"]:
+            video = self._videos.get(crop["video_entity_id"])
+            stated = video and (video.file_path, video.sha256)
+            if stated != (crop["video"], crop["video_sha256"]):
+                what = f"was cut out of {crop['video']!r}, which {MANIFEST} does not list so"
+                self._findings.add_row("video_unknown", what, shard, number)
+            self._crops[crop["video_entity_id"]] += 1
+            self._people[crop["video_entity_id"]].add(row["id"])
+        terms = self._terms(row)
+        if terms.own and not permits_release(terms.licence):
+            what = f"is under {terms.licence!r}, which does not permit its release, or is not known"
+            self._findings.add_row("licence_forbids", what, shard, number)
+        problem = self._tally.add(ReleaseRow.of(number, row, terms), image.perceptual_hash)
+        if problem is not None:
+            self._findings.add_row("licence_incompatible", problem, shard, number)
+        self._contamination.add(row, row["split"], image.look)
+        for path, text in self._texts.items():
+            self._digests[path].update(text.row(row))
 
-    def _add_entities(self, row: _Row) -> None:
-        tracklet = [row["crop"]["tracklet_entity_id"]] if row["crop"] else []
-        coarse = row.get("coarse_caption_entity_ids") or ()
-        texts = (*coarse, *(one["entity_id"] for one in row.get("translations") or ()))
-        details = (row["image_entity_id"], *tracklet, *row["caption_entity_ids"], *texts)
-        self._entities.update("\n".join((*details, "")).encode())
+    def _terms(self, row: _Row) -> ReleasedTerms:
+        """The terms of an image; without a column for them they are those of its source."""
+        licence, creator, page = map(row.get, ("licence", "creator", "source_url"))
+        if licence is None:
+            return ReleasedTerms("", None, None, own=False)
+        own = (row["source"], licence) not in self._own_terms or bool(creator or page)
+        return ReleasedTerms(licence, creator, page, own)
 
-    def _check_totals(self) -> None:
-        for checks in (self._statistics, self._contrasts, self._terms):
-            checks.check_totals()
-        for video in self._manifest.videos:
-            people = len(self._people.get(video.entity_id, ()))
-            for what, got, stated in (
-                ("images", self._seen_videos[video.entity_id], video.images),
-                ("identities", people, video.identities),
-            ):
-                if got != stated:
-                    message = (
-                        f"the Parquet files hold {got:,} {what} of {video.file_path!r}; "
-                        f"{MANIFEST} says {stated:,}"
-                    )
-                    self._findings.add("totals_differ", message, MANIFEST)
-        named = self._manifest
-        for listed in (named.sources, named.prompts, named.videos, named.corrections):
-            for one in listed:
-                self._entities.update(f"{one.entity_id}\n".encode())
+    def _check_images(self) -> None:
         if self._scratch.count_listed_images() != self._listed_images:
-            shown = chain.from_iterable(map(self._paths, self._shards))
-            for path in self._scratch.images_without_row(shown):
+            for path in self._scratch.images_without_row(
+                row["file_path"] for row in self._read_rows(["file_path"])
+            ):
                 message = f"{MANIFEST} lists {path} as an image, and no row shows it"
                 self._findings.add("image_without_row", message, path)
-        if self._entities.hexdigest() != self._manifest.entities_sha256:
-            message = f"the entity ids of the rows are not those that {MANIFEST} was made from"
-            self._findings.add("entities_differ", message, MANIFEST)
 
-    def _paths(self, shard: str) -> Iterator[str]:
-        return (row["file_path"] for row in read_parquet_rows(self._folder / shard, ["file_path"]))
+    def _read_rows(self, columns: list[str] | None = None) -> Iterator[_Row]:
+        for shard in self._shards:
+            yield from read_parquet_rows(self._folder / shard, columns)
+
+    def _check_totals(self) -> None:
+        """Names what the manifest says otherwise than the rows make it.
+
+        Where totals differ, other values would differ for that reason.
+        """
+        stated = self._manifest
+        if not stated.sources:
+            self._findings.add("licence_missing", f"{MANIFEST} names no source", MANIFEST)
+            return
+        values = (one.model_dump(mode="json", include=_COUNTED) for one in (stated, self._found()))
+        faults = defaultdict[str, list[str]](list)
+        for one in value_changes("", *values):
+            fault = next(code for start, code in _FAULTS if one.field.startswith(start))
+            what = f"{one.field} {_short(one.before)}; the rows make it {_short(one.after)}"
+            faults[fault].append(f"{MANIFEST} says {what}")
+        if "totals_differ" in faults:
+            faults.pop("statistics_differ", None)
+        if self._findings.has("row_missing"):
+            faults = defaultdict(list, totals_differ=faults["totals_differ"])
+        for fault, messages in faults.items():
+            for message in messages:
+                self._findings.add(fault, message, MANIFEST)
+        known = {f"{model.name}@{model.revision}".removesuffix("@") for model in stated.models}
+        wrote = {str(name).removesuffix("@") for name in self._tally.statistics.models}
+        for model in sorted(wrote - known):
+            message = f"{MANIFEST} does not list the model {model}, which wrote captions of rows"
+            self._findings.add("statistics_differ", message, MANIFEST)
+
+    def _found(self) -> Manifest:
+        """The manifest as the rows make it; what they do not tell is as stated."""
+        stated = self._manifest
+        statistics = self._statistics(stated.statistics)
+        editors = statistics.contrasts.editors if statistics.contrasts else ()
+        makers = (*stated.trackers, *(editor for editor, _ in editors))
+        permitted = {one.source: one.basis for one in stated.terms.permissions}
+        held = self._tally.held(stated.sources, statistics)
+        for one in unpermitted(held, permitted):
+            if not one.own:
+                message = (
+                    f"{MANIFEST}: {one.images:,} images are under the terms of their source, "
+                    f"{one.source!r}: {one.licence!r} is no licence that we know, or forbids their "
+                    f"release, and nothing says why they may be released"
+                )
+                self._findings.add("licence_forbids", message, MANIFEST)
+        others = (stated.sources, stated.prompts, stated.videos, stated.corrections)
+        self._tally.add_entities([one.entity_id for many in others for one in many])
+        counted = {
+            "statistics": statistics,
+            "leaks": found_leaks(stated, self._tally.splits, self._findings, decode=self._decode),
+            "terms": terms_of(held, permitted),
+            "videos": tuple(
+                one.model_copy(
+                    update={
+                        "images": self._crops[one.entity_id],
+                        "identities": len(self._people[one.entity_id]),
+                    }
+                )
+                for one in stated.videos
+            ),
+            "demonstration": is_demonstration(stated.models, stated.sources, makers),
+            "unreviewed": not is_reviewed(statistics),
+            "entities_sha256": self._tally.entities_sha256,
+        }
+        return stated.model_copy(update=counted)
+
+    def _statistics(self, stated: ReleaseStatistics) -> ReleaseStatistics:
+        elsewhere = CountedElsewhere()
+        if stated.contrasts is not None:
+            names = CountedElsewhere._fields
+            elsewhere = CountedElsewhere(*(getattr(stated.contrasts, name) for name in names))
+        found = self._tally.result(
+            self._manifest.sources, elsewhere, stated.audits, stated.tracklets
+        )
+        left = {"rejected": stated.rewrites.rejected, "pending": stated.rewrites.pending}
+        known: dict[str, Any] = {name: getattr(stated, name) for name in _STATED}
+        known["rewrites"] = found.rewrites.model_copy(update=left)
+        if stated.descriptions and found.descriptions:
+            drafts = {"drafts": stated.descriptions.drafts}
+            known["descriptions"] = found.descriptions.model_copy(update=drafts)
+        if not self._decode:  # words are not counted: that takes as long as a digest
+            words = {one.granularity: one for one in stated.granularities}
+            known["vocabulary"] = stated.vocabulary
+            known["words"] = stated.words.model_copy(update={"count": found.captions})
+            known["granularities"] = tuple(
+                words.get(one.granularity, one).model_copy(update={"images": one.images})
+                for one in found.granularities
+            )
+        return found.model_copy(update=known)
+
+    def _check_texts(self) -> None:
+        """Files of rows must say what the Parquet files do, byte for byte."""
+        for path, text in self._texts.items():
+            self._digests[path].update(text.end())
+            listed = self._scratch.listed_file(path)
+            is_same = listed is not None and listed.sha256 == self._digests[path].hexdigest()
+            if is_same and not self._findings.tells_of(path):
+                continue
+            if not is_plain(self._folder / path):  # named already
+                continue
+            try:
+                is_named = self._name_differences(path, text)
+            except OSError as error:
+                self._add_unreadable(path, error)
+                continue
+            if not is_same and not is_named:
+                message = f"{path} is laid out otherwise than it is written of the Parquet files"
+                self._findings.add("rows_differ", message, path)
+
+    def _name_differences(self, path: str, text: RowsText) -> bool:
+        """Names the rows that a file says otherwise; whether there are any."""
+        is_named = False
+        with (self._folder / path).open("rb") as file:
+            lines = iter(lambda: file.readline(MAX_CHARACTERS), b"")
+            bare = (line.strip().removesuffix(b",") for line in lines)
+            said = (line for line in bare if line not in (b"[", b"]", b"[]"))
+            for ours, row in zip_longest(said, self._read_rows()):
+                number = number_in(row["file_path"]) if row else self._last_number + 1
+                wanted = text.line(row) if row else None
+                if ours == wanted:
+                    continue
+                is_named, place = True, number or 0
+                details, is_last = _difference(ours, wanted)
+                for what in details:
+                    self._findings.add_row("rows_differ", what, path, place)
+                if is_last:
+                    break
+        return is_named
 
 
-def _side_by_side(
-    published: Iterator[_Numbered], embedded: Iterator[_Numbered]
-) -> Iterator[tuple[int, _Numbered | None, _Numbered | None]]:
-    """Rows of both, matched by number; both count upwards."""
-    ours, theirs = next(published, None), next(embedded, None)
-    while ours is not None or theirs is not None:
-        if theirs is None or (ours is not None and ours.number < theirs.number):
-            assert ours is not None  # noqa: S101 - one of both is there
-            yield ours.number, ours, None
-            ours = next(published, None)
-        elif ours is None or theirs.number < ours.number:
-            yield theirs.number, None, theirs
-            theirs = next(embedded, None)
-        else:
-            yield ours.number, ours, theirs
-            ours, theirs = next(published, None), next(embedded, None)
+def _caption_faults(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    captions, is_candidate = row["captions"], row.get("tier") == CANDIDATES
+    if not captions and not is_candidate:
+        yield "captions_missing", "has no captions"
+    elif captions and is_candidate:
+        what = f"has captions; images of tier {CANDIDATES} are candidates without any"
+        yield "captions_unexpected", what
+    elif not all(map(str.strip, captions)):
+        yield "caption_empty", "has an empty caption"
 
 
-def _published_rows(path: Path) -> Iterator[tuple[_Row, ImageCheck]]:
-    return ((row, NO_IMAGE) for row in read_json_rows(path))
+def _difference(ours: bytes | None, wanted: bytes | None) -> tuple[list[str], bool]:
+    """What a line says otherwise than it should, and whether to go on makes no sense."""
+    if ours is None:
+        return ["is missing, as is all that follows"], True
+    if wanted is None:
+        return ["is in no Parquet file"], True
+    try:
+        found = json.loads(ours)
+    except (ValueError, RecursionError):
+        found = None
+    right = json.loads(wanted)
+    if not isinstance(found, dict):
+        return ["is no row; the rest of the file was not compared"], True
+    for name in ("file_path", "image"):
+        if name in right and found.get(name) != right[name]:
+            what = f"is {_shown(found.get(name))}; wanted {_shown(right[name])}"
+            return [f"{what}; the rest of the file was not compared"], True
+    if found.keys() != right.keys():
+        return [f"has the fields {', '.join(found)}; wanted {', '.join(right)}"], False
+    details = [
+        f"says {name} {_shown(found[name])}; Parquet says {_shown(value)}"
+        for name, value in right.items()
+        if found[name] != value
+    ]
+    return details or ["is written otherwise than it should be"], False
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:120]}…"
+def _short(value: Any) -> str:
+    return f"{value!s:.{_SHOWN}}"

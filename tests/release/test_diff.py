@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from release.build import build_release
+from release.changes import FieldChange, value_changes
 from release.diff import compare_releases
-from release.diff.metadata import value_changes
-from release.diff.records import Difference, FieldChange, RowCounts, RowDifference
+from release.diff.records import Difference, RowCounts, RowDifference
 from release.versions import Bump, required_bump
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Contrast, Granularity

@@ -401,10 +401,7 @@ def test_a_certificate_that_claims_more_distance_is_found(
         problems = verify_release(copy, decode=decode)
         assert [one.fault for one in problems] == (["leaks_differ"] if decode else [])
         if decode:
-            assert (
-                "at 60; the released images say perceptual_hash of train/test"
-                in problems[0].message
-            )
+            assert "perceptual_hash.nearest.distance 60.0; the rows" in problems[0].message
 
     check_on_copies(sound.folder, tmp_path, (True, False), check)
 
@@ -412,8 +409,9 @@ def test_a_certificate_that_claims_more_distance_is_found(
 def test_a_certificate_that_is_left_out_is_missed(copy: Path) -> None:
     (copy / "leaks.json").unlink()
     reseal_listed(copy, lambda manifest: manifest.model_copy(update={"leaks": None}))
-    messages = [one.message for one in verify_release(copy)]
-    assert messages == ["manifest.json has no leak certificate; a release of these splits has one"]
+    (problem,) = verify_release(copy)
+    assert problem.fault == "leaks_differ"
+    assert problem.message.startswith("manifest.json says leaks None; the rows make it ")
 
 
 def test_an_image_of_train_planted_in_test_is_found(copy: Path) -> None:
@@ -444,12 +442,16 @@ def test_changed_provenance_is_found(sound: BuiltRelease, tmp_path: Path) -> Non
             "video_unknown",
             "row 7 was cut out of 'other.mp4', which manifest.json does not list so",
         ),
-        (lambda rows: rows[0]["crop"].update(frame=None), "row_malformed", "has no crop.frame"),
-        (lambda rows: rows[0].update(crop=None), "row_malformed", "row 7 has the fields split"),
+        (
+            lambda rows: rows[0]["crop"].update(frame=None),
+            "row_malformed",
+            "row 7 has a crop that is not complete",
+        ),
+        (lambda rows: rows[0].update(crop=None), "rows_differ", "row 7 has the fields split"),
         (
             lambda rows: rows[0]["crop"].update(tracklet_entity_id="0" * 32),
             "entities_differ",
-            "the entity ids of the rows are not those",
+            "manifest.json says entities_sha256",
         ),
         (
             lambda rows: rows[0]["caption_origins"].pop(),

@@ -186,7 +186,7 @@ def test_a_release_whose_folder_cannot_be_listed_is_read_on(
     refuse_listing(monkeypatch, copy)
     faults = [fault for fault, _ in details(copy)]
     assert faults[0] == "not_readable"
-    assert set(faults[1:]) == {"row_missing"}
+    assert set(faults[1:]) == {"rows_differ"}
 
 
 def test_rows_that_cannot_be_read_though_their_digest_could_are_named(
@@ -196,8 +196,8 @@ def test_rows_that_cannot_be_read_though_their_digest_could_are_named(
         raise OSError(5, "Input/output error")
         yield {}
 
-    monkeypatch.setattr(verify_rows, "read_json_rows", failing)
-    message = f"{DATASET}.json cannot be read (Input/output error)"
+    monkeypatch.setattr(verify_rows, "read_parquet_batches", failing)
+    message = "data/test-00000-of-00001.parquet cannot be read (Input/output error)"
     assert details(copy) == [("rows_unreadable", message)]
 
 

@@ -1,6 +1,7 @@
 """Which version is wanted, by what differs."""
 
-from release.diff.records import ComparedRelease, Difference, FieldChange, RowCounts
+from release.changes import FieldChange
+from release.diff.records import ComparedRelease, Difference, RowCounts
 from release.versions import Bump, check_version, is_earlier, least_version, required_bump
 from schemas.retrieval_task import Tier
 

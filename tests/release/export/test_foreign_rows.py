@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from release.export import export_release
-from release.export.formats import FORMATS, RowFaults
+from release.export.formats import FORMATS
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.report.writing import write_report
+from release.rows import RowFaults
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest, ReleasedFile
 from tests.release.cases import check_each

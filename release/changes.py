@@ -1,0 +1,83 @@
+"""What differs between two JSON values, such as manifests, part by part."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from schemas.base import Record, canonical_json
+
+_NAMES = (
+    *(("name",), ("name", "revision"), ("name", "revision", "parameters")),
+    *(("prompt_id",), ("prompt_id", "version"), ("source", "file_path"), ("split",)),
+    *(("splits", "measure"), ("direction", "tester"), ("queue",), ("difference",)),
+    *(("measure",), ("granularity",), ("task",), ("tier",), ("licence",), ("model",)),
+)
+"""What entries of lists in manifests are called by: the first that tells all of them apart."""
+_PAIR = 2
+
+
+class FieldChange(Record):
+    """One value of a row, or of the manifest, on either side; None where there is none.
+
+    `field` is its name, that of a part after a dot (`crop.frame`, `sources.coco.licence`).
+    """
+
+    field: str
+    before: Any
+    after: Any
+
+    def mirrored(self) -> Self:
+        """The same change, looked at from the other side."""
+        return self.model_copy(update={"before": self.after, "after": self.before})
+
+
+def value_changes(name: str, before: Any, after: Any) -> Iterator[FieldChange]:
+    """What differs between two JSON values, down to the smallest parts that have a name.
+
+    Entries of lists are identified by their names; where that is not possible, lists are
+    compared as a whole.
+    """
+    if before == after:
+        return
+    parts = _parts(before, after)
+    if parts is None:
+        yield FieldChange(field=name, before=before, after=after)
+        return
+    old, new = parts
+    for key in sorted(old.keys() | new.keys()):
+        part = f"{name}.{key}" if name else key
+        yield from value_changes(part, old.get(key), new.get(key))
+
+
+def _parts(before: Any, after: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The named parts of two values; None where they have none, or none in common."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        return dict(before), dict(after)
+    if not _is_list(before) or not _is_list(after):
+        return None
+    if all(_is_pair(entry) for entry in (*before, *after)):
+        old, new = ({entry[0]: entry[1] for entry in value} for value in (before, after))
+        return (old, new) if (len(old), len(new)) == (len(before), len(after)) else None
+    for names in _NAMES:
+        if all(_has(entry, names) for entry in (*before, *after)):
+            old, new = ({_name(entry, names): entry for entry in side} for side in (before, after))
+            if (len(old), len(new)) == (len(before), len(after)):
+                return old, new
+    return None
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _is_pair(entry: Any) -> bool:
+    """Whether it is a name and its value."""
+    return _is_list(entry) and len(entry) == _PAIR and isinstance(entry[0], str)
+
+
+def _has(entry: Any, names: tuple[str, ...]) -> bool:
+    return isinstance(entry, Mapping) and entry.keys() >= set(names)
+
+
+def _name(entry: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    values = (entry[name] for name in names)
+    return "/".join(one if isinstance(one, str) else canonical_json(one) for one in values)
