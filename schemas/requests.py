@@ -275,7 +275,8 @@ class RefinementBrief(Brief):
     Attributes:
         images: how many images there are, the anchor included.
         caption: a coarse caption of the anchor.
-        differences: for each image after the anchor its type of difference and its plan.
+        differences: for each image after the anchor its type of difference and its plan; empty
+            where the model has to find them, as in the paper.
         second_language: the language that captions are wanted in beside English; None for none.
     """
 
@@ -294,7 +295,7 @@ class RefinementBrief(Brief):
 
     @model_validator(mode="after")
     def _tells_of_every_image(self) -> "RefinementBrief":
-        if len(self.differences) != self.images - 1:
+        if self.differences and len(self.differences) != self.images - 1:
             raise ValueError(
                 f"{self.images} images need {self.images - 1} differences; "
                 f"got {len(self.differences)}"

@@ -82,7 +82,7 @@ def request_refinement(
     Args:
         images: all of the group, as `resized_images` gives them.
         brief: the coarse caption, and how the images were meant to differ.
-        prompt: `refine_captions`.
+        prompt: `refine_captions`, or one that takes `caption` in place of `brief`.
 
     Raises:
         ValueError: there are not as many images as the brief says.
@@ -92,7 +92,7 @@ def request_refinement(
     text = brief.text()
     return ChatRequest(
         purpose=REFINEMENT_PURPOSE,
-        prompt=prompt.render(**_prompt_values(brief)),
+        prompt=prompt.render(**_prompt_values(brief, prompt)),
         prompt_digest=prompt.digest,
         subject=text,
         images=tuple(images),
@@ -111,7 +111,7 @@ def request_repair(
         rejection: why it cannot be used.
         prompt: `repair_captions`.
     """
-    values = _prompt_values(RefinementBrief.parse(request.subject))
+    values = _prompt_values(RefinementBrief.parse(request.subject), prompt)
     return request.model_copy(
         update={
             "purpose": REFINEMENT_REQUEST_REPAIR_PURPOSE,
@@ -135,12 +135,18 @@ def answer_schema(brief: RefinementBrief) -> dict[str, Any]:
     return object_schema(dict.fromkeys(fields, texts))
 
 
-def _prompt_values(brief: RefinementBrief) -> dict[str, str]:
+def _prompt_values(brief: RefinementBrief, prompt: Prompt) -> dict[str, str]:
+    """What `prompt` is filled in with: the brief, or the coarse caption alone as in the paper."""
+    told = {"caption": brief.caption} if _tells_caption_alone(prompt) else {"brief": brief.text()}
     return {
         "images": str(brief.images),
-        "brief": brief.text(),
+        **told,
         "second_language": brief.second_language or "",
     }
+
+
+def _tells_caption_alone(prompt: Prompt) -> bool:
+    return "caption" in prompt.variables
 
 
 _NUMBER = re.compile(
@@ -247,13 +253,15 @@ class _Group(NamedTuple):
     images: tuple[StoredEntity, ...]
     coarse: tuple[StoredEntity, ...]
 
-    def brief(self, row: int, second_language: str | None) -> RefinementBrief:
-        """The brief on one of the coarse captions."""
+    def brief(self, row: int, second_language: str | None, *, differences: bool) -> RefinementBrief:
+        """The brief on one of the coarse captions, with the planned differences or without."""
         contrasts = [image.record(Image).contrast for image in self.images[1:]]
         return RefinementBrief(
             images=len(self.images),
             caption=self.coarse[row].record(Caption).text,
-            differences=tuple(f"{one.difference}: {one.plan}" for one in contrasts if one),
+            differences=tuple(
+                f"{one.difference}: {one.plan}" for one in contrasts if one and differences
+            ),
             second_language=second_language,
         )
 
@@ -341,7 +349,11 @@ class _Refining:
             if isinstance(resized, Rejection):
                 yield WorkResult(group.entity.seq, rejection=resized)
                 continue
-            briefs = [group.brief(row, self._second_language) for row in range(len(group.coarse))]
+            told = not _tells_caption_alone(self._prompt)
+            briefs = [
+                group.brief(row, self._second_language, differences=told)
+                for row in range(len(group.coarse))
+            ]
             yield [
                 Ask(_Row(group, brief), request_refinement(resized, brief, self._prompt))
                 for brief in briefs

@@ -9,6 +9,7 @@ import prompts
 from prompts.loader import Prompt, load_prompt
 from schemas.errors import ConfigurationError
 
+PAPERS = Path(__file__).parents[2].parent / "shared" / "papers"
 HEADER = "---\nid: greet\nversion: '1'\nsource: ours\nvariables: [name]\n---\n"
 
 
@@ -101,3 +102,29 @@ def test_no_prompt_holds_an_answer_to_copy(subtests: pytest.Subtests) -> None:
         with subtests.test(prompt=file.stem):
             asked = load_prompt(file.stem).text.strip().splitlines()[-1]
             assert re.search(r"\{\s*\"\w+\"\s*:", asked) is None
+
+
+@pytest.mark.skipif(not PAPERS.is_dir(), reason="the texts of the papers are not here")
+@pytest.mark.parametrize(
+    ("prompt_id", "paper", "lines"),
+    [
+        ("paper_rewrite_description", "ufinebench", 1),
+        ("paper_confuse_caption", "recos", 4),
+        ("paper_contrast_strategies", "ccd", 10),
+        ("paper_refine_captions", "ccd", 10),
+    ],
+)
+def test_the_prompts_of_the_papers_are_theirs(prompt_id: str, paper: str, lines: int) -> None:
+    """All before the data and the form of the answer, line by line, but for what is filled in."""
+    printed = _words((PAPERS / f"{paper}.txt").read_text(encoding="utf-8").replace("\\n", " "))
+    text = load_prompt(prompt_id).text.split("{{ description }}")[0]
+    ours = re.search(r"^(?:How many|The task|The coarse-grained caption above)", text, re.MULTILINE)
+    theirs = [line for line in text[: ours.start() if ours else None].splitlines() if line.strip()]
+    assert len(theirs) >= lines
+    for line in theirs:
+        assert "{{" in line or _words(line) in printed, line
+
+
+def _words(text: str) -> str:
+    """Letters and digits alone: how lines are broken and what marks them does not matter."""
+    return "".join(re.findall(r"\w", text))

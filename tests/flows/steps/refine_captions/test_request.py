@@ -46,6 +46,15 @@ def test_every_image_is_sent_in_its_order_and_scaled() -> None:
     assert f"<brief>\n{BRIEF.text()}\n</brief>" in request.prompt
 
 
+def test_the_papers_prompt_tells_the_caption_and_no_planned_difference() -> None:
+    brief = BRIEF.model_copy(update={"differences": ()})
+    images = [png(colour) for colour in COLOURS]
+    request = request_refinement(images, brief, load_prompt("paper_refine_captions"))
+    assert f"Coarse-grained Caption of the First Image:\n{BRIEF.caption}" in request.prompt
+    assert "exactly 3 strings" in request.prompt
+    assert RefinementBrief.parse(request.subject) == brief
+
+
 def test_images_are_scaled_once_for_all_captions_of_a_group() -> None:
     images = resized_images([png(colour) for colour in COLOURS])
     assert not isinstance(images, Rejection)
