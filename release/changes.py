@@ -1,7 +1,7 @@
 """What differs between two JSON values, such as manifests, part by part."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from schemas.base import Record, canonical_json
 
@@ -24,10 +24,6 @@ class FieldChange(Record):
     field: str
     before: Any
     after: Any
-
-    def mirrored(self) -> Self:
-        """The same change, looked at from the other side."""
-        return self.model_copy(update={"before": self.after, "after": self.before})
 
 
 def value_changes(name: str, before: Any, after: Any) -> Iterator[FieldChange]:

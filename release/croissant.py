@@ -6,15 +6,13 @@ the folder. Images are a set of files: their digests are in the rows and in the 
 
 import json
 from collections.abc import Iterable, Iterator
+from importlib.resources import files
 from typing import Any, Final
-
-import pyarrow as pa
 
 from release.card.front import languages
 from release.citation import bibtex, citation, keywords
 from release.facts import cited_sources, responsible_facts
-from release.parquet_rows import schema_of
-from release.rows import RowForm
+from release.rows import Column, RowForm, columns_of
 from release.terms import stated_licences
 from schemas.licences import licence_of, spdx_page
 from schemas.release import Creator, Manifest, ReleaseAbout, ReleasedFile
@@ -24,53 +22,6 @@ _SPLITS: Final = "splits"
 _SOURCES: Final = "sources"
 
 _URLS = {"train": "cr:TrainingSplit", "val": "cr:ValidationSplit", "test": "cr:TestSplit"}
-_MEANINGS: Final[dict[str, str]] = {
-    "image": "The image.",
-    "id": "The identity that the image shows, counted from 1; of benchmarks of scenes, the image.",
-    "source": "The collection that the image comes from.",
-    "identity": "The identity in that collection.",
-    "split": "The split that the image is in.",
-    "file_path": "The image as a file of the release; no two rows have the same.",
-    "source_file_path": "The image in its collection.",
-    "captions": "What the image shows, in words.",
-    "caption_entity_ids": "The entity of each caption.",
-    "caption_authors": "Who wrote each caption: a source, model@revision, or a pseudonym.",
-    "caption_origins": "How each caption came about.",
-    "caption_reviewed": "Whether a person decided on each caption.",
-    "image_entity_id": "The entity of the image.",
-    "width_px": "The width of the image in pixels.",
-    "height_px": "The height of the image in pixels.",
-    "sha256": "The SHA-256 of the image's bytes.",
-    "task": "What one must tell apart to find the image.",
-    "tier": "The first version that has the image.",
-    "licence": "What the image may be used under.",
-    "creator": "The creator of the image.",
-    "source_url": "The page that the image is from.",
-    "coarse_captions": "The captions that the fine ones were made of.",
-    "coarse_caption_entity_ids": "The entity of each of these.",
-    "translations": "The captions in other languages.",
-    "translations.language": "The language (ISO 639-1).",
-    "translations.caption": "The place of the caption that is said, from 0.",
-    "translations.text": "The caption in that language.",
-    "translations.entity_id": "The entity of the translation.",
-    "translations.author": "Who translated.",
-    "contrast": "How the image differs from its anchor; nothing for an anchor.",
-    "contrast.anchor": "The anchor's file_path.",
-    "contrast.difference": "The type of the difference.",
-    "contrast.detail": "The detail of the anchor.",
-    "contrast.plan": "What the detail became.",
-    "contrast.way": "Whether the image was found (search) or edited (edit).",
-    "contrast.anchor_entity_id": "The anchor's entity.",
-    "crop": "Where the image was cut out of a video; nothing for other images.",
-    "crop.video": "The video.",
-    "crop.video_sha256": "The SHA-256 of the video.",
-    "crop.video_entity_id": "The entity of the video.",
-    "crop.tracklet_entity_id": "The entity of the tracklet that the image was selected in.",
-    "crop.frame": "The frame, from 0.",
-    "crop.time_seconds": "The time in the video in seconds.",
-    "crop.score": "The detector's score.",
-    "crop.box_xyxy": "The box: left, top, right, bottom, in pixels.",
-}
 _KEY = "file_path"
 _IMAGE = "image"
 _REFERENCES = {"split": f"{_SPLITS}/name", "source": f"{_SOURCES}/name"}
@@ -88,42 +39,38 @@ def _rows(form: RowForm) -> dict[str, Any]:
         "name": _ROWS,
         "description": "A row for each image, with its captions and where all of it comes from.",
         "key": {"@id": f"{_ROWS}/{_KEY}"},
-        "field": [_column(one) for one in schema_of(form)],
+        "field": [_column(one) for one in columns_of(form)],
     }
 
 
-def _column(column: pa.Field) -> dict[str, Any]:
+def _column(column: Column) -> dict[str, Any]:
     name = column.name
-    field = _named(name) | {"source": _extract(name)}
+    field = _named(name, column.meaning)
     if name == _IMAGE:
+        field["source"] = _extract(name) | {"transform": {"jsonPath": "bytes"}}
         field["dataType"] = "sc:ImageObject"
-        field["source"]["transform"] = {"jsonPath": "bytes"}
-    elif pa.types.is_struct(column.type):
-        del field["source"]
-        field["subField"] = [_part(name, one) for one in column.type]
-    elif pa.types.is_list(column.type) and pa.types.is_struct(column.type.value_type):
-        del field["source"]
-        field |= {"isArray": True, "arrayShape": "-1"}
-        field["subField"] = [_part(name, one) for one in column.type.value_type]
+    elif column.parts:
+        field |= _LIST if column.is_list else {}
+        field["subField"] = [_part(name, one) for one in column.parts]
     else:
-        field |= _typed(column.type)
+        field |= {"source": _extract(name)} | _typed(column)
     if name in _REFERENCES:
         field["references"] = {"field": {"@id": _REFERENCES[name]}}
     return field
 
 
-def _part(column: str, part: pa.Field) -> dict[str, Any]:
+def _part(column: str, part: Column) -> dict[str, Any]:
     """A part of a column of structures."""
     source = _extract(column) | {"transform": {"jsonPath": part.name}}
-    return _named(f"{column}.{part.name}") | {"source": source} | _typed(part.type)
+    return _named(f"{column}.{part.name}", part.meaning) | {"source": source} | _typed(part)
 
 
-def _named(path: str) -> dict[str, Any]:
+def _named(path: str, meaning: str) -> dict[str, Any]:
     return {
         "@type": "cr:Field",
         "@id": f"{_ROWS}/{path.replace('.', '/')}",
         "name": path.rpartition(".")[2],
-        "description": _MEANINGS[path],
+        "description": meaning,
     }
 
 
@@ -131,14 +78,18 @@ def _extract(column: str) -> dict[str, Any]:
     return {"fileSet": {"@id": "row-files"}, "extract": {"column": column}}
 
 
-def _typed(kind: pa.DataType) -> dict[str, Any]:
-    if pa.types.is_list(kind):
-        return _typed(kind.value_type) | {"isArray": True, "arrayShape": "-1"}
-    if pa.types.is_boolean(kind):
-        return {"dataType": "sc:Boolean"}
-    if pa.types.is_integer(kind):
-        return {"dataType": "sc:Integer"}
-    return {"dataType": "sc:Float" if pa.types.is_floating(kind) else "sc:Text"}
+_LIST: Final = {"isArray": True, "arrayShape": "-1"}
+_TYPES: Final = {
+    "string": "sc:Text",
+    "int32": "sc:Integer",
+    "int64": "sc:Integer",
+    "float64": "sc:Float",
+    "bool": "sc:Boolean",
+}
+
+
+def _typed(column: Column) -> dict[str, Any]:
+    return {"dataType": _TYPES[column.type or "string"]} | (_LIST if column.is_list else {})
 
 
 def _splits(manifest: Manifest) -> dict[str, Any]:
@@ -198,49 +149,9 @@ CONFORMS_TO: Final = (
     "http://mlcommons.org/croissant/1.1",
     "http://mlcommons.org/croissant/RAI/1.0",
 )
-CONTEXT: Final[dict[str, Any]] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "arrayShape": "cr:arrayShape",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "containedIn": "cr:containedIn",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "description": {"@container": "@language"},
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isArray": "cr:isArray",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "name": {"@container": "@language"},
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
+CONTEXT: Final[dict[str, Any]] = json.loads(
+    files("release").joinpath("croissant_context.json").read_text("utf-8")
+)
 """The context of the specification (1.1, appendix)."""
 
 _FORMATS = {
@@ -263,12 +174,12 @@ _PICTURES = {
 _IMAGES = "images/"
 
 
-def croissant_text(manifest: Manifest, form: RowForm, files: Iterable[ReleasedFile]) -> str:
-    """The `croissant.json` of a release; `files` are all of its files but that and the manifest."""
-    return json.dumps(croissant(manifest, form, files), ensure_ascii=False, indent=1) + "\n"
+def croissant_text(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile]) -> str:
+    """The `croissant.json` of a release; `listed`: its files but that and the manifest."""
+    return json.dumps(croissant(manifest, form, listed), ensure_ascii=False, indent=1) + "\n"
 
 
-def croissant(manifest: Manifest, form: RowForm, files: Iterable[ReleasedFile]) -> dict[str, Any]:
+def croissant(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile]) -> dict[str, Any]:
     """What a release holds, as JSON-LD."""
     about = manifest.about or ReleaseAbout()
     cited = citation(manifest)
@@ -292,7 +203,7 @@ def croissant(manifest: Manifest, form: RowForm, files: Iterable[ReleasedFile]) 
         "keywords": keywords(manifest),
         "inLanguage": languages(manifest),
         **{f"rai:{name}": fact for name, fact in responsible_facts(manifest).items()},
-        "distribution": list(_distribution(files)),
+        "distribution": list(_distribution(listed)),
         "recordSet": _rows_of(manifest, form),
     }
     return {name: value for name, value in details.items() if value}
@@ -345,11 +256,11 @@ def _creator(one: Creator) -> dict[str, str]:
     return {name: value for name, value in details.items() if value}
 
 
-def _distribution(files: Iterable[ReleasedFile]) -> Iterator[dict[str, Any]]:
+def _distribution(listed: Iterable[ReleasedFile]) -> Iterator[dict[str, Any]]:
     """Each file but images, the Parquet files as a set, and images as a set for each format."""
     pictures = dict.fromkeys(_PICTURES, 0)
     objects, shards = [], []
-    for file in files:
+    for file in listed:
         ending = file.path.rpartition(".")[2]
         if file.path.startswith(_IMAGES) and ending in pictures:
             pictures[ending] += 1

@@ -16,7 +16,7 @@ from release.card import CARD
 from release.citation import CITATION
 from release.croissant import CROISSANT
 from release.documents import FIGURE
-from release.files import digest_of_file, flush_folder, is_plain, write_file
+from release.files import flush_folder, is_plain, write_file
 from release.leaks import LEAKS
 from release.manifest import MANIFEST, read_files, read_manifest
 from release.notices_files import (
@@ -29,8 +29,9 @@ from release.notices_files import (
     read_notices,
     superseding,
 )
-from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
-from release.reading import read_listed
+from release.parquet_rows import read_parquet_rows, shards_among
+from release.reading import check_file, read_listed
+from release.rows import COLUMN_NAMES, number_in
 from release.terms import ATTRIBUTION
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
@@ -90,11 +91,10 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
 
 # Finds in the folder of a release the rows that a withdrawal removes.
 
-_NUMBER = re.compile(r"images/(?:[0-9]+_)?([1-9][0-9]*)\.[a-z]+")
 _TEXTS = ("caption_entity_ids", "coarse_caption_entity_ids")
 _COLUMNS = [
     name
-    for name in COLUMNS
+    for name in COLUMN_NAMES
     if name in ("id", "source", "identity", "file_path", "image_entity_id", *_TEXTS, "translations")
 ]
 
@@ -124,8 +124,20 @@ def withdrawn_rows(folder: Path, entity_ids: AbstractSet[str]) -> tuple[Withdraw
 
 
 def _row(file_path: str, entity_id: str, texts: tuple[str, ...] = ()) -> WithdrawnRow:
-    number = number_in(file_path)
+    number = row_number(file_path)
     return WithdrawnRow(number=number, file_path=file_path, entity_id=entity_id, texts=texts)
+
+
+def row_number(file_path: str) -> int:
+    """The number of the row whose image is called so.
+
+    Raises:
+        IntegrityError: no image of a release is.
+    """
+    number = number_in(file_path)
+    if number is None:
+        raise IntegrityError(f"{file_path!r} is no image of a release; wanted 'images/NUMBER.jpg'")
+    return number
 
 
 def entity_rows(shard: Path) -> Iterator[dict[str, Any]]:
@@ -144,18 +156,6 @@ def texts_of(row: dict[str, Any]) -> tuple[str, ...]:
     """The entity ids of all texts of a row: captions, coarse ones, translations."""
     translations = (one["entity_id"] for one in row.get("translations") or ())
     return (*(text for name in _TEXTS for text in row.get(name) or ()), *translations)
-
-
-def number_in(file_path: str) -> int:
-    """The number of the row whose image is called so.
-
-    Raises:
-        IntegrityError: no image of a release is.
-    """
-    match = _NUMBER.fullmatch(file_path)
-    if match is None:
-        raise IntegrityError(f"{file_path!r} is no image of a release; wanted 'images/NUMBER.jpg'")
-    return int(match[1])
 
 
 # Which files of a release hold what was withdrawn, and must go where bytes must.
@@ -348,12 +348,7 @@ def _released(folder: Path) -> tuple[Manifest, tuple[WithdrawalNotice, ...]]:
     path = folder / WITHDRAWALS
     if not is_plain(path):
         raise IntegrityError(f"{path} is missing, or not a plain file")
-    try:
-        is_sound = digest_of_file(path) == file.sha256
-    except OSError as error:
-        raise IntegrityError(f"{path} cannot be read ({error.strerror})") from error
-    if not is_sound:
-        raise IntegrityError(f"{path} is damaged or was changed: its SHA-256 is not the manifest's")
+    check_file(folder, file)
     return manifest, read_notices(path).notices
 
 

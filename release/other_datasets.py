@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from release.contamination import Look, SeenImage, SeenVideo, look_at_file
-from release.files import digest_of_file, shown_path
+from release.files import shown_path
 from release.manifest import MANIFEST
-from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
-from release.reading import chosen_split, read_listed
+from release.parquet_rows import read_parquet_rows, shards_among
+from release.reading import check_file, chosen_split, read_listed
+from release.rows import BESIDE_IMAGES
 from release.threads import ordered_map
 from schemas.contamination import OtherKind
 from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest, ReleasedFile
+from schemas.release import Manifest
 
 _SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
-_COLUMNS = [name for name in COLUMNS if name != "image"]
 _PAGE = 1000
 
 _KnownLooks = Callable[[Sequence[str]], Mapping[str, Look]]
@@ -125,9 +125,9 @@ class ReleasedImages:
         for shard in shards_among(self._listed):
             if self._split is not None and not shard.startswith(f"data/{self._split}-"):
                 continue
-            _check(self._folder, self._listed[shard])
+            check_file(self._folder, self._listed[shard])
             try:
-                rows = read_parquet_rows(self._folder / shard, columns=_COLUMNS)
+                rows = read_parquet_rows(self._folder / shard, columns=BESIDE_IMAGES)
                 while page := list(islice(rows, _PAGE)):
                     known = self._known([row["image_entity_id"] for row in page])
                     yield from (_KnownRow(row, known.get(row["image_entity_id"])) for row in page)
@@ -156,12 +156,3 @@ def _released_image(row: Mapping[str, Any], look: Look) -> SeenImage:
         captions=(*row["captions"], *(row.get("coarse_captions") or ())),
         fault=look.fault,
     )
-
-
-def _check(folder: Path, file: ReleasedFile) -> None:
-    path = folder / file.path
-    if not path.is_file() or digest_of_file(path) != file.sha256:
-        raise IntegrityError(
-            f"{folder}: {file.path} is missing or was changed; "
-            f"`loupe release verify` tells what else is wrong"
-        )

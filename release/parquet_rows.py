@@ -19,7 +19,17 @@ import pyarrow.parquet as pq
 
 from release.files import DigestingFile
 from release.manifest import MANIFEST, read_manifest
-from release.rows import FORMS, PLAIN, SPLITS, ReleaseRow, RowForm
+from release.rows import (
+    COLUMN_NAMES,
+    COLUMNS,
+    FORMS,
+    PLAIN,
+    SPLITS,
+    Column,
+    ReleaseRow,
+    RowForm,
+    columns_of,
+)
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Split
 from schemas.release import ReleasedFile
@@ -127,128 +137,61 @@ _BATCH_BYTES = 4_000_000
 _RANK: dict[str, int] = {split: rank for rank, split in enumerate(SPLITS)}
 _SHARD = re.compile(r"data/(train|val|test)-([0-9]{5})-of-[0-9]{5}\.parquet")
 
-_PLAIN = (
-    ("id", "int64"),
-    ("source", "string"),
-    ("identity", "string"),
-    ("split", "string"),
-    ("file_path", "string"),
-    ("source_file_path", "string"),
-)
-_LISTS = (
-    ("captions", "string"),
-    ("caption_entity_ids", "string"),
-    ("caption_authors", "string"),
-    ("caption_origins", "string"),
-    ("caption_reviewed", "bool"),
-)
-_FACTS = (
-    ("image_entity_id", "string"),
-    ("width_px", "int32"),
-    ("height_px", "int32"),
-    ("sha256", "string"),
-)
-_CROP = (
-    ("video", "string"),
-    ("video_sha256", "string"),
-    ("video_entity_id", "string"),
-    ("tracklet_entity_id", "string"),
-    ("frame", "int64"),
-    ("time_seconds", "float64"),
-    ("score", "float64"),
-)
-_TASKS = (("task", "string"), ("tier", "string"))
-_COARSE = (("coarse_captions", "string"), ("coarse_caption_entity_ids", "string"))
-_TRANSLATION = (
-    ("language", "string"),
-    ("caption", "int64"),
-    ("text", "string"),
-    ("entity_id", "string"),
-    ("author", "string"),
-)
-_CONTRAST = (
-    ("anchor", "string"),
-    ("difference", "string"),
-    ("detail", "string"),
-    ("plan", "string"),
-    ("way", "string"),
-    ("anchor_entity_id", "string"),
-)
-_TERMS = (("licence", "string"), ("creator", "string"), ("source_url", "string"))
-_BOX = "box_xyxy"
 _ARROW = {
     "string": pa.string(),
     "int64": pa.int64(),
     "int32": pa.int32(),
     "float64": pa.float64(),
     "bool": pa.bool_(),
+    "binary": pa.binary(),
 }
 
 
 def schema_of(form: RowForm) -> pa.Schema:
     """Columns, and the features that `datasets` reads them with."""
-    image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    fields = [("image", image)]
-    features: dict[str, Any] = {"image": {"_type": "Image"}}
-    for name, dtype in _PLAIN:
-        fields.append((name, _ARROW[dtype]))
-        features[name] = {"dtype": dtype, "_type": "Value"}
-    for name, dtype in _LISTS + (_COARSE if form.contrasts else ()):
-        fields.append((name, pa.list_(_ARROW[dtype])))
-        features[name] = [{"dtype": dtype, "_type": "Value"}]
-    more = (_TASKS if form.tasks else ()) + (_TERMS if form.terms else ())
-    for name, dtype in _FACTS + more:
-        fields.append((name, _ARROW[dtype]))
-        features[name] = {"dtype": dtype, "_type": "Value"}
-    if form.contrasts:
-        fields.append(("translations", pa.list_(_struct(_TRANSLATION))))
-        features["translations"] = [_values(_TRANSLATION)]
-        fields.append(("contrast", _struct(_CONTRAST)))
-        features["contrast"] = _values(_CONTRAST)
-    crop = [(name, _ARROW[dtype]) for name, dtype in _CROP]
-    fields.append(("crop", pa.struct([*crop, (_BOX, pa.list_(pa.float64()))])))
-    features["crop"] = _values(_CROP)
-    features["crop"][_BOX] = [{"dtype": "float64", "_type": "Value"}]
+    columns = columns_of(form)
+    features = {one.name: _feature(one) for one in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
-    return pa.schema(fields, metadata=metadata)
+    return pa.schema([(one.name, _arrow_type(one)) for one in columns], metadata=metadata)
 
 
-def _struct(columns: tuple[tuple[str, str], ...]) -> pa.StructType:
-    return pa.struct([(name, _ARROW[dtype]) for name, dtype in columns])
+def _arrow_type(column: Column) -> pa.DataType:
+    if column.parts:
+        inner = pa.struct([(one.name, _arrow_type(one)) for one in column.parts])
+    else:
+        inner = _ARROW[column.type or "string"]
+    return pa.list_(inner) if column.is_list else inner
 
 
-def _values(columns: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    return {name: {"dtype": dtype, "_type": "Value"} for name, dtype in columns}
+def _feature(column: Column) -> Any:
+    if column.type == "image":
+        return {"_type": "Image"}
+    inner: dict[str, Any] = {"dtype": column.type, "_type": "Value"}
+    if column.parts:
+        inner = {one.name: _feature(one) for one in column.parts}
+    return [inner] if column.is_list else inner
+
+
+def _leaves(columns: Iterable[Column], above: str = "") -> Iterator[tuple[str, bool]]:
+    """The paths of all values in a Parquet file, and whether they repeat."""
+    for one in columns:
+        path = f"{above}{one.name}" + (".list.element" if one.is_list else "")
+        if one.parts:
+            yield from _leaves(one.parts, f"{path}.")
+        else:
+            yield path, one.repeating
 
 
 _SCHEMA = schema_of(PLAIN)
 _SCHEMAS = tuple(map(schema_of, FORMS))
-COLUMNS: tuple[str, ...] = tuple(schema_of(RowForm(tasks=True, contrasts=True, terms=True)).names)
-"""All columns that a release may have."""
-_LEAVES = (
-    "image.bytes",
-    "image.path",
-    *(name for name, _ in _PLAIN + _FACTS + _TASKS + _TERMS),
-    *(f"{name}.list.element" for name, _ in _LISTS + _COARSE),
-    *(f"translations.list.element.{name}" for name, _ in _TRANSLATION),
-    *(f"contrast.{name}" for name, _ in _CONTRAST),
-    *(f"crop.{name}" for name, _ in _CROP),
-    f"crop.{_BOX}.list.element",
-)
-_REPEATING = (
-    *("source", "identity", "split", "task", "tier", "licence", "creator"),
-    *("translations.list.element.language", "translations.list.element.author"),
-    *("contrast.difference", "contrast.way"),
-    *("caption_authors.list.element", "caption_origins.list.element"),
-    *("crop.video", "crop.video_sha256", "crop.video_entity_id", "crop.tracklet_entity_id"),
-)
+_LEAVES = dict(_leaves(COLUMNS))
 _WRITER = {
     "version": "2.6",
     "data_page_version": "1.0",
     # images are compressed already
     "compression": {leaf: "NONE" if leaf == "image.bytes" else "ZSTD" for leaf in _LEAVES},
     "compression_level": {leaf: 3 for leaf in _LEAVES if leaf != "image.bytes"},
-    "use_dictionary": list(_REPEATING),
+    "use_dictionary": [leaf for leaf, repeats in _LEAVES.items() if repeats],
     "write_statistics": [leaf for leaf in _LEAVES if leaf != "image.bytes"],
     "write_page_index": True,
     "store_schema": True,
@@ -413,7 +356,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         with opened_parquet(path, memory_map=False) as file:
             if not any(map(file.schema_arrow.equals, _SCHEMAS)):
-                more = [name for name in COLUMNS if name not in _SCHEMA.names]
+                more = [name for name in COLUMN_NAMES if name not in _SCHEMA.names]
                 raise ValueError(
                     f"its columns must be {_SCHEMA.names}, for some releases with {more}; "
                     f"got {file.schema_arrow.names}"

@@ -1,13 +1,12 @@
 """What the published datasets hold, to be read beside what was built."""
 
+import tomllib
+from importlib.resources import files
+from typing import get_args
+
 from schemas.base import Record
 from schemas.release import Manifest
 from schemas.retrieval_task import RetrievalTask, Tier
-
-_UFINEBENCH = (
-    "Zuo et al., UFineBench: Towards Text-based Person Retrieval with Ultra-fine Granularity, "
-    "CVPR 2024, arXiv:2312.03441"
-)
 
 
 class PublishedSplit(Record):
@@ -53,124 +52,6 @@ class _ComparedDataset(Record):
     centre_words: int
 
 
-_UFINE3C = PublishedFigures(
-    title="UFine3C",
-    images=7446,
-    captions=37939,
-    identities=2250,
-    sources=3,
-    method=(
-        "identities of the test splits of several sources, whose descriptions differ in detail, "
-        "each description also rewritten by language models, so that domain, granularity and "
-        "style vary"
-    ),
-    citation=_UFINEBENCH,
-)
-
-UFINE6926 = PublishedFigures(
-    title="UFine6926",
-    images=26206,
-    captions=52412,
-    identities=6926,
-    mean_words=80.8,
-    longest_words=218,
-    vocabulary=8475,
-    annotators=58,
-    splits=(
-        PublishedSplit(split="train", identities=4926, images=18577, captions=37154),
-        PublishedSplit(split="test", identities=2000, images=7629, captions=15258),
-    ),
-    method=(
-        "people were followed through street videos, unusable crops were filtered out, people "
-        "selected images and merged what shows one person, and each image was described twice, "
-        "in as much detail as can be seen"
-    ),
-    citation=_UFINEBENCH,
-)
-
-COMPARED = (
-    _ComparedDataset(
-        title="CUHK-PEDES",
-        identities=13003,
-        images=40206,
-        captions=80412,
-        mean_words=23.5,
-        centre_words=25,
-    ),
-    _ComparedDataset(
-        title="ICFG-PEDES",
-        identities=4102,
-        images=54522,
-        captions=54522,
-        mean_words=37.2,
-        centre_words=30,
-    ),
-    _ComparedDataset(
-        title="RSTPReid",
-        identities=4101,
-        images=20505,
-        captions=51010,
-        mean_words=26.5,
-        centre_words=25,
-    ),
-)
-
-
-RECOS_TASKS: dict[RetrievalTask, int] = {
-    **dict.fromkeys(
-        (
-            RetrievalTask.COLOR,
-            RetrievalTask.COUNT,
-            RetrievalTask.LOCATION,
-            RetrievalTask.FIGURE,
-            RetrievalTask.OBJECT,
-            RetrievalTask.ACTION,
-            RetrievalTask.SCENE,
-        ),
-        50,
-    ),
-    **dict.fromkeys(
-        (
-            RetrievalTask.OCR,
-            RetrievalTask.CELEBRITY,
-            RetrievalTask.CALCULATION,
-            RetrievalTask.CODE,
-            RetrievalTask.TRANSLATION,
-        ),
-        30,
-    ),
-}
-"""How many images of v0 are for each task: ReCoS, figure 3 and section 3.1."""
-
-_RECOS_METHOD = {
-    "v0": "images for twelve tasks, each with five captions that were neither over- nor "
-    "under-detailed",
-    "v1": "images for twelve tasks, to each of them a similar one, and five captions for each that "
-    "are easily confused",
-    "v2": "images for twelve tasks, similar ones with captions that are easily confused, and for "
-    "each of them twenty similar ones without captions, duplicates removed",
-}
-_RECOS_SIZES: tuple[tuple[Tier, int, int], ...] = (
-    ("v0", 500, 2500),
-    ("v1", 1000, 5000),
-    ("v2", 15982, 5000),
-)
-RECOS: dict[Tier, PublishedFigures] = {
-    tier: PublishedFigures(
-        title=f"ReCoS {tier}",
-        images=images,
-        captions=captions,
-        method=_RECOS_METHOD[tier],
-        citation=(
-            "ReCoS: A Novel Benchmark for Cross-Modal Image-Text Retrieval in Complex Real-Life "
-            "Scenarios"
-        ),
-    )
-    for tier, images, captions in _RECOS_SIZES
-}
-"""The three versions of ReCoS: its table 1. What is in no version is compared with v1."""
-
-
 class _PublishedContrasts(Record):
     """A dataset in CCD's table 1: cosines are means with the five nearest other samples."""
 
@@ -181,37 +62,16 @@ class _PublishedContrasts(Record):
     text_similarity: float
 
 
-CCD_TABLE = tuple(
-    _PublishedContrasts(
-        title=title, images=images, tokens=tokens, image_similarity=near, text_similarity=text
-    )
-    for title, images, tokens, near, text in (
-        ("MSCOCO", 5000, 14.03, 0.449, 0.513),
-        ("MSCOCO-CCD", 19590, 30.18, 0.631, 0.568),
-        ("Flickr30k", 1000, 11.78, 0.395, 0.356),
-        ("Flickr30k-CCD", 3560, 30.53, 0.631, 0.560),
-    )
-)
-"""CCD's table 1. The paper does not name the tokenizer, nor the model that made the vectors."""
-
-_CCD: dict[str, PublishedFigures] = {
-    one.title: PublishedFigures(
-        title=one.title,
-        images=one.images,
-        captions=5 * one.images,
-        method=(
-            "each original image gets other images that differ from it in one detail of a known "
-            "type, found by search or edited, and each image of such a group has five captions "
-            "that distinguish it from the others"
-        ),
-        citation=(
-            "Benchmarking the Fine-Grained Discriminability in Image-Text Retrieval via "
-            "Controlled Contrastive Differences, Findings of ACL 2026"
-        ),
-    )
-    for one in CCD_TABLE
-    if one.title.endswith("-CCD")
-}
+_DATA = tomllib.loads(files("release").joinpath("published.toml").read_text("utf-8"))
+_FIGURES = {name: PublishedFigures(**one) for name, one in _DATA["figures"].items()}
+UFINE6926 = _FIGURES["ufine6926"]
+COMPARED = tuple(_ComparedDataset(**one) for one in _DATA["compared"])
+RECOS_TASKS = {RetrievalTask(task): images for task, images in _DATA["recos_tasks"].items()}
+"""How many images of v0 are for each task."""
+RECOS: dict[Tier, PublishedFigures] = {tier: _FIGURES[tier] for tier in get_args(Tier)}
+"""The three versions of ReCoS: its table 1. What is in no version is compared with v1."""
+CCD_TABLE = tuple(_PublishedContrasts(**one) for one in _DATA["contrasts"])
+"""CCD's table 1."""
 
 
 def contrastive_dataset(manifest: Manifest) -> str | None:
@@ -226,9 +86,9 @@ def contrastive_dataset(manifest: Manifest) -> str | None:
 def published_beside(manifest: Manifest) -> PublishedFigures | None:
     """The published dataset that a release is built in the manner of, if any is."""
     if like := contrastive_dataset(manifest):
-        return _CCD[like]
+        return _FIGURES[like]
     if manifest.statistics.tasks:
         return RECOS[manifest.tier or "v1"]
     if manifest.videos:
         return UFINE6926
-    return _UFINE3C if manifest.dataset == "ufine3c" else None
+    return _FIGURES["ufine3c"] if manifest.dataset == "ufine3c" else None

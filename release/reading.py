@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from release.files import digest_of_file
 from release.manifest import MANIFEST, named, read_files, read_manifest
 from release.notices_files import erasure_of
-from release.parquet_rows import COLUMNS, read_parquet_rows, shards_among
+from release.parquet_rows import read_parquet_rows, shards_among
+from release.rows import BESIDE_IMAGES
 from release.threads import DEFAULT_THREADS, ordered_map
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
@@ -23,7 +24,6 @@ from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 
 _LOOK = "`loupe release verify` tells what else is wrong"
-_COLUMNS = [name for name in COLUMNS if name != "image"]
 
 
 class ReadCaption(NamedTuple):
@@ -156,7 +156,7 @@ def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
 
 def _rows(folder: Path, shard: str) -> Iterator[ReadRow]:
     try:
-        yield from map(_row, read_parquet_rows(folder / shard, columns=_COLUMNS))
+        yield from map(_row, read_parquet_rows(folder / shard, columns=BESIDE_IMAGES))
     except ValueError as error:
         raise IntegrityError(f"{folder / shard}: {error}") from error
 
@@ -185,25 +185,26 @@ def _contrast(contrast: dict[str, Any] | None) -> ReadContrast | None:
 
 
 def _check_files(folder: Path, files: Iterable[ReleasedFile], digests: bool, threads: int) -> None:
-    def fault(file: ReleasedFile) -> str | None:
-        return _fault(folder, file, digests)
-
-    for found in ordered_map(fault, files, threads):
-        if found is not None:
-            raise IntegrityError(f"{folder}: {found}; {_LOOK}")
+    for _ in ordered_map(lambda file: check_file(folder, file, digest=digests), files, threads):
+        pass
 
 
-def _fault(folder: Path, file: ReleasedFile, digests: bool) -> str | None:
-    """What is wrong with a file, if anything."""
+def check_file(folder: Path, file: ReleasedFile, *, digest: bool = True) -> None:
+    """Compares a file of the release in `folder` with its size, and its digest, in the manifest.
+
+    Raises:
+        IntegrityError: it is not as it was released.
+    """
     path = folder / file.path
+    what = None
     try:
         size = path.stat().st_size
         if size != file.size_bytes:
-            return f"{file.path} has {size:,} bytes; wanted {file.size_bytes:,}"
-        if digests and digest_of_file(path) != file.sha256:
-            return f"{file.path} is damaged or was changed: its SHA-256 is not the manifest's"
+            what = f"{file.path} has {size:,} bytes; wanted {file.size_bytes:,}"
+        elif digest and digest_of_file(path) != file.sha256:
+            what = f"{file.path} is damaged or was changed: its SHA-256 is not the manifest's"
     except OSError as error:
-        if details := erasure_of(folder, file.path):
-            return details
-        return f"{file.path} cannot be read ({error.strerror})"
-    return None
+        what = f"{file.path} cannot be read ({error.strerror})"
+        what = erasure_of(folder, file.path) or what
+    if what is not None:
+        raise IntegrityError(f"{folder}: {what}; {_LOOK}")

@@ -1,8 +1,10 @@
 """The rows of a release: their form, one image with its captions, and their order."""
 
 import re
+import tomllib
 from collections.abc import Callable, Container, Iterator, Mapping
 from functools import lru_cache
+from importlib.resources import files
 from itertools import product
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
@@ -80,6 +82,41 @@ PLAIN = RowForm()
 
 FORMS = tuple(RowForm(*flags) for flags in product((False, True), repeat=3))
 """All forms that there are."""
+
+
+class Column(NamedTuple):
+    """A column of rows, or a part of one, as `columns.toml` declares it.
+
+    `form` is the field of `RowForm` that a release must have for it; None for every release.
+    """
+
+    name: str
+    type: str | None
+    meaning: str
+    form: str | None
+    is_list: bool
+    repeating: bool
+    parts: tuple["Column", ...]
+
+
+def _column(name: str, values: Mapping[str, Any]) -> Column:
+    parts = tuple(_column(*one) for one in values.get("parts", {}).items())
+    type_, meaning, form = values.get("type"), values.get("meaning", ""), values.get("form")
+    is_list, repeating = values.get("list", False), values.get("repeating", False)
+    return Column(name, type_, meaning, form, is_list, repeating, parts)
+
+
+_DECLARED = tomllib.loads(files("release").joinpath("columns.toml").read_text("utf-8"))
+COLUMNS: tuple[Column, ...] = tuple(_column(*one) for one in _DECLARED.items())
+"""All columns that a release may have, in their order."""
+COLUMN_NAMES = tuple(column.name for column in COLUMNS)
+BESIDE_IMAGES = [name for name in COLUMN_NAMES if name != "image"]
+"""All but the images."""
+
+
+def columns_of(form: RowForm) -> tuple[Column, ...]:
+    """The columns of rows of a form."""
+    return tuple(one for one in COLUMNS if one.form is None or getattr(form, one.form))
 
 
 def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:

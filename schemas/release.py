@@ -219,7 +219,7 @@ class EmbedderUse(Record):
 
 EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-DOCUMENTS_VERSION = 5
+DOCUMENTS_VERSION = 6
 """How a release's documents are worded (`release.documents`): to be raised with their wording."""
 VERSION_PATTERN = r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$"
 DATASET_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"

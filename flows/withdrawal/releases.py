@@ -16,7 +16,7 @@ from db.withdrawal_graph import WithdrawalTarget
 from db.withdrawals import releases_holding
 from release.contents import Contents
 from release.manifest import MANIFEST, read_manifest
-from release.notices import entity_rows, number_in, texts_of
+from release.notices import entity_rows, row_number, texts_of
 from release.parquet_rows import shards_among
 from release.reading import read_listed
 from release.scratch import Scratch
@@ -74,7 +74,7 @@ def _rows_in_folder(release: StoredRelease) -> list[RowEntities] | None:
         others = texts_of(row)[len(captions) :]
         path, person = row["file_path"], Person(row["id"], row["source"], row["identity"])
         found.append(
-            RowEntities(number_in(path), path, row["image_entity_id"], captions, others, person)
+            RowEntities(row_number(path), path, row["image_entity_id"], captions, others, person)
         )
     return found
 

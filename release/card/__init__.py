@@ -52,7 +52,7 @@ def render_card(manifest: Manifest) -> str:
     """The `README.md` of a release."""
     about = manifest.about or ReleaseAbout()
     return (
-        _environment()
+        card_environment()
         .get_template("card.md.j2")
         .render(
             release=manifest,
@@ -100,7 +100,7 @@ def render_card(manifest: Manifest) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def card_environment() -> Environment:
     """Where templates are compiled, each once."""
     environment = Environment(
         loader=PackageLoader("release"),

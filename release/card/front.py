@@ -1,14 +1,12 @@
 """The front matter of the dataset card: what the Hugging Face hub and `datasets` read."""
 
+from collections.abc import Iterable
 from typing import Any, Final
-
-import pyarrow as pa
 
 from release.facts import is_of_persons
 from release.markup import yaml_lines
-from release.parquet_rows import schema_of
 from release.published import published_beside
-from release.rows import RowForm
+from release.rows import Column, RowForm, columns_of
 from release.terms import stated_licences
 from schemas.licences import licence_of
 from schemas.release import Manifest
@@ -65,7 +63,7 @@ def _front_values(manifest: Manifest) -> dict[str, Any]:
         ],
         "dataset_info": {
             "config_name": "default",
-            "features": _features(form_of(manifest)),
+            "features": _features(columns_of(form_of(manifest))),
         },
     }
 
@@ -131,23 +129,13 @@ def _tags(manifest: Manifest) -> list[str]:
     return tags + (["unreviewed"] if manifest.unreviewed else [])
 
 
-def _features(form: RowForm) -> list[dict[str, Any]]:
-    """The columns as `datasets` writes them into front matter."""
-    columns = schema_of(form)
-    return [
-        {"name": one.name, "dtype": "image"} if one.name == "image" else _feature(one)
-        for one in columns
-    ]
+def _features(columns: Iterable[Column]) -> list[dict[str, Any]]:
+    """Columns as `datasets` writes them into front matter."""
+    return [{"name": one.name, **_kind(one)} for one in columns]
 
 
-def _feature(column: pa.Field) -> dict[str, Any]:
-    return {"name": column.name, **_kind(column.type)}
-
-
-def _kind(kind: pa.DataType) -> dict[str, Any]:
-    if pa.types.is_struct(kind):
-        return {"struct": [_feature(one) for one in kind]}
-    if pa.types.is_list(kind):
-        inner = _kind(kind.value_type)
-        return {"list": inner.get("dtype") or inner["struct"]}
-    return {"dtype": {"double": "float64"}.get(str(kind), str(kind))}
+def _kind(column: Column) -> dict[str, Any]:
+    if column.parts and column.type != "image":
+        parts = _features(column.parts)
+        return {"list": parts} if column.is_list else {"struct": parts}
+    return {"list" if column.is_list else "dtype": column.type}

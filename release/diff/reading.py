@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pydantic import ValidationError
 
 from release.diff.records import PlacedText, RowDifference, RowPlace, TextChange
-from release.manifest import MANIFEST, named, read_files, read_manifest
-from release.notices_files import WITHDRAWALS, erasure_of, read_mark, read_notices
-from release.parquet_rows import COLUMNS, opened_parquet, read_parquet_rows, shards_among
-from schemas.errors import IntegrityError, UsageError
-from schemas.faults import fault_of
+from release.notices_files import WITHDRAWALS, read_mark, read_notices
+from release.parquet_rows import opened_parquet, read_parquet_rows, shards_among
+from release.reading import check_file, read_listed
+from release.rows import BESIDE_IMAGES
+from schemas.errors import IntegrityError
 from schemas.release import Manifest, ReleasedFile
 from schemas.withdrawal import WithdrawalNotice
 
@@ -116,7 +115,6 @@ def _translation(row: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, An
 
 
 _LOOK = "`loupe release verify` tells what else is wrong"
-_COLUMNS = [name for name in COLUMNS if name != "image"]
 _IMAGES = "images/"
 
 
@@ -142,7 +140,7 @@ class OpenedRelease(NamedTuple):
         licences = {source.name: source.licence for source in self.manifest.sources}
         for shard in shards_among(self.files):
             try:
-                for row in read_parquet_rows(self.folder / shard, columns=_COLUMNS):
+                for row in read_parquet_rows(self.folder / shard, columns=BESIDE_IMAGES):
                     yield comparable_row(row, licences)
             except (ValueError, TypeError, KeyError) as error:
                 raise IntegrityError(f"{self.folder / shard}: {error}; {_LOOK}") from error
@@ -158,42 +156,11 @@ def open_release(folder: Path) -> OpenedRelease:
         UsageError: there is no release in `folder`.
         IntegrityError: the manifest, or a file that is needed, is not as it was released.
     """
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
-    files: dict[str, ReleasedFile] = {}
-    try:
-        manifest = read_manifest(folder)
-        right = named(manifest, _listed(path, files)).id
-    except (ValidationError, ValueError, OSError) as error:
-        raise IntegrityError(f"{path} cannot be read ({fault_of(error)}); {_LOOK}") from error
-    if right != manifest.id:
-        raise IntegrityError(
-            f"{path} was changed after it was written: its id is {manifest.id[:12]}, "
-            f"its content makes {right[:12]}"
-        )
+    manifest, listed = read_listed(folder)
+    files = {path: file for path, file in listed.items() if not path.startswith(_IMAGES)}
     for file in files.values():
-        _check_size(folder, file)
+        check_file(folder, file, digest=False)
     return OpenedRelease(folder, manifest, files, _columns(folder, files))
-
-
-def _listed(path: Path, kept: dict[str, ReleasedFile]) -> Iterator[ReleasedFile]:
-    for file in read_files(path):
-        if not file.path.startswith(_IMAGES):
-            kept[file.path] = file
-        yield file
-
-
-def _check_size(folder: Path, file: ReleasedFile) -> None:
-    try:
-        size = (folder / file.path).stat().st_size
-    except OSError as error:
-        details = erasure_of(folder, file.path) or f"{file.path} cannot be read ({error.strerror})"
-        raise IntegrityError(f"{folder}: {details}; {_LOOK}") from error
-    if size != file.size_bytes:
-        raise IntegrityError(
-            f"{folder}: {file.path} has {size:,} bytes; wanted {file.size_bytes:,}; {_LOOK}"
-        )
 
 
 def _columns(folder: Path, files: dict[str, ReleasedFile]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What two releases differ in, as records."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -17,7 +17,6 @@ TextKind = Literal["added", "removed", "withdrawn", "edited", "restated", "reord
 """`withdrawn`: removed, as the later release tells. `edited`: says nearly the same as one that is
 gone. `restated`: the same words with another entity, author or origin. `reordered`: nothing but its
 place among the others changed."""
-_MIRRORED: dict[str, Any] = {"added": "removed", "removed": "added", "withdrawn": "added"}
 
 
 class PlacedText(Record):
@@ -34,11 +33,6 @@ class TextChange(Record):
     field: str
     before: PlacedText | None
     after: PlacedText | None
-
-    def mirrored(self) -> Self:
-        """The same change, looked at from the other side."""
-        kind = _MIRRORED.get(self.kind, self.kind)
-        return self.model_copy(update={"kind": kind, "before": self.after, "after": self.before})
 
 
 class RowPlace(Record):
@@ -65,18 +59,6 @@ class RowDifference(Record):
     fields: tuple[FieldChange, ...] = ()
     texts: tuple[TextChange, ...] = ()
     row: dict[str, Any] | None = None
-
-    def mirrored(self) -> Self:
-        """The same difference, looked at from the other side."""
-        return self.model_copy(
-            update={
-                "kind": _MIRRORED.get(self.kind, self.kind),
-                "before": self.after,
-                "after": self.before,
-                "fields": tuple(one.mirrored() for one in self.fields),
-                "texts": tuple(one.mirrored() for one in self.texts),
-            }
-        )
 
 
 class RowCounts(Record):

@@ -3,14 +3,18 @@
 import json
 import math
 import re
+import sqlite3
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from importlib.resources import files
+from itertools import count
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
-import numpy as np
+import orjson
 import pyarrow as pa
-from numpy.typing import NDArray
+from pydantic_core import from_json
 
 from db.lineage import (
     SHORTEST_PREFIX,
@@ -40,79 +44,9 @@ from release.parquet_rows import bounded_batches, count_rows, find_row, opened_p
 from schemas.errors import IntegrityError, UsageError
 
 _BARE: Final = "{}"
-_DIGEST: Final = "SHA-256 {:.12}…"
-_SEED: Final = "seed {}"
-
-_TOLD: Final[Mapping[str, Mapping[str, str]]] = {
-    "source": {
-        "name": _BARE,
-        "format": "format {}",
-        "annotation_file": _BARE,
-        "annotation_sha256": _DIGEST,
-        "licence": _BARE,
-    },
-    "terms_correction": {
-        "source": "of {}",
-        "number": "correction {}",
-        "licence": _BARE,
-        "citation": _BARE,
-        "reason": _BARE,
-    },
-    "image": {
-        "file_path": _BARE,
-        "contrast.difference": _BARE,
-        "contrast.plan": _BARE,
-        "sha256": _DIGEST,
-    },
-    "caption": {"text": _BARE},
-    "rewrite": {"author": "by {}", "text": _BARE},
-    "prompt": {"prompt_id": _BARE, "version": "version {}", "digest": _DIGEST},
-    "sample": {
-        "identities_drawn": "{} identities drawn",
-        "images_drawn": "{} images drawn",
-        "seed": _SEED,
-    },
-    "faithfulness": {"verdict": _BARE},
-    "settings": {
-        "stage": "of {}",
-        "version": "version {}",
-        "values.model.name": _BARE,
-        "values.model.revision": "revision {}",
-    },
-    "strategy": {"author": "by {}", "difference": _BARE, "detail": _BARE, "plan": _BARE},
-    "strategy_draft": {
-        "strategy.author": "by {}",
-        "strategy.difference": _BARE,
-        "strategy.plan": _BARE,
-        "refusal.reason": "refused: {}",
-        "refusal.detail": _BARE,
-    },
-    "image_order": {"way": "by {}"},
-    "edited_picture": {"model": _BARE, "instruction": _BARE, "seed": _SEED},
-    "found_hit": {"engine": _BARE, "hit.licence": _BARE, "hit.image_url": _BARE},
-    "found_picture": {
-        "attribution.licence": _BARE,
-        "attribution.creator": "by {}",
-        "attribution.source_url": _BARE,
-    },
-    "candidate": {
-        "origin.way": "by {}",
-        "origin.model": _BARE,
-        "origin.engine": _BARE,
-        "difference": _BARE,
-        "plan": _BARE,
-    },
-    "contrast_group": {"image_ids": _BARE},
-    "caption_group": {"author": "by {}", "members": _BARE, "coarse_captions": _BARE},
-    "video": {"file_path": _BARE},
-    "track": {"video": _BARE, "number": "track {}"},
-    "tracklet": {"video": _BARE, "track": "track {}"},
-    "identity": {"name": _BARE},
-}
-"""What summaries show of an entity of a kind, and how.
-
-A dot in a field leads into what a field holds.
-"""
+_SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+    files("release.lineage").joinpath("summaries.toml").read_text("utf-8")
+)
 
 
 def summarize(kind: str, payload: str, longest: int | None = None) -> str:
@@ -134,7 +68,7 @@ def summarize(kind: str, payload: str, longest: int | None = None) -> str:
         ) from error
     if not isinstance(values, Mapping):
         return ""
-    words = _TOLD.get(kind) or {name: _named(name) for name in values}
+    words = _SUMMARIES.get(kind) or {name: _named(name) for name in values}
     details = (_details(values, field, form, longest) for field, form in words.items())
     return printable(", ".join(one for one in details if one))
 
@@ -162,83 +96,47 @@ def _details(payload: Mapping[str, Any], field: str, form: str, longest: int | N
     return form.format(" ".join(str(value)[:longest].split()))
 
 
-_PREFIX = 16
-"""So many hex digits of a key make a number of 64 bits."""
-
-
 class _SpooledTables:
     """The tables of the release in `folder`, unpacked in `spool`, an empty folder that is ours."""
 
     def __init__(self, folder: Path, spool: Path) -> None:
-        self._tables = {table.name: _unpacked(folder, table, spool) for table in TABLES}
+        self._database = sqlite3.connect(spool / "lineage.db")
+        self._database.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;")
+        for table in TABLES:
+            self._unpack(folder, table)
 
     def close(self) -> None:
         """Lets go of what was unpacked; the folder may be removed then."""
-        self._tables.clear()
+        self._database.close()
 
     def rows(self, table: LineageTable, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
         """The rows of a table with these keys, in their order."""
-        return self._tables[table.name].rows(sorted(set(keys)))
+        query = (
+            f"SELECT row FROM {table.name} "  # noqa: S608 our own words
+            "WHERE key IN (SELECT value FROM json_each(?)) ORDER BY key, number"
+        )
+        for (row,) in self._database.execute(query, (json.dumps(list(keys)),)):
+            yield from_json(row)
 
-
-class _Unpacked(NamedTuple):
-    """Record batches in a mapped file, where each begins, and the first digits of all keys."""
-
-    key: str
-    batches: list[pa.RecordBatch]
-    starts: NDArray[np.int64]
-    prefixes: NDArray[np.uint64]
-
-    def rows(self, keys: list[str]) -> Iterator[dict[str, Any]]:
-        """The rows with these keys, which rise."""
-        if not keys or not len(self.prefixes):
-            return
-        wanted = np.array([int(key[:_PREFIX], 16) for key in keys], np.uint64)
-        first = np.searchsorted(self.prefixes, wanted, "left")
-        last = np.searchsorted(self.prefixes, wanted, "right")
-        places = np.concatenate([np.arange(*ends) for ends in zip(first, last, strict=True)])
-        batches = np.searchsorted(self.starts, places, "right") - 1
-        meant = set(keys)
-        for batch in np.unique(batches):
-            within = places[batches == batch] - self.starts[batch]
-            for row in self.batches[batch].take(pa.array(np.unique(within))).to_pylist():
-                if row[self.key] in meant:
-                    yield row
-
-
-def _unpacked(folder: Path, table: LineageTable, spool: Path) -> _Unpacked:
-    key, target = table.schema.names[0], spool / f"{table.name}.arrow"
-    prefixes = spool / f"{table.name}.keys"
-    starts = [0]
-    try:
-        with (
-            opened_parquet(folder / table.path, memory_map=True) as file,
-            pa.OSFile(str(target), "wb") as sink,
-            prefixes.open("wb") as numbers,
-            pa.ipc.new_file(sink, table.schema) as writer,
-        ):
-            for batch in bounded_batches(file, folder / table.path, table.group_rows):
-                writer.write_batch(batch)
-                numbers.write(_numbers(batch.column(key)).tobytes())
-                starts.append(starts[-1] + batch.num_rows)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if is_disk_full(error):  # of the spool
-            raise
-        raise IntegrityError(
-            f"{folder / table.path} cannot be read ({error}); "
-            f"`loupe release verify` tells what is wrong"
-        ) from error
-    reader = pa.ipc.open_file(pa.memory_map(str(target)))
-    batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    mapped = np.memmap(prefixes, np.uint64, "r") if starts[-1] else np.empty(0, np.uint64)
-    return _Unpacked(key, batches, np.array(starts[:-1], np.int64), mapped)
-
-
-def _numbers(keys: pa.Array) -> NDArray[np.uint64]:
-    """The first digits of keys (32 hex digits each) as numbers, which rise as the keys do."""
-    digits = bytes.fromhex("".join(keys.to_pylist()))
-    whole = np.frombuffer(digits, ">u8").reshape(-1, 2)
-    return whole[:, 0].astype(np.uint64)
+    def _unpack(self, folder: Path, table: LineageTable) -> None:
+        path, key = folder / table.path, table.schema.names[0]
+        columns = "key, number, row, PRIMARY KEY (key, number)"
+        self._database.execute(f"CREATE TABLE {table.name} ({columns}) WITHOUT ROWID")
+        insert = f"INSERT INTO {table.name} VALUES (?, ?, ?)"  # noqa: S608 our own words
+        number = count()
+        try:
+            with opened_parquet(path, memory_map=True) as file:
+                for batch in bounded_batches(file, path, table.group_rows):
+                    self._database.executemany(
+                        insert,
+                        ((row[key], next(number), orjson.dumps(row)) for row in batch.to_pylist()),
+                    )
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+            if is_disk_full(error):  # of the spool
+                raise
+            raise IntegrityError(
+                f"{path} cannot be read ({error}); `loupe release verify` tells what is wrong"
+            ) from error
 
 
 _Row = Mapping[str, Any]

@@ -126,14 +126,19 @@ def histogram(
     end: int = 0,
     most: int = 0,
     note: str = "",
+    size: tuple[float, float, float] = (WIDTH, HEIGHT, _TOP),
 ) -> Histogram:
-    """A histogram of (first value of the step, count), up to `end` and as high as `most`."""
+    """A histogram of (first value of the step, count), up to `end` and as high as `most`.
+
+    `size` is its width, its height, and the room above it.
+    """
+    wide, high, room = size
     last = max([start for start, _ in counts] + [0])
     longest = max(last + step, end)
     top = rounded_up(max([count for _, count in counts] + [most, 1]))
-    floor = HEIGHT - _BOTTOM
-    across = (WIDTH - _LEFT - _RIGHT) / longest
-    up = (floor - _TOP) / top
+    floor = high - _BOTTOM
+    across = (wide - _LEFT - _RIGHT) / longest
+    up = (floor - room) / top
     columns = []
     for start, count in counts:
         height = count * up
@@ -160,7 +165,7 @@ def histogram(
             for tick in range(_TICKS + 1)
         ),
         _LEFT,
-        WIDTH - _RIGHT,
+        wide - _RIGHT,
         floor,
         (unit, counted),
     )

@@ -17,8 +17,8 @@ from release.diff.records import (
 )
 from release.notices_files import read_mark
 from release.report.charts import Bars, bars
-from release.report.row_data import number_in
 from release.report.thumbnails import THUMBNAIL_PX, THUMBNAILS, picture_path, smaller
+from release.rows import number_in
 
 _PREVIOUS = "previous"
 """The folder of pictures of rows as they were before."""

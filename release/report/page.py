@@ -24,8 +24,8 @@ from release.report.charts import (
     stacked,
 )
 from release.report.differences import ShownDifference
-from release.report.row_data import number_in
 from release.report.thumbnails import THUMBNAILS, picture_path
+from release.rows import number_in
 from release.statistics import HISTOGRAM_STEP
 from release.terms import (
     TermsLine,

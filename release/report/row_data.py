@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from release.report.scripts import packed
-from release.rows import CaptionOrigin
+from release.rows import CaptionOrigin, number_in
 from release.statistics import words_of
 from release.tiers import TIERS
 from schemas.records import Split
@@ -15,7 +15,6 @@ from schemas.retrieval_task import RetrievalTask
 from schemas.taxonomy import DifferenceType
 
 _SNIPPET_CHARACTERS = 140
-_NUMBER = re.compile(r"([0-9]+)\.[A-Za-z0-9]+\Z")
 _SAFE_URL = re.compile(r"https?://[^\s]+\Z", re.IGNORECASE)
 _CROP = ("video", "frame", "time_seconds", "box_xyxy", "score")
 _CONTRAST = ("difference", "detail", "plan", "way")
@@ -23,12 +22,6 @@ _PLAIN = (
     *("id", "source", "identity", "split", "file_path", "source_file_path", "width_px"),
     *("height_px", "sha256", "image_entity_id", "task", "tier", "licence", "creator"),
 )
-
-
-def number_in(file_path: str) -> int | None:
-    """The number of the row that an image is named by: 13 of `images/12_13.jpg`."""
-    found = _NUMBER.search(file_path)
-    return int(found[1]) if found else None
 
 
 def row_detail(row: Mapping[str, Any], shown: bool) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from release.findings import Findings
 from release.manifest import MANIFEST
-from release.notices import entity_rows, number_in, prior_withdrawals, texts_of, withdrawn_sentence
+from release.notices import entity_rows, prior_withdrawals, texts_of, withdrawn_sentence
 from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
+from release.rows import number_in
 from release.scratch import Scratch
 from schemas.errors import IntegrityError
 from schemas.release import Manifest

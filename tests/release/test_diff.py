@@ -16,6 +16,7 @@ from schemas.records import Contrast, Granularity
 from schemas.retrieval_task import Tier
 from schemas.taxonomy import DifferenceType
 from tests.release import ccd_world, recos_world, street_world
+from tests.release.mirrored import mirrored
 from tests.release.worlds import (
     GATE,
     PERSON,
@@ -48,10 +49,8 @@ def compared(before: Composer, after: Composer, folder: Path, **options: Any) ->
     found = compare_releases(old, new, **options)
     back = compare_releases(new, old, **options)
     assert (back.rows.added, back.rows.removed) == (found.rows.removed, found.rows.added)
-    assert [one.mirrored() for one in back.metadata] == list(found.metadata)
-    assert sorted(map(repr, (one.mirrored() for one in back.examples))) == sorted(
-        map(repr, found.examples)
-    )
+    assert list(map(mirrored, back.metadata)) == list(found.metadata)
+    assert sorted(map(repr, map(mirrored, back.examples))) == sorted(map(repr, found.examples))
     return found
 
 

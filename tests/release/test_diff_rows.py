@@ -10,6 +10,7 @@ from release.diff.reading import ANCHOR, comparable_row
 from release.diff.records import RowDifference
 from release.diff.rows import RowPairs, row_differences
 from schemas.base import canonical_json
+from tests.release.mirrored import mirrored
 
 Row = dict[str, Any]
 
@@ -178,8 +179,8 @@ def test_numbers_and_names_of_files_are_no_difference(rows: list[Row], chance: A
 @given(_rows(), _rows())
 def test_differences_mirror_those_of_the_other_side(before: list[Row], after: list[Row]) -> None:
     there, back = differences(before, after), differences(after, before)
-    assert [one.mirrored() for one in there] == back
-    assert [one.mirrored() for one in back] == there
+    assert list(map(mirrored, there)) == back
+    assert list(map(mirrored, back)) == there
 
 
 @settings(max_examples=100, deadline=None)
