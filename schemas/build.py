@@ -273,7 +273,9 @@ class CcdBuild(Record):
     format of `licensed-images`) and not with a service on the web. The gates say who looks at
     strategies, at the images made or found, and at the captions of whole groups: `required`,
     `sample:RATE` or `auto` (nobody; what is doubted is dropped and the release says *unreviewed*).
-    With a `second_language` (ISO 639-1) every caption is written in it, too.
+    With a `second_language` (ISO 639-1) every caption is written in it, too. `keep_lone_anchors`
+    refines and releases anchors without a contrastive image as well, so that the queries are those
+    of the original dataset.
     """
 
     dataset: Name = "ccd"
@@ -283,6 +285,7 @@ class CcdBuild(Record):
     ways: tuple[Way, ...] = Field(default=("search", "edit"), min_length=1)
     search_folder: Path | None = None
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
+    keep_lone_anchors: bool = False
     strategies_gate: Gate = "auto"
     candidates_gate: Gate = "auto"
     groups_gate: Gate = "auto"

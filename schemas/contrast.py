@@ -265,11 +265,14 @@ class FoundPicture(EntityRecord):
 
 
 class ContrastGroup(EntityRecord):
-    """An anchor and its contrastive images, by their ids: what captions are refined for."""
+    """An anchor and its contrastive images, by their ids: what captions are refined for.
+
+    A build that keeps lone anchors has groups without contrastive images.
+    """
 
     kind: ClassVar[str] = "contrast_group"
     anchor_id: str
-    image_ids: tuple[str, ...] = Field(min_length=1)
+    image_ids: tuple[str, ...]
 
 
 # What tells captions apart, and phrases by which a caption speaks of what nobody sees in it.

@@ -225,7 +225,7 @@ class CaptionGroup(EntityRecord):
     kind: ClassVar[str] = "caption_group"
     source: str
     coarse_captions: tuple[str, ...] = Field(min_length=1)
-    members: tuple[GroupMember, ...] = Field(min_length=2)
+    members: tuple[GroupMember, ...] = Field(min_length=1)
     author: str
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
     doubts: tuple[str, ...] = ()

@@ -288,7 +288,7 @@ class RefinementBrief(Brief):
         "Difference": "differences",
     }
 
-    images: int = Field(ge=2)
+    images: int = Field(ge=1)
     caption: str = Field(min_length=1)
     differences: tuple[str, ...]
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")

@@ -443,15 +443,16 @@ class GroupChecks:
 
     def _preferences(self, groups: Sequence[CaptionGroup]) -> dict[CaptionGroup, tuple[str, ...]]:
         """For each group the captions that the embedder assigns to other images."""
+        found: dict[CaptionGroup, tuple[str, ...]] = dict.fromkeys(groups, ())
+        groups = [group for group in groups if len(group.members) > 1]  # lone anchors have no other
         texts = [text for group in groups for text in _captions(group)]
         pictures = [member.picture for group in groups for member in group.members]
         if not texts:
-            return {}
+            return found
         text_rows = self._embedder.embed_texts(texts)
         image_rows = self._embedder.embed_images(
             [stored_picture(self._context, picture) for picture in pictures]
         )
-        found: dict[CaptionGroup, tuple[str, ...]] = {}
         text, image = 0, 0
         for group in groups:
             rows, columns = len(group.coarse_captions), len(group.members)

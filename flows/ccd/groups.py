@@ -19,7 +19,7 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import WorkResult
-from flows.ccd.anchors import anchors_of, is_anchor
+from flows.ccd.anchors import anchors_of, coarse_captions, is_anchor
 from flows.engine.activation import sync_active, sync_active_edits
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
@@ -160,13 +160,18 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
     return report
 
 
-def form_groups(context: RunContext, dataset: str) -> StageReport:
+def form_groups(context: RunContext, dataset: str, *, keep_lone_anchors: bool) -> StageReport:
     """Groups each anchor with its live contrastive images; other groups become inactive.
 
-    An anchor of which a strategy or a candidate is still undecided has no group yet.
+    An anchor of which a strategy or a candidate is still undecided has no group yet. One that has
+    no contrastive image has a group of its own where lone anchors are kept, if it has captions.
     """
     store = context.store
     groups = list(_groups(store, dataset))
+    coarse = coarse_captions(store, [one.anchor_id for one in groups if not one.image_ids])
+    groups = [
+        one for one in groups if one.image_ids or (keep_lone_anchors and coarse[one.anchor_id])
+    ]
     stage = Stage(
         name=_FORM,
         version=VERSION,
@@ -186,7 +191,7 @@ def form_groups(context: RunContext, dataset: str) -> StageReport:
 
 
 def _groups(store: Store, dataset: str) -> Iterator[ContrastGroup]:
-    """Every live anchor that has live contrastive images, with these.
+    """Every live anchor of which all is decided, with its live contrastive images.
 
     Images are ordered by their ids: when each was made depends on which runs shared the work.
     """
@@ -196,7 +201,7 @@ def _groups(store: Store, dataset: str) -> Iterator[ContrastGroup]:
         if contrast := image.record(Image).contrast:
             members[contrast.anchor_id].append(image.id)
     for anchor in anchors_of(store, dataset):
-        if anchor.state in LIVE and members[anchor.id] and anchor.id not in undecided:
+        if anchor.state in LIVE and anchor.id not in undecided:
             yield ContrastGroup(anchor_id=anchor.id, image_ids=tuple(sorted(members[anchor.id])))
 
 
@@ -334,9 +339,12 @@ def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
         "without a contrastive image": (ContrastGroup.kind, LIVE),
         "without captions": (CaptionGroup.kind, ("accepted",)),
     }
+    grouped = {one.group for one in find(store, dataset, ContrastGroup.kind, states=LIVE)}
     left, lost = set(anchors), {}
     for step, (kind, states) in steps.items():
         past = {one.group for one in find(store, dataset, kind, states=states)}
+        if kind == Strategy.kind:
+            past |= grouped  # lone anchors that are kept
         lost[step] = len(left - past)
         left &= past
     return len(anchors), lost

@@ -206,7 +206,11 @@ def _sync_candidates(run: CcdRun) -> None:
 
 def _form_groups(run: CcdRun) -> None:
     with _alone(run, "form groups"):
-        run.add(make_images(run.context, run.dataset), form_groups(run.context, run.dataset))
+        keep = run.build.keep_lone_anchors
+        run.add(
+            make_images(run.context, run.dataset),
+            form_groups(run.context, run.dataset, keep_lone_anchors=keep),
+        )
 
 
 def _refine_captions(run: CcdRun) -> None:

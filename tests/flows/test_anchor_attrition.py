@@ -5,15 +5,18 @@ from pathlib import Path
 import pytest
 
 from annotate.projects import Desks
+from db.decisions import NewDecision, append_decisions
 from flows.ccd.groups import anchor_attrition
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.progress import SilentProgress
 from profiles.loader import load_profile
+from release.reading import read_release
+from release.verify import verify_release
 from schemas.errors import ModelError
 from sources.demonstration.stills import StillsWorld
-from tests.flows.ccd_world import DATASET, contrast_build
+from tests.flows.ccd_world import DATASET, contrast_build, entities
 from tests.flows.drawn_stills import DrawnStills
 
 
@@ -49,6 +52,27 @@ def test_each_anchor_is_counted_at_the_step_that_lost_it(
     assert (count, lost["without a strategy"]) == (4, 2)
     whole = 4 - sum(lost.values())
     assert said[-1].startswith(f"{whole} of 4 anchors came to a group with captions; left out: 2 ")
+
+
+def test_an_anchor_that_lost_its_images_is_kept_where_the_build_says_so(
+    run: RunContext, stills: StillsWorld, said: list[str]
+) -> None:
+    build = contrast_build(stills, anchors=3)
+    run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
+    lone = next(one.group for one in entities(run, "strategy", "accepted"))
+    strategies = [one.id for one in entities(run, "strategy", "accepted") if one.group == lone]
+    with run.store.write() as connection:
+        decisions = [NewDecision(one, "reject", run.software, "test") for one in strategies]
+        append_decisions(connection, decisions)
+    released = []
+    for version, keep in (("0.2.0", False), ("0.3.0", True)):
+        again = build.model_copy(update={"version": version, "keep_lone_anchors": keep})
+        run_pipeline(run, ccd_pipeline(), again, load_profile("builtin"), no_desks)
+        folder = run.settings.home / "releases" / f"{DATASET}-{version}"
+        assert verify_release(folder) == []
+        released.append({row.entity_id for row in read_release(folder).rows})
+    assert released[1] - released[0] == {lone}
+    assert said[-1] == "3 of 3 anchors came to a group with captions"
 
 
 def test_a_language_that_the_model_does_not_write_is_reported(
