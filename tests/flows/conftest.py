@@ -61,14 +61,15 @@ def web(
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def installation(
     label_studio: LabelStudioServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Prefect]:
     """An installation with a worker, an image server and the desk of the tests, started once.
 
-    Mark tests with `prefect` and `label_studio`. They share its store and its people: choose
-    datasets and names that no other test uses, and say in `queues.toml` who works in a queue.
+    It ends with its module, as Prefect's server works while nobody asks it anything. Mark tests
+    with `prefect` and `label_studio`. They share its store and its people: choose datasets and
+    names that no other test uses, and say in `queues.toml` who works in a queue.
     """
     home = tmp_path_factory.mktemp("installation")
     try:

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -38,11 +39,13 @@ from sources.demonstration.street import StreetWorld
 from tests.annotate.answering import Regions, accepting, editing, rejecting
 from tests.flows.ccd_world import contrast_build
 from tests.flows.drawn_stills import DrawnStills
+from tests.flows.killing import calls_in
 from tests.flows.prefect_runs import FlowRun, Prefect
 from tests.flows.recos_world import DATASET as TASKS
 from tests.flows.recos_world import small_build, write_build
+from tests.flows.stopping import IN_FLIGHT, SECONDS, WAITING, asking, slow_build
 from tests.flows.tiny_training import write_tiny_training
-from tests.flows.worlds import loupe, write_toml
+from tests.flows.worlds import KEEP_COMPILED, loupe, write_toml
 from tests.requirements import unavailable
 from tests.servers.counting_server import (
     CountingServer,
@@ -273,6 +276,22 @@ def test_a_fault_of_the_user_is_one_sentence(installation: Prefect, tmp_path: Pa
     assert (typed.returncode, state["type"]) == (1, "FAILED"), typed.stdout
     assert state["message"] == f"build file {absent} cannot be read: No such file or directory"
     assert "Traceback" not in typed.stdout
+
+
+def test_a_run_on_the_server_is_cancelled_and_stores_what_is_paid_for(
+    installation: Prefect, tmp_path: Path
+) -> None:
+    home, port = installation.settings.home, str(installation.settings.prefect_port)
+    variables = {**KEEP_COMPILED, "LOUPE_PREFECT_PORT": port}
+    with counting_server(delay_seconds=SECONDS) as model:
+        program = loupe(home, *slow_build(tmp_path, model), variables=variables)
+        with asking(program, model) as run:
+            run.send(signal.SIGINT)
+            assert run.wait(120) == 130, run.output
+        assert model.ledger.summary()["total"] == IN_FLIGHT
+    assert calls_in(home) == IN_FLIGHT
+    assert installation.newest_state()["type"] == "CANCELLED"
+    assert run.count(WAITING.removesuffix("; ")) == 1
 
 
 def assert_artifacts_tell(installation: Prefect, run: FlowRun) -> None:

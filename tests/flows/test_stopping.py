@@ -3,20 +3,14 @@
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from schemas.records import Granularity
 from tests.flows.killing import calls_in
-from tests.flows.prefect_runs import Prefect
-from tests.flows.worlds import KEEP_COMPILED, RunningProgram, loupe, write_people, write_toml
+from tests.flows.stopping import IN_FLIGHT, SECONDS, WAITING, asking, slow_build
+from tests.flows.worlds import KEEP_COMPILED, RunningProgram, loupe
 from tests.servers.counting_server import CountingServer, counting_server
-
-IN_FLIGHT = 4
-SECONDS = 4.0  # of an answer
-WAITING = f"waiting for {IN_FLIGHT} answers that are paid for; "
 
 
 @pytest.fixture
@@ -27,43 +21,7 @@ def slow_model() -> Iterator[CountingServer]:
 
 @pytest.fixture
 def build(tmp_path: Path, slow_model: CountingServer) -> tuple[str | Path, ...]:
-    """A build that asks the slow model about many captions."""
-    annotations = write_people(
-        tmp_path / "people", Granularity.COARSE, identities=8, images=2, captions=2
-    )
-    source = {
-        "name": "stopped-people",
-        "format": "cuhk-pedes",
-        "annotations": annotations,
-        "images": annotations.parent,
-        "images_per_identity": 2,
-        "permitted_by": "drawn here",
-    }
-    build = {"dataset": "stopped", "identities_per_source": 8, "gate": "auto", "sources": [source]}
-    model = {
-        "provider": "openai",
-        "name": "counting",
-        "revision": "1",
-        "base_url": slow_model.base_url,
-        "max_in_flight": IN_FLIGHT,
-    }
-    config = write_toml(tmp_path / "build.toml", build)
-    profile = write_toml(
-        tmp_path / "profile.toml", {"description": "slow", "rewrite": {"models": [model]}}
-    )
-    return "run", "build-ufine3c", "--config", config, "--profile", profile
-
-
-@contextmanager
-def asking(program: RunningProgram, model: CountingServer) -> Iterator[RunningProgram]:
-    """The program, as soon as it has asked the model as much as it may at once."""
-    try:
-        while model.ledger.in_flight < IN_FLIGHT:
-            assert not program.ended_within(0.05), program.output
-        yield program
-    finally:
-        if not program.ended_within(0):
-            program.kill()
+    return slow_build(tmp_path, slow_model)
 
 
 @pytest.fixture
@@ -97,20 +55,3 @@ def test_a_second_signal_ends_at_once(slow_model: CountingServer, run: RunningPr
     assert run.wait(60) == 130
     assert time.monotonic() - second < SECONDS / 2
     assert slow_model.ledger.summary()["total"] == IN_FLIGHT
-
-
-@pytest.mark.prefect
-@pytest.mark.label_studio
-@pytest.mark.slow
-def test_a_run_on_the_server_is_cancelled_and_stores_what_is_paid_for(
-    slow_model: CountingServer, build: tuple[str | Path, ...], installation: Prefect
-) -> None:
-    home, port = installation.settings.home, str(installation.settings.prefect_port)
-    program = loupe(home, *build, variables={**KEEP_COMPILED, "LOUPE_PREFECT_PORT": port})
-    with asking(program, slow_model) as run:
-        run.send(signal.SIGINT)
-        assert run.wait(120) == 130, run.output
-    assert slow_model.ledger.summary()["total"] == IN_FLIGHT
-    assert calls_in(home) == IN_FLIGHT
-    assert installation.newest_state()["type"] == "CANCELLED"
-    assert run.count(WAITING.removesuffix("; ")) == 1

@@ -36,6 +36,7 @@ def vllm_cpu_server(
         # With seeds, prompts in pieces need a generator that can go back; those of a CPU cannot,
         # and the engine dies of it.
         "--no-enable-chunked-prefill",
+        *("--distributed-executor-backend", "uni"),
         *("--structured-outputs-config", json.dumps(STRICT_JSON)),
     ]
     with running(
@@ -57,5 +58,7 @@ def vllm_variables(work_folder: Path) -> dict[str, str]:
         "TRANSFORMERS_OFFLINE": "1",
         "VLLM_CACHE_ROOT": str(work_folder / "vllm-cache"),
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+        # Each process imports vLLM anew: the model runs in that of the engine.
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_NO_USAGE_STATS": "1",
     }
