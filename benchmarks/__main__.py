@@ -7,6 +7,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.stage_runner", []),
     ("benchmarks.worker_processes", []),
     ("benchmarks.ray_engine", []),
+    ("benchmarks.scale_model", []),
     ("benchmarks.claiming", []),
     ("benchmarks.run_again", []),
     ("benchmarks.inspect_images", []),

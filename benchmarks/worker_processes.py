@@ -23,6 +23,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+import psutil
+
 from db.entities import AgentRef, NewEntity, new_entity
 from db.work import WorkResult
 from flows.engine.context import RunContext, open_context
@@ -82,11 +84,12 @@ def main() -> None:
 
 
 class Times(NamedTuple):
-    """Seconds of a stage, and processor time of the run and of its workers."""
+    """Seconds of a stage, and processor time of the run, its workers and the whole machine."""
 
     seconds: float
     own: float
     workers: float
+    machine: float
 
 
 def in_process(home: Path, engine: str, workers: int) -> Times:
@@ -100,12 +103,19 @@ def in_process(home: Path, engine: str, workers: int) -> Times:
 
 def measure(home: Path) -> Times:
     context = open_context(load_settings(home=home))
-    started, before = time.perf_counter(), time.process_time()
+    before = time.perf_counter(), time.process_time(), busy_seconds()
     check_rewrites(context, DATASET, FaithfulnessSettings(), AUTHORS)
-    seconds, own = time.perf_counter() - started, time.process_time() - before
+    after = time.perf_counter(), time.process_time(), busy_seconds()
+    seconds, own, machine = (end - start for start, end in zip(before, after, strict=True))
     end_workers()
     workers = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Times(seconds, own, workers.ru_utime + workers.ru_stime)
+    return Times(seconds, own, workers.ru_utime + workers.ru_stime, machine)
+
+
+def busy_seconds() -> float:
+    """Of all processors since the machine was started."""
+    times = psutil.cpu_times()
+    return sum(times) - times.idle - getattr(times, "iowait", 0.0)
 
 
 def seed(context: RunContext, records: int) -> None:
