@@ -16,6 +16,7 @@ from release.notices_files import erasure_of
 from release.parquet_rows import read_parquet_rows, shards_among
 from release.rows import BESIDE_IMAGES
 from release.threads import DEFAULT_THREADS, ordered_map
+from schemas.contrast import Way
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
 from schemas.records import Split
@@ -36,10 +37,14 @@ class ReadCaption(NamedTuple):
 
 
 class ReadContrast(NamedTuple):
-    """The file of the anchor that an image differs from, and in what."""
+    """The file of the anchor that an image differs from, in what, and how it was obtained.
+
+    `method` is None where the import did not say.
+    """
 
     anchor: str
     difference: DifferenceType
+    method: Way | None
 
 
 class ReadRow(NamedTuple):
@@ -181,7 +186,7 @@ def _row(row: dict[str, Any]) -> ReadRow:
 def _contrast(contrast: dict[str, Any] | None) -> ReadContrast | None:
     if contrast is None:
         return None
-    return ReadContrast(contrast["anchor"], DifferenceType(contrast["difference"]))
+    return ReadContrast(contrast["anchor"], DifferenceType(contrast["difference"]), contrast["way"])
 
 
 def _check_files(folder: Path, files: Iterable[ReleasedFile], digests: bool, threads: int) -> None:

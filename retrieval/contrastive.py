@@ -1,6 +1,6 @@
 """Scores of a contrastive benchmark (CCD): FG-CDA, recall, and the similarity of pairs."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -57,12 +57,15 @@ class ContrastiveSamples:
         differences: for each the type of its one difference; None for an anchor.
         counts: for each the number of its captions, of shape (n,); None where all have five. The
             texts stand image by image.
+        methods: for each how it was obtained, "search" or "edit"; None for an anchor, and where it
+            is not known. Empty where it is known of none.
     """
 
     images: tuple[str, ...]
     anchors: Ids
     differences: tuple[DifferenceType | None, ...]
     counts: Ids | None = None
+    methods: tuple[str | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.images)
@@ -493,16 +496,24 @@ def overall_accuracy(accuracy: ContrastAccuracy, samples: ContrastiveSamples) ->
 def groups_by_difference(
     direction: Direction, accuracy: ContrastAccuracy, samples: ContrastiveSamples
 ) -> Iterator[GroupResult]:
-    """FG-CDA and FG-CDE of each type and of each aspect that has a pair."""
+    """FG-CDA and FG-CDE of each type, aspect and method that has a pair.
+
+    What is right of edited images and wrong of found ones may be a trace of the editor.
+    """
     differences = samples.pair_differences
-    divisions: tuple[tuple[str, list[str], Callable[[DifferenceType], str]], ...] = (
-        ("difference", [kind.value for kind in DifferenceType], lambda kind: kind.value),
-        ("aspect", [aspect.value for aspect in PrimaryType], lambda kind: kind.primary.value),
+    methods = [samples.methods[at] for at in samples.contrastive] if samples.methods else []
+    divisions: tuple[tuple[str, list[str], Sequence[str | None]], ...] = (
+        ("difference", [one.value for one in DifferenceType], [one.value for one in differences]),
+        (
+            "aspect",
+            [one.value for one in PrimaryType],
+            [one.primary.value for one in differences],
+        ),
+        ("method", ["search", "edit"], methods),
     )
-    for dimension, groups, name in divisions:
-        labels = np.array([name(kind) for kind in differences], dtype=object)
+    for dimension, groups, labels in divisions:
         for group in groups:
-            chosen = labels == group
+            chosen = np.array([label == group for label in labels], dtype=np.bool_)
             if chosen.any():
                 yield GroupResult(
                     dimension=dimension,

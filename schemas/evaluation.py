@@ -153,9 +153,9 @@ class GroupResult(Record):
     """The scores of a part of the queries, against the whole gallery.
 
     `dimension` says by what queries are grouped ("task", "tier", "source", "granularity" or
-    "wording"), `group` which part this is. Contrastive releases are scored by "difference" and by
-    "aspect" too, where `queries` are the contrastive pairs that were separated, and by "setting",
-    which says who asks and what can be found.
+    "wording"), `group` which part this is. Contrastive releases are scored by "difference",
+    "aspect" and "method" too, where `queries` are the contrastive pairs that were separated, and by
+    "setting", which says who asks and what can be found.
     """
 
     dimension: str

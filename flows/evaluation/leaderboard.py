@@ -47,12 +47,14 @@ from schemas.retrieval_task import RetrievalTask
 # The scores of parts of the queries, model by model: the tables of a leaderboard by group.
 
 _TASKS = tuple(task.value for task in RetrievalTask)
-_OF_PAIRS = ("difference", "aspect")
+_OF_PAIRS = ("difference", "aspect", "method")
 _RECALLS = 3  # of the metrics; those of contrastive pairs stand after them
 _NOTES = {
     "difference": "Pairs of an anchor and an image that differs from it in one detail, in both "
     "orders, by the type of that detail; ties are errors. FG-CDE is 100 − FG-CDA.",
     "aspect": "The same pairs, types of one aspect pooled.",
+    "method": "The same pairs by how the contrastive image was obtained. A model that is right of "
+    "edited images far more often than of found ones may see the traces of the editor.",
     "setting": "Original samples ask. original: coarse captions, original images; + fine captions: "
     "fine ones in their place; + contrastive images: coarse captions, and contrastive images among "
     "what is found; both: fine captions and contrastive images, as in the table above. Contrastive "

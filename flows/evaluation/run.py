@@ -221,6 +221,7 @@ def samples_of(read: ReadRelease) -> ContrastiveSamples:
         np.array(anchors),
         tuple(row.contrast and row.contrast.difference for row in read.rows),
         np.array([len(row.captions) for row in read.rows]),
+        tuple(row.contrast and row.contrast.method for row in read.rows),
     )
 
 
