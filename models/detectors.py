@@ -3,7 +3,7 @@
 from typing import Any, assert_never
 
 from models.tracking.detector import PersonDetector
-from schemas.tracking import BuiltinDetector, DetectorSpec, FairMOTDetector
+from schemas.tracking import BuiltinDetector, DetectorSpec, FairMOTDetector, SSDLiteDetector
 
 
 def build_detector(spec: DetectorSpec) -> PersonDetector:
@@ -20,6 +20,10 @@ def build_detector(spec: DetectorSpec) -> PersonDetector:
             from models.builtin.pedestrians.detector import BuiltinPedestrianDetector
 
             return BuiltinPedestrianDetector(spec)
+        case SSDLiteDetector():
+            from models.ssdlite import SSDLitePersonDetector
+
+            return SSDLitePersonDetector(spec)
         case FairMOTDetector():
             from models.fairmot.detector import FairMOTPersonDetector
 
@@ -34,7 +38,7 @@ def pinned(spec: DetectorSpec) -> DetectorSpec:
     Raises:
         ModelError: the checkpoint cannot be read.
     """
-    if isinstance(spec, BuiltinDetector) or spec.checkpoint_sha256 is not None:
+    if not isinstance(spec, FairMOTDetector) or spec.checkpoint_sha256 is not None:
         return spec
     from models.fairmot.detector import checkpoint_digest
 
@@ -52,7 +56,7 @@ def runs_on_gpu(spec: DetectorSpec) -> bool:
     Raises:
         ModelError: there is no such device.
     """
-    if isinstance(spec, BuiltinDetector):
+    if not isinstance(spec, FairMOTDetector):
         return False
     try:
         import torch  # noqa: F401

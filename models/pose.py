@@ -1,4 +1,4 @@
-"""Keypoints of people: what counts them, and ViTPose as transformers has it."""
+"""How much of a person shows, by ViTPose (transformers) or by MediaPipe's pose landmarks."""
 
 from typing import Any, Protocol
 
@@ -8,9 +8,11 @@ from PIL import Image
 
 from models.torch_batches import torch_device
 from models.tracking.detector import Pixels
+from models.weights import file_of_package
 from schemas import tracking
 from schemas.chat import ModelRef
 from schemas.errors import MissingExtraError, ModelError
+from schemas.video import Body
 
 
 class PoseModel(Protocol):
@@ -21,8 +23,8 @@ class PoseModel(Protocol):
         """The model, for provenance."""
         ...
 
-    def visible_keypoints(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[int]:
-        """How many keypoints of a body (17 of them, as in COCO) show in each box, in their order.
+    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
+        """What shows of a person in each box, in their order; of 17 keypoints, as in COCO.
 
         Args:
             pixels: the frame.
@@ -31,13 +33,15 @@ class PoseModel(Protocol):
         ...
 
 
-def build_pose_model(spec: tracking.PoseModel) -> PoseModel:
+def build_pose_model(spec: tracking.PoseModelSpec) -> PoseModel:
     """The pose model that `spec` describes, loaded; only its own libraries are imported.
 
     Raises:
-        MissingExtraError: the extra `torch` is not installed.
+        MissingExtraError: the extra that the model needs is not installed.
         ModelError: the model could not be loaded.
     """
+    if isinstance(spec, tracking.MediaPipePoseModel):
+        return _MediaPipePoseModel(spec)
     return _TransformersPoseModel(spec)
 
 
@@ -57,7 +61,7 @@ class _TransformersPoseModel:
         ModelError: the model could not be loaded, or is none of this class.
     """
 
-    def __init__(self, spec: tracking.PoseModel) -> None:
+    def __init__(self, spec: tracking.ViTPoseModel) -> None:
         try:
             import torch
             import torchvision  # noqa: F401
@@ -78,13 +82,13 @@ class _TransformersPoseModel:
         """Name and revision as the profile states them; the revision is what is loaded."""
         return self._spec.ref
 
-    def visible_keypoints(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[int]:
+    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
         """How many keypoints show in each box: see `PoseModel`."""
         frame = Image.fromarray(np.ascontiguousarray(pixels))
         counts: list[int] = []
         for start in range(0, len(boxes_xyxy), _PEOPLE_AT_ONCE):
             counts += self._count(frame, boxes_xyxy[start : start + _PEOPLE_AT_ONCE])
-        return counts
+        return [Body(keypoints=count) for count in counts]
 
     def _load(self, transformers: Any) -> None:
         where = {"revision": self._spec.revision}
@@ -123,3 +127,65 @@ class _TransformersPoseModel:
         return {
             "dataset_index": self._torch.zeros(people, dtype=self._torch.int64, device=self._device)
         }
+
+
+# The pose landmarks of MediaPipe (BlazePose, Bazarevsky et al. 2020), run by OpenCV.
+
+_SIDE_PX = 256
+_COCO_LANDMARKS = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
+"""Of MediaPipe's 33: nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles."""
+_VISIBILITY = 3  # of a landmark's five values: x, y, z, visibility, presence
+
+
+class _MediaPipePoseModel:
+    """Landmarks, a person flag and a mask of the person, of one person in each box.
+
+    Raises:
+        MissingExtraError: the package `mediapipe` is not installed.
+    """
+
+    def __init__(self, spec: tracking.MediaPipePoseModel) -> None:
+        import cv2
+
+        folder = file_of_package("mediapipe", "modules", "pose_landmark")
+        self._network = cv2.dnn.readNetFromTFLite(str(folder / "pose_landmark_full.tflite"))
+        self._spec = spec
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model, at the version of the package that carries it."""
+        return self._spec.ref
+
+    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
+        """What shows in each box: see `PoseModel`."""
+        return [self._body(pixels, box) for box in boxes_xyxy]
+
+    def _body(self, pixels: Pixels, box_xyxy: NDArray[np.floating]) -> Body:
+        import cv2
+
+        left, top = np.floor(box_xyxy[:2]).astype(int).clip(0)
+        right, bottom = np.ceil(box_xyxy[2:]).astype(int)
+        crop = pixels[top:bottom, left:right]
+        if not crop.size:
+            return Body(keypoints=0, person=0.0, person_share=0.0)
+        height, width = crop.shape[:2]
+        side = max(height, width)
+        above, before = (side - height) // 2, (side - width) // 2
+        square = np.zeros((side, side, 3), np.uint8)
+        square[above : above + height, before : before + width] = crop
+        self._network.setInput(cv2.dnn.blobFromImage(square, 1 / 255, (_SIDE_PX, _SIDE_PX)))
+        outputs = self._network.forward(["Identity", "Identity_1", "Identity_2"])
+        landmarks, flag, mask = (np.asarray(part, np.float32) for part in outputs)
+        scores = _sigmoid(landmarks.reshape(-1, 5)[list(_COCO_LANDMARKS), _VISIBILITY])
+        whole = cv2.resize(mask[0, 0], (side, side), interpolation=cv2.INTER_LINEAR)
+        inside = whole[above : above + height, before : before + width]
+        return Body(
+            keypoints=int((scores >= self._spec.visible_score).sum()),
+            person=round(float(flag.ravel()[0]), 4),
+            person_share=round(float((inside > 0).mean()), 4),  # of logits
+        )
+
+
+def _sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    chances: NDArray[np.float32] = 1 / (1 + np.exp(-values.clip(-50, 50)))
+    return chances

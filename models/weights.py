@@ -1,10 +1,11 @@
-"""The digest of a folder that holds a model: what stands for a revision where there is no hub."""
+"""Files of weights: their digests, and those that packages carry."""
 
 import hashlib
+from importlib.util import find_spec
 from pathlib import Path
 
 from models.fairmot.detector import checkpoint_digest
-from schemas.errors import ModelError
+from schemas.errors import MissingExtraError, ModelError
 
 
 def folder_digest(folder: Path) -> str:
@@ -29,3 +30,15 @@ def require_digest(where: Path, wanted: str | None, found: str) -> None:
     """
     if wanted not in (None, found):
         raise ModelError(f"{str(where)!r} has the SHA-256 {found}; wanted {wanted}")
+
+
+def file_of_package(package: str, *parts: str) -> Path:
+    """A file of weights in an installed package of the extra `vision`, which is not imported.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtraError(f"the model in the package {package!r}", "vision")
+    return Path(found.submodule_search_locations[0], *parts)

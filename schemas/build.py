@@ -141,7 +141,8 @@ class UFine6926Build(Record):
     filter suspects is left out, descriptions are drafted by the profile's models, and the release
     says so). With `drafts`, one of the people who describe an image begins with a draft of the
     first of those models; in the paper nobody does. Of the identities, `test_share` are for
-    testing: 2,000 of 6,926 in the paper.
+    testing: 2,000 of 6,926 in the paper. `drawn` says that the people are drawings, which models of
+    photographs do not know: the built-in detector looks for them, and no pose model.
     """
 
     dataset: Name = "ufine6926"
@@ -151,6 +152,7 @@ class UFine6926Build(Record):
     tracklets_gate: Gate = "auto"
     descriptions_gate: Gate = "auto"
     drafts: bool = False
+    drawn: bool = False
     against: Others = ()
     strict_version: StrictVersion = False
     max_unusable_share: UnusableShare = 0.5

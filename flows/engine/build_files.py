@@ -205,6 +205,7 @@ def demonstration_video_build(home: Path, gate: str = "auto") -> UFine6926Build:
         seed=SEED,
         tracklets_gate=gate,
         descriptions_gate=gate,
+        drawn=True,
         sources=(street,),
     )
 

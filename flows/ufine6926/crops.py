@@ -14,7 +14,7 @@ from schemas.base import Record, sha256_of
 from schemas.errors import LoupeError
 from schemas.proposals import Picture
 from schemas.records import Rejection, Sha256
-from schemas.video import CropMeasures, Observation, Track
+from schemas.video import Body, CropMeasures, Observation, Track
 
 # Roles of parents in the store.
 
@@ -86,9 +86,6 @@ def encode(pixels: Pixels) -> Crop:
 SHARPNESS_HEIGHT_PX = 128
 """Crops are scaled to this height before sharpness is measured, so that it does not depend on how
 near a person is."""
-SAME_GROUND = 0.02
-"""Where neither of two people is nearer by this share of the box's height, it is unknown who is in
-front, and both count as covered."""
 
 Boxes = NDArray[np.float64]
 """Boxes of shape (n, 4): left, top, right, bottom in pixels of the frame."""
@@ -170,18 +167,13 @@ def hash_distance(one: str, other: str) -> int:
 
 
 def overlap(box_xyxy: Boxes, others: Boxes) -> float:
-    """The largest share of a box that one other person covers, 0 to 1.
+    """The largest share of a box that the box of one other person covers, 0 to 1.
 
-    A person nearer to the camera covers those behind, and a person is nearer whose box ends lower
-    in the frame (people stand on one ground, and cameras look down on it). The person in front is
-    not covered, however much the boxes overlap. Where both end at one height, both count
-    as covered.
+    Who is in front does not matter: either way the crop shows both.
     """
     if not len(others):
         return 0.0
-    in_front = others[:, 3] >= box_xyxy[3] - SAME_GROUND * (box_xyxy[3] - box_xyxy[1])
-    shares = _shared_areas(box_xyxy, others) * in_front / _area(box_xyxy)
-    return float(min(1.0, shares.max()))
+    return float(min(1.0, (_shared_areas(box_xyxy, others) / _area(box_xyxy)).max()))
 
 
 def other_people(box_xyxy: Boxes, others: Boxes) -> int:
@@ -387,19 +379,17 @@ class ObservationPool:
         return tuple(kept.observation for kept in self._kept.values())
 
 
-def with_keypoints(track: Track, visible: Mapping[int, int]) -> Track:
-    """The track with the visible keypoints that a pose model counted, by frame."""
+def with_bodies(track: Track, bodies: Mapping[int, Body]) -> Track:
+    """The track with what a pose model saw, by frame."""
     return track.model_copy(
         update={
             "observations": tuple(
-                observation.model_copy(
-                    update={
-                        "measures": observation.measures.model_copy(
-                            update={"keypoints": visible.get(observation.frame)}
-                        )
-                    }
+                one.model_copy(
+                    update={"measures": one.measures.model_copy(update=dict(bodies[one.frame]))}
                 )
-                for observation in track.observations
+                if one.frame in bodies
+                else one
+                for one in track.observations
             )
         }
     )

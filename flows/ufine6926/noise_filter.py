@@ -28,7 +28,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
-from flows.ufine6926.crops import with_keypoints
+from flows.ufine6926.crops import with_bodies
 from flows.ufine6926.noise_rules import (
     SWITCH,
     TOO_FEW,
@@ -44,7 +44,7 @@ from flows.ufine6926.noise_rules import (
     outcome_of,
     rounded,
 )
-from flows.ufine6926.tracking import KeypointCounter, PoseModelMaker, TrackingPlan
+from flows.ufine6926.tracking import BodyMeasurer, PoseModelMaker, TrackingPlan
 from models.pose import build_pose_model
 from schemas.base import digest_of
 from schemas.build import VideoSourceSpec
@@ -53,14 +53,14 @@ from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
 from schemas.provenance import Role
 from schemas.records import Rejection
 from schemas.tracking import FilterSettings
-from schemas.video import FilterReport, Observation, StageSettings, Track, TrackedVideo, Video
+from schemas.video import Body, FilterReport, Observation, StageSettings, Track, TrackedVideo, Video
 
 # The rules are applied in this order: all image rules on all crops; where one person passes to
 # another (`identity_switch`) among the crops that are left; then, in each piece between switches,
 # outliers, near-duplicates, whether enough is left, and which images are kept. Every frame of a
 # track is either in one part of its report or has a finding that drops it.
 
-FILTER_TRACK_VERSION = "1"
+FILTER_TRACK_VERSION = "2"
 FILTER_TRACK_STAGE = "filter_tracks"
 
 Observations = Sequence[Observation]
@@ -87,8 +87,12 @@ def filter_track(track: Track, settings: FilterSettings) -> tuple[FilterReport, 
         findings=tuple(finding for finding in findings if finding is not None),
         parts=judgement.parts,
         switches=judgement.switches,
-        keypoints={
-            one.frame: one.measures.keypoints
+        bodies={
+            one.frame: Body(
+                keypoints=one.measures.keypoints,
+                person=one.measures.person,
+                person_share=one.measures.person_share,
+            )
             for one in track.observations
             if one.measures.keypoints is not None
         },
@@ -408,18 +412,18 @@ def filter_tracks(
         MissingExtraError: the extra that the pose model needs is not installed.
         ModelError: the pose model could not be loaded.
     """
-    keypoints = KeypointCounter(context.blobs, plan.settings.pose_model, make_pose_model)
+    bodies = BodyMeasurer(context.blobs.read, plan.settings.pose_model, make_pose_model)
     stage = Stage(
         name=FILTER_TRACK_STAGE,
         version=FILTER_TRACK_VERSION,
         dataset=dataset,
         configuration={"settings": plan.settings.model_dump(mode="json")},
-        agents=keypoints.agents,
+        agents=bodies.agents,
         label="filter tracks",
     )
 
     def work(tracks: Sequence[StoredEntity]) -> list[WorkResult]:
-        return [_filtered(track, plan, keypoints) for track in tracks]
+        return [_filtered(track, plan, bodies) for track in tracks]
 
     return run_stage(context, stage, Pending(dataset, Track.kind, ("proposed",)), work)
 
@@ -488,9 +492,9 @@ def _groups_of_tracklets(
     return moved
 
 
-def _filtered(track: StoredEntity, plan: FilterPlan, keypoints: KeypointCounter) -> WorkResult:
-    counted = keypoints.counted(track.record(Track))
-    report, rejection = filter_track(counted, plan.settings)
+def _filtered(track: StoredEntity, plan: FilterPlan, bodies: BodyMeasurer) -> WorkResult:
+    measured = bodies.measured(track.record(Track))
+    report, rejection = filter_track(measured, plan.settings)
     parents = [(Role.REPORT_OF, track.id)]
     entity = new_entity(report, track.dataset, parents=parents, group=track.group)
     entity = _linked(entity, (Role.FILTERED_WITH, plan.entity.id))
@@ -666,9 +670,8 @@ def _only(name: str, found: list[FilteredTrack]) -> FilteredTrack:
 
 
 def as_filtered(track: Track, report: StoredEntity | None) -> Track:
-    """The track as the filter saw it: with the keypoints that were counted for its report."""
-    counted = report.record(FilterReport).keypoints if report else {}
-    return with_keypoints(track, counted) if counted else track
+    """The track as the filter saw it: with the bodies that were measured for its report."""
+    return with_bodies(track, report.record(FilterReport).bodies) if report else track
 
 
 def newest_report(store: Store, dataset: str) -> StoredEntity | None:

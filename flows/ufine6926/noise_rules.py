@@ -460,7 +460,7 @@ IMAGE_RULES = (
     ImageRule(
         "occluded",
         "",
-        "share of the box covered by a person in front",
+        "share of the box that another person's box covers",
         "most_overlap",
         "at most",
         lambda seen: seen.measures.overlap,
@@ -482,18 +482,34 @@ IMAGE_RULES = (
         "at least",
         lambda seen: seen.measures.keypoints,
     ),
+    ImageRule(
+        "hidden",
+        "person",
+        "how sure the pose model is that this is a person",
+        "least_person",
+        "at least",
+        lambda seen: seen.measures.person,
+    ),
+    ImageRule(
+        "hidden",
+        "share",
+        "share of the crop that is the person",
+        "least_person_share",
+        "at least",
+        lambda seen: seen.measures.person_share,
+    ),
 )
 """In the order in which they are reported."""
+BODY_RULES = ("least_keypoints", "least_person", "least_person_share")
+"""The settings of the rules that need a pose model."""
 
 
 def judge_crops(track: Track, settings: FilterSettings) -> Iterator[Measurement]:
     """What every rule says of every crop of a track, frame by frame.
 
-    Keypoints are looked at only where the settings name a pose model.
+    What a pose model saw is looked at only where the settings name one.
     """
-    rules = [
-        rule for rule in IMAGE_RULES if rule.setting != "least_keypoints" or settings.pose_model
-    ]
+    rules = [rule for rule in IMAGE_RULES if settings.pose_model or rule.setting not in BODY_RULES]
     usual = median(observation.measures.sharpness for observation in track.observations)
     for observation in track.observations:
         seen = Seen(observation, usual)

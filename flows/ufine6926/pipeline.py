@@ -20,6 +20,7 @@ from schemas.leaks import SplitSettings
 from schemas.profile import BuiltinDescriber, Profile
 from schemas.proposals import Tracklet
 from schemas.records import Image, Sample, Source
+from schemas.tracking import BuiltinDetector, FilterSettings, TrackingSettings
 from schemas.video import Video
 from services.diagnosis import ModelSpec
 
@@ -73,14 +74,28 @@ def _models(build: UFine6926Build, profile: Profile) -> list[ModelSpec]:
 
     Built-in drafts are no matter where people write every description.
     """
-    pose = profile.filter.pose_model
+    tracking, filtering = _video_settings(build, profile)
+    pose = filtering.pose_model
     asks_people = build.descriptions_gate == "required"
     drafters = [
         one
         for one in profile.describe.models
         if not asks_people or (build.drafts and not isinstance(one, BuiltinDescriber))
     ]
-    return [profile.tracking.detector, *([pose] if pose is not None else []), *drafters]
+    return [tracking.detector, *([pose] if pose is not None else []), *drafters]
+
+
+def _video_settings(
+    build: UFine6926Build, profile: Profile
+) -> tuple[TrackingSettings, FilterSettings]:
+    """Of the profile, for drawn people without the models that know photographs only."""
+    tracking, filtering = profile.tracking, profile.filter
+    if not build.drawn:
+        return tracking, filtering
+    return (
+        tracking.model_copy(update={"detector": BuiltinDetector()}),
+        filtering.model_copy(update={"pose_model": None}),
+    )
 
 
 def _require_own_dataset(run: UFine6926Run) -> None:
@@ -95,10 +110,11 @@ def _require_own_dataset(run: UFine6926Run) -> None:
 
 def _track(run: UFine6926Run) -> None:
     context, dataset = run.context, run.dataset
+    tracking, _ = _video_settings(run.build, run.profile)
     for spec in run.build.sources:
         source, imported = import_videos(context, spec)
         run.add(imported, take_videos(context, dataset, source))
-        plan = plan_tracking(context, dataset, run.profile.tracking, spec.every_nth_frame)
+        plan = plan_tracking(context, dataset, tracking, spec.every_nth_frame)
         run.add(track_videos(context, dataset, spec, plan, run.make_detector))
         run.plans[spec.name] = plan
     if not count_entities(run.store, dataset, Video.kind):
@@ -111,7 +127,7 @@ def _track(run: UFine6926Run) -> None:
 def _filter_and_propose(run: UFine6926Run) -> None:
     """Proposes tracklets of what is no noise; rejects those proposed under other settings."""
     context, dataset = run.context, run.dataset
-    filtering = plan_filter(context, dataset, run.profile.filter)
+    filtering = plan_filter(context, dataset, _video_settings(run.build, run.profile)[1])
     run.add(filter_tracks(context, dataset, filtering))
     for spec in run.build.sources:
         run.add(propose(context, dataset, spec, run.plans[spec.name], filtering))

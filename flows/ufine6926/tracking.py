@@ -12,7 +12,6 @@ import numpy as np
 from PIL import Image
 from pydantic import ValidationError
 
-from db.blobs import BlobStore
 from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
 from db.pending import Pending
 from db.work import (
@@ -27,11 +26,18 @@ from db.work import (
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
-from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_keypoints
+from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
 from flows.ufine6926.video_import import find_all_videos, rejection_of
 from models.detectors import build_detector, deciding_values, pinned, runs_on_gpu
 from models.pose import PoseModel, build_pose_model
-from models.tracking.association import TrackedFrame, as_bytes, from_bytes
+from models.tracking.association import (
+    Boxes,
+    TrackedFrame,
+    TrackedPerson,
+    as_bytes,
+    from_bytes,
+    overlaps,
+)
 from models.tracking.detector import Frame, PersonDetector
 from models.tracking.tracker import PersonTracker
 from schemas import tracking
@@ -40,27 +46,29 @@ from schemas.build import VideoSourceSpec
 from schemas.errors import IntegrityError
 from schemas.provenance import Role
 from schemas.tracking import DetectorSpec, TrackingSettings
-from schemas.video import Observation, StageSettings, Track, TrackedVideo, Video
+from schemas.video import Body, Observation, StageSettings, Track, TrackedVideo, Video
 from sources.video.finding import FoundVideo
 from sources.video.inspecting import video_digest
 from sources.video.problem import VideoProblem, VideoRefusedError
 from sources.video.reader import open_video
 
-# Has a pose model count the keypoints that show on the crops of tracks.
+# Has a pose model look at the crops of tracks.
 
-PoseModelMaker = Callable[[tracking.PoseModel], PoseModel]
+PoseModelMaker = Callable[[tracking.PoseModelSpec], PoseModel]
+Read = Callable[[str, str], bytes]
+"""The bytes of a SHA-256 and media type, as `BlobStore.read` gives them."""
 
 
-class KeypointCounter:
-    """Counts on stored crops; without a pose model tracks stay as they are."""
+class BodyMeasurer:
+    """Looks at crops that `read` gives; without a pose model tracks stay as they are."""
 
     def __init__(
         self,
-        blobs: BlobStore,
-        spec: tracking.PoseModel | None,
+        read: Read,
+        spec: tracking.PoseModelSpec | None,
         make: PoseModelMaker = build_pose_model,
     ) -> None:
-        self._blobs = blobs
+        self._read = read
         self._model = make(spec) if spec else None
 
     @property
@@ -68,19 +76,19 @@ class KeypointCounter:
         """The pose model, if there is one."""
         return (AgentRef.of_model(self._model.ref),) if self._model else ()
 
-    def counted(self, track: Track) -> Track:
-        """The track with the visible keypoints of each observation."""
+    def measured(self, track: Track) -> Track:
+        """The track with the body of each observation."""
         if self._model is None:
             return track
-        counts = {one.frame: self._count(self._model, one) for one in track.observations}
-        return with_keypoints(track, counts)
+        bodies = {one.frame: self._body(self._model, one) for one in track.observations}
+        return with_bodies(track, bodies)
 
-    def _count(self, model: PoseModel, observation: Observation) -> int:
+    def _body(self, model: PoseModel, observation: Observation) -> Body:
         crop = observation.crop
-        with Image.open(io.BytesIO(self._blobs.read(crop.sha256, crop.media_type))) as picture:
+        with Image.open(io.BytesIO(self._read(crop.sha256, crop.media_type))) as picture:
             pixels = np.asarray(picture.convert("RGB"))
         whole = np.array([[0, 0, crop.width_px, crop.height_px]], np.float64)
-        return model.visible_keypoints(pixels, whole)[0]
+        return model.bodies(pixels, whole)[0]
 
 
 # What is remembered between two frames is bounded by how many people can still come back, not by
@@ -88,7 +96,7 @@ class KeypointCounter:
 # exactly as the one before would have.
 
 STAGE = "track_people"
-VERSION = "1"
+VERSION = "2"
 
 
 class _Memory(Record):
@@ -129,13 +137,12 @@ class PeopleFollower:
     def follow(self, frame: Frame) -> TrackedFrame:
         """The people in the next frame; tracks that cannot come back after it are finished."""
         tracked = self._tracker.follow(frame)
-        boxes = np.array([person.box_xyxy for person in tracked.people]).reshape(-1, 4)
-        for place, person in enumerate(tracked.people):
+        for person in tracked.people:
             pool = self._pools.get(person.number)
             if pool is None:
                 pool = ObservationPool(person.number, self._observations)
                 self._pools[person.number] = pool
-            pool.offer(frame, person, np.delete(boxes, place, axis=0))
+            pool.offer(frame, person, _others(person, tracked.boxes_xyxy))
         self.frames += 1
         self._close(self._pools.keys() - tracked.alive)
         return tracked
@@ -176,6 +183,13 @@ class PeopleFollower:
                 self._finished.append(track)
             else:
                 self.unseen += 1
+
+
+def _others(person: TrackedPerson, boxes_xyxy: Boxes) -> Boxes:
+    """All detections but the person's own: that which overlaps the person's box most."""
+    if not len(boxes_xyxy):
+        return boxes_xyxy
+    return np.delete(boxes_xyxy, overlaps(person.box_xyxy[None], boxes_xyxy)[0].argmax(), axis=0)
 
 
 def _memory(data: bytes) -> _Memory:

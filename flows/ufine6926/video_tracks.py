@@ -16,7 +16,7 @@ from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from flows.ufine6926.crops import TrackOrigin
 from flows.ufine6926.noise_filter import filter_track
-from flows.ufine6926.tracking import DetectorMaker, PeopleFollower
+from flows.ufine6926.tracking import BodyMeasurer, DetectorMaker, PeopleFollower
 from models.detectors import build_detector
 from models.tracking.association import Association
 from models.tracking.detector import Detections, Frame
@@ -148,22 +148,19 @@ def track_video(
       that were rejected, each with the reason;
     - `result.txt`: every box of every frame, in MOTChallenge's format.
 
-    Crops of a run before are removed first. The profile's pose model is not asked: its rule
-    (`few_keypoints`) is off, which is said.
+    Crops of a run before are removed first.
 
     Memory does not grow with the length of the video but for the lines of `tracklets.json`.
 
     Raises:
         FormatError: the file cannot be used as a video.
         UsageError: `out` cannot be written to.
-        MissingExtraError: the extra that the detector needs is not installed.
-        ModelError: the detector could not be loaded.
+        MissingExtraError: an extra that the detector or the pose model needs is not installed.
+        ModelError: the detector or the pose model could not be loaded.
     """
     started = time.perf_counter()
     digest = _digest(path)
     _prepare(out)
-    if profile.filter.pose_model is not None:
-        progress.say("the pose model is not asked here: the rule few_keypoints is off")
     with open_video(path, file_path=path.name) as reader:
         writing = _Writing(path, digest, out, profile, reader, make_detector)
         report = writing.run(progress)
@@ -213,6 +210,7 @@ class _Writing:
         self._every = settings.every_nth_frame
         self._filter: FilterSettings = profile.filter
         self._crops: dict[str, bytes] = {}
+        self._bodies = BodyMeasurer(lambda sha256, _: self._crops[sha256], self._filter.pose_model)
         self._tracklets: list[dict[str, Any]] = []
         self._rejected: list[dict[str, Any]] = []
         self._report = VideoTracks(out)
@@ -244,7 +242,7 @@ class _Writing:
         return sha256
 
     def _take_finished(self) -> None:
-        for track in self._follower.take_finished():
+        for track in map(self._bodies.measured, self._follower.take_finished()):
             report, rejection = filter_track(track, self._filter)
             if rejection is not None:
                 self._report.rejected[rejection.reason] += 1

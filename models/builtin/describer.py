@@ -71,7 +71,7 @@ def _anchors() -> Lab:
 _HEIGHT_PX = 128
 _BORDER = 0.08  # the width of the strips at both sides that show the street
 _STREET_DISTANCE = 9.0  # nearer than this in L*a*b*, a pixel may be the street's
-_LEAST_PERSON = 0.15  # of a zone: with less left, the street has the person's colours
+_LEAST_PERSON = 0.15  # of a zone: with less left, what is seen may be no clothing
 _SECOND_SHARE = 0.28  # of a zone: from here on a second colour is worth a word
 _MANY_COLOURS = 0.4  # with the first colour below this share, there are many
 
@@ -91,7 +91,10 @@ LOWER = Zone(0.52, 0.70, 0.30, 0.70)
 
 
 class Colouring(NamedTuple):
-    """The colours of a zone by name, the largest first; `many` where none of them prevails."""
+    """The colours of a zone by name, the largest first; `many` where none of them prevails.
+
+    There are none where almost all of the zone looks like the street.
+    """
 
     names: tuple[str, ...]
     many: bool
@@ -111,8 +114,7 @@ class Reading(NamedTuple):
 def read_crop(pixels: NDArray[np.uint8]) -> Reading:
     """The colours in `pixels`, an upright crop of shape (height, width, 3) around one person.
 
-    What looks like the strips left and right of the body, at the same height, is taken for street,
-    unless almost all of a zone does.
+    What looks like the strips left and right of the body, at the same height, is taken for street.
     """
     picture = lab_of(_scaled(pixels))
     return Reading(*(_colouring(picture, zone) for zone in (HEAD, UPPER, LOWER)))
@@ -128,23 +130,28 @@ def _scaled(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def person_colours(picture: Lab, zone: Zone) -> Lab:
-    """The colours of a zone, of shape (n, 3), without what is taken for street."""
-    height, width = picture.shape[:2]
-    rows = slice(int(zone.top * height), max(int(zone.bottom * height), int(zone.top * height) + 1))
-    inside = picture[rows, int(zone.left * width) : int(zone.right * width)]
-    person: Lab = inside[_is_person(inside, picture[rows])]
-    if len(person) < _LEAST_PERSON * inside.shape[0] * inside.shape[1]:
-        person = inside.reshape(-1, 3)
-    return person
+    """The colours of a zone, of shape (n, 3), without what is taken for street; else all of it."""
+    inside, person = _zone(picture, zone)
+    return inside[person] if person.mean() >= _LEAST_PERSON else inside.reshape(-1, 3)
 
 
 def _colouring(picture: Lab, zone: Zone) -> Colouring:
-    person = person_colours(picture, zone)
-    counts = np.bincount(nearest_names(person), minlength=len(NAMES))
+    inside, person = _zone(picture, zone)
+    if person.mean() < _LEAST_PERSON:
+        return Colouring((), many=False)
+    counts = np.bincount(nearest_names(inside[person]), minlength=len(NAMES))
     order = counts.argsort(kind="stable")[::-1]
     shares = counts[order] / counts.sum()
     names = [NAMES[order[0]], *(NAMES[order[1]],) * bool(shares[1] >= _SECOND_SHARE)]
     return Colouring(tuple(names), bool(shares[0] < _MANY_COLOURS))
+
+
+def _zone(picture: Lab, zone: Zone) -> tuple[Lab, NDArray[np.bool_]]:
+    """The pixels of a zone, and which of them are not taken for street."""
+    height, width = picture.shape[:2]
+    rows = slice(int(zone.top * height), max(int(zone.bottom * height), int(zone.top * height) + 1))
+    inside = picture[rows, int(zone.left * width) : int(zone.right * width)]
+    return inside, _is_person(inside, picture[rows])
 
 
 def _is_person(inside: Lab, band: Lab) -> NDArray[np.bool_]:
@@ -188,7 +195,7 @@ def describe(reading: Reading, style: str) -> str:
 
 
 def _said(colouring: Colouring) -> str:
-    names = " and ".join(colouring.names)
+    names = " and ".join(colouring.names) or "unknown"
     return f"multicolored (mostly {names})" if colouring.many else names
 
 

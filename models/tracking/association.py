@@ -218,10 +218,15 @@ class TrackedPerson(NamedTuple):
 
 
 class TrackedFrame(NamedTuple):
-    """The people in one frame, and the numbers that can still come back in a later one."""
+    """The people in one frame.
+
+    `alive` are the numbers that can still come back in a later one; `boxes_xyxy`, (n, 4), all
+    detections, those of nobody who is followed too.
+    """
 
     people: tuple[TrackedPerson, ...]
     alive: frozenset[int]
+    boxes_xyxy: Boxes
 
 
 # What an association remembers of those it follows: a table with a row for each.

@@ -31,8 +31,10 @@ class PersonTracker:
 
     def follow(self, frame: Frame) -> TrackedFrame:
         """The people in the next frame."""
-        people = self._association.update(self._detector.detect(frame))
-        return TrackedFrame(people, self._association.alive)
+        detections = self._detector.detect(frame)
+        people = self._association.update(detections)
+        boxes = detections.boxes_xyxy.astype(np.float64)
+        return TrackedFrame(people, self._association.alive, boxes)
 
     def state(self) -> bytes:
         """All that the tracker remembers."""

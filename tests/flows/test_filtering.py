@@ -18,12 +18,12 @@ from schemas import tracking
 from schemas.build import VideoSourceSpec
 from schemas.chat import ModelRef
 from schemas.tracking import FilterSettings, TrackingSettings
-from schemas.video import FilterReport, Track
+from schemas.video import Body, FilterReport, Track
 from sources.demonstration.street import StreetWorld
 from tests.flows.runs import context_of
 from tests.flows.street import KnownStreet
 
-POSE = tracking.PoseModel(name="every-limb", revision="1")
+POSE = tracking.ViTPoseModel(name="every-limb", revision="1")
 SETTINGS = FilterSettings(
     least_height_px=24,
     least_width_px=8,
@@ -42,9 +42,9 @@ class SaysSoMany:
         self.ref = ModelRef(name="every-limb", revision="1")
         self._keypoints = keypoints
 
-    def visible_keypoints(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[int]:
+    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
         assert boxes_xyxy.tolist() == [[0, 0, pixels.shape[1], pixels.shape[0]]]
-        return [self._keypoints] * len(boxes_xyxy)
+        return [Body(keypoints=self._keypoints)] * len(boxes_xyxy)
 
 
 @pytest.mark.parametrize(("seen", "dropped"), [(4, True), (17, False)])
@@ -62,7 +62,7 @@ def test_a_pose_model_decides_on_crops_that_show_too_little(
     plan = plan_tracking(run, "walkers", TrackingSettings(), None)
     track_videos(run, "walkers", spec, plan, known_street.detector)
 
-    def make(spec: tracking.PoseModel) -> PoseModel:
+    def make(spec: tracking.PoseModelSpec) -> PoseModel:
         assert spec == POSE
         return SaysSoMany(seen)
 

@@ -20,7 +20,7 @@ from schemas import tracking
 from schemas.errors import MissingExtraError
 for build, spec in (
     (build_detector, tracking.FairMOTDetector(provider="fairmot", checkpoint=Path("some.pth"))),
-    (build_pose_model, tracking.PoseModel(name="some/pose", revision="1")),
+    (build_pose_model, tracking.ViTPoseModel(name="some/pose", revision="1")),
 ):
     try:
         build(spec)

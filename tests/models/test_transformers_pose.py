@@ -44,7 +44,7 @@ def tiny_vitpose(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 def model_of(folder: Path, visible_score: float = 0.3) -> PoseModel:
     return build_pose_model(
-        tracking.PoseModel(
+        tracking.ViTPoseModel(
             name=str(folder), revision="main", device="cpu", visible_score=visible_score
         )
     )
@@ -77,17 +77,18 @@ def test_keypoints_above_the_score_are_counted(tiny_vitpose: Path) -> None:
     assert scores.shape == (3, 17)
     ordered = np.sort(scores.ravel())
     threshold = float(np.clip((ordered[24] + ordered[25]) / 2, 0, 1))
-    found = model_of(tiny_vitpose, threshold).visible_keypoints(noise(), BOXES[:3])
-    assert found == (scores >= threshold).sum(axis=1).tolist()
-    assert len(set(found)) > 1 or 0 < found[0] < 17
+    found = model_of(tiny_vitpose, threshold).bodies(noise(), BOXES[:3])
+    counts = [body.keypoints for body in found]
+    assert counts == (scores >= threshold).sum(axis=1).tolist()
+    assert len(set(counts)) > 1 or 0 < counts[0] < 17
 
 
 def test_counts_keep_the_order_of_the_boxes(tiny_vitpose: Path) -> None:
     model = model_of(tiny_vitpose)
-    together = model.visible_keypoints(noise(), np.tile(BOXES, (10, 1)))
-    alone = [model.visible_keypoints(noise(), box[None])[0] for box in BOXES]
+    together = model.bodies(noise(), np.tile(BOXES, (10, 1)))
+    alone = [model.bodies(noise(), box[None])[0] for box in BOXES]
     assert together == alone * 10
-    assert model.visible_keypoints(noise(), BOXES[:0]) == []
+    assert model.bodies(noise(), BOXES[:0]) == []
 
 
 def test_a_model_of_another_class_is_refused(tiny_qwen3: Path) -> None:

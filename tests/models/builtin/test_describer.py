@@ -118,3 +118,9 @@ def describe(specification: BuiltinDescriber, picture: Image.Image) -> str:
     [(_, outcome)] = model.answer([request])
     assert isinstance(outcome, ChatAnswer)
     return outcome.text
+
+
+def test_what_looks_like_the_street_is_unknown() -> None:
+    street = np.full((128, 56, 3), (120, 122, 118), np.uint8)
+    assert read_crop(street).upper.names == ()
+    assert "unknown upper clothes" in describe(BuiltinDescriber(), Image.fromarray(street))

@@ -17,7 +17,7 @@ from flows.ufine6926.crops import (
     encode,
     measure_quickly,
     quality,
-    with_keypoints,
+    with_bodies,
 )
 from flows.ufine6926.noise_filter import filter_track
 from models.tracking.association import TrackedPerson, unpacked
@@ -25,7 +25,7 @@ from models.tracking.detector import Frame
 from schemas.base import sha256_of
 from schemas.records import Rejection
 from schemas.tracking import FilterSettings
-from schemas.video import Track
+from schemas.video import Body, Track
 from tests.flows.steps.tracklets.samples import person
 
 ORIGIN = TrackOrigin("street", "street/one.mp4", "0" * 64, "tracker@1")
@@ -197,7 +197,7 @@ def test_a_person_without_embedding_and_a_score_beyond_one() -> None:
 def test_keypoints_are_added_by_frame() -> None:
     track = pool_of([(0, 3), (1, 4)], 4).close(Blobs().put, ORIGIN)
     assert isinstance(track, Track)
-    counted = with_keypoints(track, {1: 12})
+    counted = with_bodies(track, {1: Body(keypoints=12)})
     assert [one.measures.keypoints for one in counted.observations] == [None, 12]
 
 

