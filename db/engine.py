@@ -329,25 +329,27 @@ def insert_new(
 
 def insert_new_text(
     connection: Connection, table: type[Base], columns: Sequence[str], rows: list[tuple[Any, ...]]
-) -> None:
+) -> int:
     """As `insert_new`, for columns of plain text: five times faster, for the rows of every record.
 
-    Values go to the driver as they are, without SQLAlchemy's conversion of each.
+    Values go to the driver as they are, without SQLAlchemy's conversion of each. Gives how many
+    rows were new.
     """
     if not rows:
-        return
+        return 0
     into = f"INSERT INTO {table.__tablename__} ({', '.join(columns)})"
     if connection.dialect.name == "postgresql":
         arrays = ", ".join(
             f"%s::{_ARRAYS[table.__table__.c[name].type.python_type]}" for name in columns
         )
-        connection.exec_driver_sql(
+        return connection.exec_driver_sql(
             f"{into} SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING",  # noqa: S608 our own names
             tuple(map(list, zip(*rows, strict=True))),
-        )
-        return
+        ).rowcount
     marks = ", ".join("?" for _ in columns)
-    connection.exec_driver_sql(f"{into} VALUES ({marks}) ON CONFLICT DO NOTHING", rows)
+    return connection.exec_driver_sql(
+        f"{into} VALUES ({marks}) ON CONFLICT DO NOTHING", rows
+    ).rowcount
 
 
 _ARRAYS = {str: "text[]", int: "bigint[]", bytes: "bytea[]"}

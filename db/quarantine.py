@@ -33,7 +33,7 @@ def quarantine_counts(
         select(Activity.dataset, Plan.stage, Work.reason, func.count())
         .join(Plan, Plan.id == Work.plan_id)
         .join(Activity, Activity.id == Work.activity_id)
-        .where(Work.status == "rejected")
+        .where(Work.reason.is_not(None))
         .group_by(Activity.dataset, Plan.stage, Work.reason)
         .order_by(Activity.dataset, Plan.stage, Work.reason)
     )
@@ -59,7 +59,7 @@ def quarantined(
     query = (
         select(Work.rejection)
         .join(Activity, Activity.id == Work.activity_id)
-        .where(Work.status == "rejected", Activity.dataset == dataset)
+        .where(Work.reason.is_not(None), Activity.dataset == dataset)
         .order_by(Work.plan_id, Work.input)
         .limit(limit)
     )
@@ -106,7 +106,7 @@ def unused_answers(
         .join(Plan, Plan.id == Activity.plan_id)
         .join(Association, Association.activity_id == Activity.id)
         .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
-        .where(Work.status == "rejected", asked, *own)
+        .where(Work.reason.is_not(None), asked, *own)
         .group_by(*names, Plan.stage, Work.reason)
     )
     judging = aliased(Plan)
@@ -114,12 +114,12 @@ def unused_answers(
         select(*names, judging.stage, Work.reason, func.count())
         .select_from(Work)
         .join(judging, and_(judging.id == Work.plan_id, judging.stage.in_(JUDGING_STAGES)))
-        .join(Entity, and_(Entity.seq == Work.input, Entity.dataset == dataset))
+        .join(Entity, Entity.seq == Work.input)
         .join(Activity, Activity.id == Entity.activity_id)
         .join(Plan, Plan.id == Activity.plan_id)
         .join(Association, Association.activity_id == Activity.id)
         .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
-        .where(Work.status == "rejected", *own)
+        .where(Work.reason.is_not(None), *own)
         .group_by(*names, judging.stage, Work.reason)
     )
     with store.read() as connection:
@@ -149,7 +149,7 @@ def put_back(store: Store, dataset: str, reason: str) -> int:
     ones. Calls that failed for that reason are repeated; they stay in the bill under other keys.
     """
     own = select(Activity.id).where(Activity.dataset == dataset)
-    rejected = Work.status == "rejected", Work.reason == reason, Work.activity_id.in_(own)
+    rejected = Work.reason.is_not(None), Work.reason == reason, Work.activity_id.in_(own)
     failed = (
         ModelCall.status == reason,
         ModelCall.status.not_in(ANSWERED),

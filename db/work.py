@@ -286,7 +286,8 @@ def _insert_work(
 ) -> list[WorkResult]:
     """Stores the work rows of `results`; gives those whose inputs had none before."""
     rows = [_work_row(plan_id, activity_id, result) for result in results]
-    insert_new_text(connection, Work, _WORK_COLUMNS, rows)
+    if insert_new_text(connection, Work, _WORK_COLUMNS, rows) == len(rows):
+        return list(results)
     own: set[int] = set()
     for page in pages(result.input for result in results):
         query = select(Work.input).where(Work.plan_id == plan_id, Work.input.in_(page))

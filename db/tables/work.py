@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from db.tables.base import Base, Digest, Number
@@ -17,13 +17,21 @@ class Work(Base):
     """
 
     __tablename__ = "work"
-    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+    __table_args__ = (
+        Index(
+            "ix_work_rejected",
+            "plan_id",
+            sqlite_where=text("reason IS NOT NULL"),
+            postgresql_where=text("reason IS NOT NULL"),
+        ),
+        {"sqlite_with_rowid": False},
+    )
 
     plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
     input: Mapped[int] = mapped_column(Number, primary_key=True)
     status: Mapped[str] = mapped_column(String(16))
     activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"))
-    reason: Mapped[str | None] = mapped_column(String(64))
+    reason: Mapped[str | None] = mapped_column(String(64))  # of a rejection, and of nothing else
     rejection: Mapped[str | None] = mapped_column(Text)  # a `Rejection` as JSON
 
 
