@@ -25,7 +25,7 @@ from tests.flows.runs import context_of
 
 pytestmark = pytest.mark.slow
 
-ANCHORS = 12
+ANCHORS = 7
 WANTED = 0.95
 
 
@@ -40,7 +40,7 @@ class Pair(NamedTuple):
 def test_accepted_pairs_differ_in_exactly_the_labelled_detail(
     sqlite_store: Store, tmp_path: Path
 ) -> None:
-    stills = write_stills_world(tmp_path / "stills", seed=23, count=120)
+    stills = write_stills_world(tmp_path / "stills", seed=23, count=70)
     truths = {one.file_name: one for one in load_stills_truth(stills.folder)}
     run = context_of(sqlite_store, tmp_path / "home")
     folder = searched_folder(stills, tmp_path / "pictures")

@@ -83,7 +83,7 @@ def test_contrastive_images(
 ) -> None:
     stills = drawn_stills(24)
     folder = searched_folder(stills, tmp_path / "pictures")
-    build = contrast_build(stills, anchors=4, ways=("search", "edit"), search_folder=folder)
+    build = contrast_build(stills, anchors=2, ways=("search", "edit"), search_folder=folder)
     first, second = (
         run_out_of_order(
             tmp_path / str(seed), migrated_sqlite, seed, ccd_pipeline(), build, contrast_profile()

@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from flows.engine import build_files
 from flows.engine.build_files import SEED, demonstration_build, demonstration_video_build
 from schemas.build import SourceSpec, VideoSourceSpec
 from sources.demonstration import write_people_world
 
 
-def test_both_demonstrations_fit_into_one_installation(tmp_path: Path) -> None:
+def test_both_demonstrations_fit_into_one_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_files, "VIDEO_SECONDS", 1)
     people = tmp_path / "demonstration" / f"people-{SEED}"
     world = write_people_world(people, SEED, 2)  # a small one in its place
     (people / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
