@@ -1,9 +1,9 @@
 """The published formats: `<dataset>.json`, and `ccd.jsonl` as the authors of CCD have it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from release.files import DigestingFile
 from release.manifest import MAX_CHARACTERS
@@ -14,40 +14,25 @@ from schemas.release import ReleasedFile
 from schemas.taxonomy import DifferenceType
 
 
-class RowsText(Protocol):
-    """The text of a file of rows, row by row."""
+class RowsText(NamedTuple):
+    """How rows are written to a text file: the line of each, and what stands around lines."""
 
-    def line(self, columns: Mapping[str, Any]) -> bytes:
-        """A row, given by its columns, as JSON."""
-        ...
+    line: Callable[[Mapping[str, Any]], bytes]
+    opening: bytes
+    between: bytes
+    ending: bytes
 
-    def row(self, columns: Mapping[str, Any]) -> bytes:
-        """The text up to the end of the next row."""
-        ...
-
-    def end(self) -> bytes:
-        """The text after the last row."""
-        ...
+    def row(self, columns: Mapping[str, Any], *, is_first: bool) -> bytes:
+        """The text of a row with these columns, and of what is before it."""
+        return (self.opening if is_first else self.between) + self.line(columns)
 
 
-class PublishedText:
-    """The text of `<dataset>.json`: a list with a row a line."""
+def _published_line(columns: Mapping[str, Any]) -> bytes:
+    return json.dumps(published_row(columns), ensure_ascii=False).encode()
 
-    def __init__(self) -> None:
-        self._opening = b"[\n"
 
-    def line(self, columns: Mapping[str, Any]) -> bytes:
-        """A row in the published format."""
-        return json.dumps(published_row(columns), ensure_ascii=False).encode()
-
-    def row(self, columns: Mapping[str, Any]) -> bytes:
-        """The row, and what is before it."""
-        opening, self._opening = self._opening, b",\n"
-        return opening + self.line(columns)
-
-    def end(self) -> bytes:
-        """The end of the list."""
-        return b"\n]\n" if self._opening == b",\n" else b"[]\n"
+PUBLISHED_TEXT = RowsText(_published_line, b"[\n", b",\n", b"\n]\n")
+"""`<dataset>.json`."""
 
 
 class RowsFile:
@@ -57,6 +42,7 @@ class RowsFile:
         self._name = name
         self._text = text
         self._form = form
+        self._is_first = True
         self._file = DigestingFile(folder / name)
 
     def __enter__(self) -> Self:
@@ -67,11 +53,13 @@ class RowsFile:
 
     def write(self, row: ReleaseRow) -> None:
         """Appends a row."""
-        self._file.write(self._text.row(row.columns(self._form)))
+        text = self._text.row(row.columns(self._form), is_first=self._is_first)
+        self._file.write(text)
+        self._is_first = False
 
     def finish(self) -> ReleasedFile:
         """Ends the file."""
-        self._file.write(self._text.end())
+        self._file.write(self._text.ending)
         self._file.close()
         return self._file.as_released(self._name)
 
@@ -105,22 +93,6 @@ CCD_FORM = RowForm(contrasts=True, terms=True)
 """What rows in `ccd.jsonl` tell."""
 
 
-class CcdText:
-    """The text of `ccd.jsonl`, for rows with the columns of `CCD_FORM`."""
-
-    def line(self, columns: Mapping[str, Any]) -> bytes:
-        """A row as the authors have it."""
-        return _ccd_line(columns)
-
-    def row(self, columns: Mapping[str, Any]) -> bytes:
-        """The row and the end of its line."""
-        return _ccd_line(columns) + b"\n"
-
-    def end(self) -> bytes:
-        """Nothing."""
-        return b""
-
-
 def _ccd_line(row: Mapping[str, Any]) -> bytes:
     details: dict[str, Any] = {
         "image": PurePosixPath(row["file_path"]).name,
@@ -138,6 +110,10 @@ def _ccd_line(row: Mapping[str, Any]) -> bytes:
     if row["creator"] or row["source_url"] or permits_release(row["licence"]):
         details |= {name: row[name] for name in ("licence", "creator", "source_url") if row[name]}
     return json.dumps(details, ensure_ascii=False).encode()
+
+
+CCD_TEXT = RowsText(_ccd_line, b"", b"\n", b"\n")
+"""`ccd.jsonl`, for rows with the columns of `CCD_FORM`."""
 
 
 def spelled(difference: DifferenceType) -> str:

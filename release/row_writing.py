@@ -11,7 +11,7 @@ from release.checks import WrittenSample
 from release.contamination import OwnImages, SeenImage, look_at
 from release.contents import Contents, FoundRow
 from release.files import place_file
-from release.json_rows import CCD_FORM, CCD_LINES, CcdText, PublishedText, RowsFile
+from release.json_rows import CCD_FORM, CCD_LINES, CCD_TEXT, PUBLISHED_TEXT, RowsFile
 from release.parquet_rows import EmbeddedRow, ParquetRows
 from release.row_making import embedding_of
 from release.rows import ReleaseRow
@@ -68,9 +68,9 @@ class RowWriter:
         form = contents.form
         with ExitStack() as stack:
             name = f"{dataset}.json"
-            texts = [RowsFile(self._folder, name, PublishedText(), form)]
+            texts = [RowsFile(self._folder, name, PUBLISHED_TEXT, form)]
             if form.contrasts:
-                texts.append(RowsFile(self._folder, CCD_LINES, CcdText(), CCD_FORM))
+                texts.append(RowsFile(self._folder, CCD_LINES, CCD_TEXT, CCD_FORM))
             for text in texts:
                 stack.enter_context(text)
             parquet = stack.enter_context(ParquetRows(self._folder, form=form))

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Callable, Container, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
-from itertools import product
+from itertools import product, starmap
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -277,7 +277,7 @@ class ReleaseRow(NamedTuple):
         captions = zip(*(row[name] for name in (*names, "caption_origins")), strict=True)
         return cls(
             number=number,
-            captions=tuple(ReleasedCaption(*one) for one in captions),
+            captions=tuple(starmap(ReleasedCaption, captions)),
             media_type="",
             crop=crop and ReleasedCrop(**crop),
             task=task and RetrievalTask(task),

@@ -294,14 +294,7 @@ class _LineageChecks:
         Raises:
             ValueError: it is no such table, or cannot be read.
         """
-        count = {
-            AGENTS.name: self._read_agents,
-            ACTIVITIES.name: self._read_activities,
-            CALLS.name: self._read_calls,
-            ENTITIES.name: self._read_entities,
-            DERIVATIONS.name: self._read_derivations,
-            DECISIONS.name: self._read_decisions,
-        }[table.name]()
+        count = getattr(self, f"_read_{table.name}")()
         wanted = getattr(self._manifest.lineage, table.name)
         if count != wanted:
             message = f"{table.path} has {count:,} rows; {MANIFEST} says {wanted:,}"
@@ -828,10 +821,8 @@ class _LineageChecks:
         said = self._fingerprints.of_rows(piece.select(columns).to_pylist())
         other = (places >= 0) & ~self._entities.is_partial[places]
         other &= self._entities.facts[places] != said
-        if np.any(other):
-            at = int(np.flatnonzero(other)[0])
-            what = f"says other facts of its image {images.ids[at]} than {ENTITIES.path}"
-            self._add_of_row(shard, at, what)
+        what = f"says other facts of its image {{}} than {ENTITIES.path}"
+        self._add_first(shard, images, other, what)
 
     def _check_made(self, shard: str, piece: pa.RecordBatch, captions: _Named) -> None:
         """How captions came about, and whether people decided on them, must follow from links."""
@@ -840,48 +831,45 @@ class _LineageChecks:
         )
         if origins is None or reviewed is None:
             return
-        rows, ids, places = captions
+        rows, places = captions.rows, captions.places
         if not (np.array_equal(rows, origins[0]) and np.array_equal(rows, reviewed[0])):
             return  # named with the other faults of rows
         edited, prompted = self._is_edited[places], self._is_prompted[places]
         is_rewrite = np.isin(self._entities.kinds[places], self._kinds.among(("rewrite",)))
         wanted = edited | self._is_decided[places]
         is_other = (places >= 0) & (numbers_in(reviewed[1]).astype(bool) != wanted)
-        if np.any(is_other):
-            at = int(np.flatnonzero(is_other)[0])
-            what = f"says whether a person decided on {ids[at]} otherwise than"
-            self._add_of_row(shard, int(rows[at]), f"{what} {DECISIONS.path}")
+        what = f"says whether a person decided on {{}} otherwise than {DECISIONS.path}"
+        self._add_first(shard, captions, is_other, what)
         possible = np.select(
             [is_rewrite & edited, is_rewrite, edited, prompted], [0, 1, 2, 3], default=4
         )
         words = origins[1].dictionary_encode()
         may_be = [[one in kind for one in words.dictionary.to_pylist()] for kind in _ORIGINS]
         is_right = np.array(may_be, bool)[possible, numbers_in(words.indices)]
-        if np.any(is_other := (places >= 0) & ~is_right):
-            at = int(np.flatnonzero(is_other)[0])
-            what = f"says that {ids[at]} is {origins[1][at].as_py()!r}, otherwise than"
-            self._add_of_row(shard, int(rows[at]), f"{what} {DERIVATIONS.path}")
+        what = f"says how {{}} came about otherwise than {DERIVATIONS.path}"
+        self._add_first(shard, captions, (places >= 0) & ~is_right, what)
 
-    def _add_of_row(self, shard: str, at: int, what: str, fault: str = "lineage_differs") -> None:
-        row = self._rows + at + 1
-        self._findings.add(fault, f"{shard}: row {row} {what}", shard, row)
+    def _add_first(
+        self, shard: str, named: _Named, wrong: _Marks, what: str, fault: str = "lineage_differs"
+    ) -> None:
+        """Names the first entity of which something is wrong; `what` has a place for it."""
+        if np.any(wrong):
+            at = int(np.flatnonzero(wrong)[0])
+            row = self._rows + int(named.rows[at]) + 1
+            self._findings.add_row(fault, what.format(named.ids[at]), shard, row)
 
     def _check_named(self, shard: str, named: _Named, column: str, kinds: tuple[str, ...]) -> None:
-        rows, ids, places = named
+        places = named.places
         self._used[ENTITIES.name][places[places >= 0]] = True
         if kinds == ("tracklet",):
             self._tracklets.update(places[places >= 0].tolist())
         wrong = self._is_none_of(places, kinds)
-        if np.any(wrong):
-            at = int(np.flatnonzero(wrong)[0])
-            what = f"names {ids[at]}, and {ENTITIES.path} has no {' or '.join(kinds)} of it"
-            self._add_of_row(shard, int(rows[at]), what, "lineage_incomplete")
+        what = f"names {{}}, and {ENTITIES.path} has no {' or '.join(kinds)} of it"
+        self._add_first(shard, named, wrong, what, "lineage_incomplete")
         if column == "image_entity_id" or kinds == _TEXTS:
             live = np.isin(self._entities.states[places], self._states.among(_LIVE))
-            if np.any(fallen := ~wrong & ~live):
-                at = int(np.flatnonzero(fallen)[0])
-                what = f"holds {ids[at]}, which was turned down by {ENTITIES.path}"
-                self._add_of_row(shard, int(rows[at]), what, "lineage_turned_down")
+            what = f"holds {{}}, which was turned down by {ENTITIES.path}"
+            self._add_first(shard, named, ~wrong & ~live, what, "lineage_turned_down")
 
     def _check_said(
         self,
@@ -892,26 +880,20 @@ class _LineageChecks:
         what: str,
         wanted: NDArray[np.int64],
     ) -> None:
-        rows, ids, places = named
-        beside = _values(piece, said)
-        if beside is None or not np.array_equal(rows, beside[0]):
+        places, beside = named.places, _values(piece, said)
+        if beside is None or not np.array_equal(named.rows, beside[0]):
             return  # named with the other faults of rows
         other = (places >= 0) & (wanted[places] != numbers_of(beside[1].to_pylist()))
-        if np.any(other):
-            at = int(np.flatnonzero(other)[0])
-            details = f"has not {what} of {ids[at]} that {ENTITIES.path} tells"
-            self._add_of_row(shard, int(rows[at]), details)
+        self._add_first(shard, named, other, f"has not {what} of {{}} that {ENTITIES.path} has")
 
     def _check_described(
         self, shard: str, texts: _Named, images: _Named, described: _Places
     ) -> None:
         """The texts of a row must be of its image."""
-        rows, ids, places = texts
-        other = (places >= 0) & (described[places] != images.places[rows])
-        if np.any(other):
-            at = int(np.flatnonzero(other)[0])
-            what = f"has {ids[at]}, which does not describe its image by {DERIVATIONS.path}"
-            self._add_of_row(shard, int(rows[at]), what)
+        places = texts.places
+        other = (places >= 0) & (described[places] != images.places[texts.rows])
+        what = f"has {{}}, which does not describe its image by {DERIVATIONS.path}"
+        self._add_first(shard, texts, other, what)
 
     def _is_none_of(self, places: _Places, kinds: tuple[str, ...]) -> NDArray[np.bool_]:
         """Whether there is no entity of these kinds at a place."""
@@ -942,9 +924,9 @@ class _LineageChecks:
         for name, marks in reached.items():
             is_from = np.isin(numbers, [at for at, one in enumerate(names) if one == name])
             lost = is_from & (places >= 0) & ~marks[places]
-            if np.any(lost):
-                what = f"is from {name!r}, to which its image does not lead"
-                self._add_of_row(shard, int(np.flatnonzero(lost)[0]), what, "source_unreached")
+            shown = repr(name).replace("{", "{{").replace("}", "}}")
+            what = f"is from {shown}, to which its image does not lead"
+            self._add_first(shard, images, lost, what, "source_unreached")
 
 
 def _lists(piece: pa.RecordBatch, table: LineageTable) -> list[list[Any]]:

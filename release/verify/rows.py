@@ -17,7 +17,7 @@ from release.card.front import form_of
 from release.changes import value_changes
 from release.files import is_plain
 from release.findings import Findings
-from release.json_rows import CCD_LINES, CcdText, PublishedText, RowsText
+from release.json_rows import CCD_LINES, CCD_TEXT, PUBLISHED_TEXT, RowsText
 from release.manifest import MANIFEST, MAX_CHARACTERS
 from release.model_use import is_demonstration
 from release.parquet_rows import RowBatch, read_parquet_batches, read_parquet_rows
@@ -166,9 +166,9 @@ class RowChecks:
             needs_looks=self._contamination.needs_looks,
         )
         self._order = _OrderChecks(findings, has_groups=self._form.contrasts)
-        self._texts: dict[str, RowsText] = {f"{manifest.dataset}.json": PublishedText()}
+        self._texts = {f"{manifest.dataset}.json": PUBLISHED_TEXT}
         if self._form.contrasts:
-            self._texts[CCD_LINES] = CcdText()
+            self._texts[CCD_LINES] = CCD_TEXT
         self._digests = {path: hashlib.sha256() for path in self._texts}
         self._is_whole = True
         self._is_read = True
@@ -291,7 +291,7 @@ class RowChecks:
             self._findings.add_row("licence_incompatible", problem, shard, number)
         self._contamination.add(row, row["split"], image.look)
         for path, text in self._texts.items():
-            self._digests[path].update(text.row(row))
+            self._digests[path].update(text.row(row, is_first=number == 1))
 
     def _terms(self, row: _Row) -> ReleasedTerms:
         """The terms of an image; without a column for them they are those of its source."""
@@ -405,7 +405,7 @@ class RowChecks:
     def _check_texts(self) -> None:
         """Files of rows must say what the Parquet files do, byte for byte."""
         for path, text in self._texts.items():
-            self._digests[path].update(text.end())
+            self._digests[path].update(text.ending)
             listed = self._scratch.listed_file(path)
             is_same = listed is not None and listed.sha256 == self._digests[path].hexdigest()
             if is_same and not self._findings.tells_of(path):
