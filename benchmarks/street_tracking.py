@@ -43,6 +43,7 @@ from profiles.loader import load_profile
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.profile import Profile
+from schemas.tracking import BuiltinDetector
 from schemas.video import FilterReport, Track
 from sources.demonstration.street import (
     FaultKind,
@@ -298,6 +299,13 @@ def _near(switch: int, true: Mapping[int, object], seen: Sequence[tuple[int, int
     return any(frame in true for frame in frames[max(0, place - 2) : place + 3])
 
 
+def of_drawings(profile: Profile) -> Profile:
+    """The profile as builds of drawn people use it: see `UFine6926Build.drawn`."""
+    tracking = profile.tracking.model_copy(update={"detector": BuiltinDetector()})
+    filtering = profile.filter.model_copy(update={"pose_model": None})
+    return profile.model_copy(update={"tracking": tracking, "filter": filtering})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--videos", type=int, default=4)
@@ -305,7 +313,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--profile", default="builtin")
     arguments = parser.parse_args()
-    profile, filtered = load_profile(arguments.profile), Filtered()
+    profile, filtered = of_drawings(load_profile(arguments.profile)), Filtered()
     sums: dict[str, NDArray[np.float64]] = {}
     with TemporaryDirectory() as folder:
         home = Path(folder)
