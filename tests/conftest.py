@@ -1,11 +1,9 @@
 """What tests of several packages share: databases of both kinds, with our tables in them."""
 
-import fcntl
 import gc
 import os
 import shutil
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,25 +36,13 @@ pytest_plugins = [
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collects without looking for garbage, of which collecting makes none; what it makes stays."""
+    """Without looking for garbage, of which collecting makes none; what it makes stays."""
     gc.disable()
     try:
-        with _one_compiles():
-            return (yield)
+        return (yield)
     finally:
         gc.freeze()
         gc.enable()
-
-
-@contextmanager
-def _one_compiles() -> Iterator[None]:
-    """Lets one worker compile the modules that the others then import; they wait for it."""
-    with Path(__file__).open() as this:
-        try:
-            fcntl.flock(this, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(this, fcntl.LOCK_SH)
-        yield
 
 
 @pytest.fixture(scope="session")
