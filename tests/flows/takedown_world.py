@@ -51,7 +51,12 @@ PERSON = 2
 _OTHERS = (3, 1)
 _TERMS = {"licence": "CC0-1.0", "citation": "none"}
 _LENIENT = FilterSettings(
-    least_height_px=24, least_width_px=8, least_sharpness=0, darkest=5, brightest=250
+    least_height_px=24,
+    least_width_px=8,
+    least_sharpness=0,
+    darkest=5,
+    brightest=250,
+    most_overlap=0.6,
 )
 _FEW = DiscriminabilitySettings(k=4, rounds=2)
 Row = dict[str, Any]
@@ -110,7 +115,9 @@ class TakedownWorld:
     def build_walkers(self, version: str) -> None:
         """UFine6926: people followed through videos."""
         spec = VideoSourceSpec(name="street", videos=tuple(map(str, self._street.videos)), **_TERMS)
-        build = UFine6926Build(dataset=WALKERS, version=version, test_share=0.5, sources=(spec,))
+        build = UFine6926Build(
+            dataset=WALKERS, version=version, test_share=0.5, seed=1, drawn=True, sources=(spec,)
+        )
         profile = _builtin(
             tracking=TrackingSettings(checkpoint_frames=20, observations=8), filter=_LENIENT
         )

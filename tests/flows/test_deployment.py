@@ -232,7 +232,7 @@ def test_every_other_deployment_runs_its_own_flow(
         "citation": DEMONSTRATION_CITATION,
         "videos": street.folder / "videos",
     }
-    walkers = {"dataset": "walkers", "test_share": 0.5, "sources": [video]}
+    walkers = {"dataset": "walkers", "test_share": 0.5, "drawn": True, "sources": [video]}
     tasks = small_build(drawn_stills(80), tmp_path, last="v1")
     contrasts = contrast_build(drawn_stills(40), anchors=2)
     builds = {
