@@ -68,7 +68,8 @@ measure: setup  ## Count lines, names, imports and odd words of the product
 
 lock: | $(UV)  ## Resolve the dependencies anew
 	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra torch --extra s3 --extra ray \
-		--extra ocr --extra vision --group dev --generate-hashes --no-annotate --no-header --quiet --output-file requirements.lock
+		--extra ocr --extra vision --group dev --overrides requirements.overrides \
+		--generate-hashes --no-annotate --no-header --quiet --output-file requirements.lock
 
 clean:  ## Remove environments and caches; data in .loupe stays
 	rm -rf $(VENV) $(ENVIRONMENTS) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
