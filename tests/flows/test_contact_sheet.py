@@ -82,8 +82,8 @@ def test_the_nearest_and_some_of_the_others_are_shown_in_order(sheet: Sheet) -> 
 def test_an_upper_threshold_is_ordered_the_other_way(filled: Store) -> None:
     store_tracks(filled, [track([observation(f, overlap=f / 20) for f in range(20)], 30)])
     overlaps = rule(collect(filled, DATASET, THRESHOLDS), "most_overlap")
-    assert [tile.value for tile in overlaps.dropped] == [f / 20 for f in range(19, 6, -1)]
-    assert [tile.value for tile in overlaps.left][:3] == [0.3, 0.25, 0.2]
+    assert [tile.value for tile in overlaps.dropped] == [f / 20 for f in range(19, 5, -1)]
+    assert [tile.value for tile in overlaps.left][:3] == [0.25, 0.2, 0.15]
 
 
 def test_what_was_compared_stands_beside_it(sheet: Sheet) -> None:
