@@ -47,12 +47,13 @@ class CfamBackbone(Record):
 
 
 class CfamDecoder(Record):
-    """The shared granularity decoder.
+    """The granularity decoder: `shared` by images and texts, or one for each.
 
     The paper's text says 16 learnable queries (section 5.1, supplement 9): its table 9, row 7, with
     R@1 71.83. Its headline of 72.87 is row 4, with 4 queries.
     """
 
+    shared: bool = True
     queries: Positive = 16
     blocks: Positive = 2
     width: Positive = 512

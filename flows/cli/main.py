@@ -22,6 +22,7 @@ from flows.cli import (
     queue,
     recos,
     release,
+    reproduce,
     run,
     services,
     sources,
@@ -78,6 +79,7 @@ app.command()(track.track)
 app.command()(evaluation.train)
 app.command()(evaluation.evaluate)
 app.command()(evaluation.leaderboard)
+app.command()(reproduce.reproduce)
 app.add_typer(queue.app, name="queue")
 app.add_typer(annotator.app, name="annotator")
 app.add_typer(quality.app, name="quality")

@@ -436,6 +436,18 @@ def _source(context: RunContext, read: ReadRelease, spec: EmbedderSpec) -> "_Giv
     return _Computed(context, read, pinned(spec))
 
 
+def evaluated_model(spec: EmbedderSpec) -> EvaluatedModel:
+    """The model of a pinned specification, as evaluations name it."""
+    digests = [getattr(spec, field, None) for field in _DIGEST_FIELDS]
+    return EvaluatedModel(
+        ref=spec.ref,
+        provider=spec.provider,
+        parameters=spec.parameters,
+        checkpoint_sha256=next(filter(None, digests), None),
+        demonstration=spec.provider.startswith("builtin"),
+    )
+
+
 class _Given:
     """Vectors that somebody else computed: the same in both directions."""
 
@@ -443,9 +455,7 @@ class _Given:
         captions = sum(len(row.captions) for row in read.rows)
         found = read_vectors(spec, len(read.rows), captions)
         self._embedded = _Embedded(found.images, found.texts)
-        self.model = EvaluatedModel(
-            ref=spec.ref, provider=spec.provider, parameters=spec.parameters
-        )
+        self.model = evaluated_model(spec)
 
     def embedded(self, _direction: Direction) -> _Embedded:
         """The vectors."""
@@ -460,14 +470,7 @@ class _Computed:
         self._read = read
         self._spec = spec
         self._known: dict[str, _Embedded] = {}
-        digests = [getattr(spec, field, None) for field in _DIGEST_FIELDS]
-        self.model = EvaluatedModel(
-            ref=spec.ref,
-            provider=spec.provider,
-            parameters=spec.parameters,
-            checkpoint_sha256=next(filter(None, digests), None),
-            demonstration=spec.provider.startswith("builtin"),
-        )
+        self.model = evaluated_model(spec)
 
     def embedded(self, direction: Direction) -> _Embedded:
         """The vectors for one direction."""

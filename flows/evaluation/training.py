@@ -227,11 +227,11 @@ _SHOWN_MISSING = 3
 class TrainingRequest(NamedTuple):
     """What is to be trained on what: a release's folder or an annotation file.
 
-    `config` is a training file, `paper` or `demo`; `out` the folder of the training.
+    `config` is a training file, `paper` or `demo`, or settings; `out` the folder of the training.
     """
 
     release: str
-    config: str | None = None
+    config: str | CfamTraining | None = None
     out: str | None = None
     resume: bool = False
 
@@ -287,7 +287,8 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
         UsageError: the images cannot be used, or the folder holds a training and `resume` is off.
         TrainingError: a loss or gradient is no finite number.
     """
-    settings = load_training(request.config)
+    given = request.config
+    settings = given if isinstance(given, CfamTraining) else load_training(given)
     home = _home(request, settings)
     if not request.resume and (home / "last").exists():
         raise UsageError(

@@ -2,30 +2,30 @@ import pytest
 import torch
 from torch.nn import functional
 
-from retrieval.cfam.network.model import SharedGranularityDecoder, local_similarities
+from retrieval.cfam.network.model import GranularityDecoder, local_similarities
 from schemas.cfam import CfamDecoder
 
 SETTINGS = CfamDecoder(queries=4, width=32, heads=4)
 
 
 @pytest.fixture
-def decoder() -> SharedGranularityDecoder:
+def decoder() -> GranularityDecoder:
     torch.manual_seed(0)
-    return SharedGranularityDecoder(24, SETTINGS)
+    return GranularityDecoder(24, SETTINGS)
 
 
-def test_any_number_of_tokens_becomes_k_vectors(decoder: SharedGranularityDecoder) -> None:
+def test_any_number_of_tokens_becomes_k_vectors(decoder: GranularityDecoder) -> None:
     for length in (1, 7, 50):
         assert decoder(torch.randn(3, length, 24)).shape == (3, 4, 32)
 
 
 def test_the_paper_has_sixteen_queries_of_512() -> None:
-    published = SharedGranularityDecoder(512, CfamDecoder())
+    published = GranularityDecoder(512, CfamDecoder())
     assert published.queries.shape == (16, 512)
     assert len(published.blocks) == 2
 
 
-def test_padding_is_not_read(decoder: SharedGranularityDecoder) -> None:
+def test_padding_is_not_read(decoder: GranularityDecoder) -> None:
     tokens = torch.randn(2, 9, 24)
     padding = torch.arange(9) >= torch.tensor([[4], [9]])
     alone = decoder(tokens[:1, :4])
@@ -34,13 +34,13 @@ def test_padding_is_not_read(decoder: SharedGranularityDecoder) -> None:
     assert torch.allclose(decoder(changed, padding), decoder(tokens, padding), atol=1e-6)
 
 
-def test_the_order_of_tokens_does_not_matter_to_it(decoder: SharedGranularityDecoder) -> None:
+def test_the_order_of_tokens_does_not_matter_to_it(decoder: GranularityDecoder) -> None:
     tokens = torch.randn(2, 9, 24)
     turned = decoder(tokens[:, torch.randperm(9)])
     assert torch.allclose(turned, decoder(tokens), atol=1e-6)
 
 
-def test_queries_read_different_things(decoder: SharedGranularityDecoder) -> None:
+def test_queries_read_different_things(decoder: GranularityDecoder) -> None:
     found = functional.normalize(decoder(torch.randn(5, 9, 24)), dim=-1)
     cosines = (found @ found.transpose(1, 2)).masked_fill(torch.eye(4).bool(), -1)
     assert cosines.max() < 0.99

@@ -116,6 +116,19 @@ def test_the_decoder_has_one_set_of_weights_for_both_kinds(
     assert all(chain(*gradients))
 
 
+def test_an_unshared_decoder_reads_texts_with_weights_of_its_own(
+    settings: CfamTraining, batch: Batch
+) -> None:
+    own = settings.decoder.model_copy(update={"shared": False})
+    model = Cfam(settings.model_copy(update={"losses": only("local_sdm"), "decoder": own}), 3)
+    torch.autograd.backward(total_loss(model(*batch), only("local_sdm")))
+    assert model.decoder is not None
+    assert model.text_decoder is not None
+    queries = [one.queries for one in (model.decoder, model.text_decoder)]
+    assert not torch.equal(*queries)
+    assert all(one.grad is not None and one.grad.any() for one in queries)
+
+
 def test_global_vectors_have_unit_length(settings: CfamTraining, batch: Batch) -> None:
     model = Cfam(settings, 3).eval()
     with torch.no_grad():

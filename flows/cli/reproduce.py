@@ -1,0 +1,159 @@
+"""`loupe reproduce`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
+
+if TYPE_CHECKING:
+    from flows.evaluation.reproduction import Comparison, ListedTable, Plan
+
+RowsOption = Annotated[
+    list[str] | None,
+    typer.Option("--row", help="Only rows with these words, such as CFAM or 'no. 4'; repeatable."),
+]
+
+
+def _tables() -> list[str]:
+    from retrieval.reproduction import table_names
+
+    return table_names()
+
+
+def reproduce(
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PAPER/TABLE", help="Such as ufinebench/2.", autocompletion=lambda: _tables()
+        ),
+    ] = None,
+    row: RowsOption = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List all tables.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with releases, models and training settings."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say what is missing, and what it will cost.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Reproduce a table of the papers on the data you have.
+
+    Trains and scores what is not done yet, and prints it beside the published numbers. Run it
+    again to continue.
+    """
+    from flows.engine.context import open_context
+    from flows.engine.progress import ConsoleProgress
+    from flows.evaluation.reproduction import (
+        ASSUMED,
+        Reproduction,
+        list_tables,
+        load_reproduction,
+        plan_table,
+        run_plan,
+    )
+    from profiles.settings import load_settings
+
+    if list_all == (table is not None):
+        raise typer.BadParameter("give PAPER/TABLE or --list")
+    own = load_reproduction(config) if config else Reproduction()
+    settings = load_settings()
+    context = open_context(settings, progress=ConsoleProgress(err))
+    if table is None:
+        _print_list(list_tables(context.store, settings.home, own), as_json=as_json)
+        return
+    plan = plan_table(context.store, settings.home, table, tuple(row or ()), own)
+    if not as_json:
+        _print_needs(plan)
+        out.print(f"left to do: {plan.gpu_hours:.1f} GPU hours. {ASSUMED}.", soft_wrap=True)
+    if not check:
+        plan = run_plan(context, plan)
+    if as_json:
+        print_json(plan.as_json())
+    else:
+        _print_rows(plan)
+    if any(one.state != "done" for one in plan.rows if one.is_available):
+        raise typer.Exit(1)
+
+
+def _print_list(tables: "list[ListedTable]", *, as_json: bool) -> None:
+    if as_json:
+        print_json([one._asdict() for one in tables])
+        return
+    from flows.evaluation.reproduction import ASSUMED
+
+    print_table(
+        "tables of the papers",
+        ["table", "rows", "Loupe can make", "GPU hours", "missing data"],
+        [
+            [one.table, one.rows, one.available, Figure(f"{one.gpu_hours:.1f}"), _words(one)]
+            for one in tables
+        ],
+    )
+    out.print(f"{ASSUMED}.", soft_wrap=True)
+
+
+def _words(listed: "ListedTable") -> str:
+    return ", ".join(listed.missing) or "–"
+
+
+def _print_needs(plan: "Plan") -> None:
+    rows = []
+    for need in plan.needs:
+        found = need.missing
+        if need.release is not None:
+            manifest = need.release.manifest
+            drawn = "; a demonstration" if manifest.demonstration else ""
+            found = f"{manifest.dataset} {manifest.version}{drawn}"
+        rows.append([need.dataset, need.split, need.size, need.published_size, found])
+    print_table(
+        f"{plan.table} needs",
+        ["dataset", "split", "items", "published", "release, or what is missing"],
+        rows,
+    )
+
+
+def _print_rows(plan: "Plan") -> None:
+    metrics = list(
+        dict.fromkeys(
+            name for row in plan.rows for one in row.experiment.published for name in one.scores
+        )
+    )
+    print_table(
+        f"{plan.table}: ours / published (difference), in percent",
+        ["row", "direction", *metrics, "state"],
+        _cells(plan, metrics),
+    )
+    for note, models in _notes(plan).items():
+        out.print(f"{', '.join(models)}: {note}", markup=False, soft_wrap=True)
+
+
+def _notes(plan: "Plan") -> dict[str, list[str]]:
+    """What has to be known of rows, each once with the models that it is about."""
+    notes: dict[str, dict[str, None]] = {}
+    for row in plan.rows:
+        disputed = (f"disputed: {one.disputed}" for one in row.experiment.published if one.disputed)
+        for note in filter(None, (row.reason, row.experiment.recipe.note, *disputed)):
+            notes.setdefault(note, {})[row.experiment.model] = None
+    return {note: list(models) for note, models in notes.items()}
+
+
+def _cells(plan: "Plan", metrics: list[str]) -> Iterator[list[object]]:
+    from flows.evaluation.reproduction import compared
+
+    for row in plan.rows:
+        for one in row.experiment.published:
+            found = compared(row, one.direction)
+            cells = [_cell(found[name]) if name in found else "" for name in metrics]
+            disputed = ", disputed" if one.disputed else ""
+            yield [row.experiment.label, one.direction, *map(Figure, cells), row.state + disputed]
+
+
+def _cell(one: "Comparison") -> str:
+    if one.ours is None or one.difference is None:
+        return f"– / {one.published:.1f}"
+    return f"{one.ours:.1f} / {one.published:.1f} ({one.difference:+.1f})"

@@ -1,0 +1,437 @@
+"""`loupe reproduce`: a table of a paper, trained and scored on the releases at hand.
+
+Nothing is done twice: a training lies in a folder named by its settings and release, an evaluation
+in the store.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from db.evaluations import evaluations_of
+from db.releases import list_releases
+from db.store import Store
+from flows.engine.build_files import at_home
+from flows.engine.context import RunContext
+from flows.evaluation.leaderboard import FoundRelease, locate_release, published_dataset
+from flows.evaluation.run import evaluate_release, evaluated_model, named_embedder
+from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
+from release.reading import chosen_split
+from retrieval.embedders import pinned
+from retrieval.reproduction import Experiment, experiments_of, named_datasets, table_names
+from schemas.base import Record, canonical_json, digest_of
+from schemas.cfam import CfamTraining
+from schemas.embedding import CfamEmbedder, EmbedderSpec
+from schemas.errors import ConfigurationError, LoupeError, UsageError
+from schemas.evaluation import Direction, EvaluationResult
+from schemas.faults import fault_of
+from schemas.toml_file import read_toml
+
+_KEYS = "docs/reproduction.md"
+SPEEDS = {"training": 250.0, "cfam": 800.0, "open_clip": 400.0, "transformers": 200.0, "mllm": 25.0}
+"""Pairs trained, or images and texts embedded, per second of one H100: assumed, not measured."""
+ASSUMED = (
+    "GPU hours are for one H100 and assumed, not measured: per second "
+    + ", ".join(f"{speed:g} ({kind})" for kind, speed in SPEEDS.items())
+    + " pairs trained or images and texts embedded, fewer for larger models"
+)
+
+# What the user states: releases, models, settings.
+
+
+class OwnModel(Record):
+    """A model in place of those of some rows, on one dataset or on all."""
+
+    rows: tuple[str, ...]
+    dataset: str | None = None
+    embedder: EmbedderSpec
+
+
+class Reproduction(Record):
+    """A file of `loupe reproduce`: which releases the datasets are, and which models to take.
+
+    `training` is a training file, or a name that `loupe train --config` takes: the settings that a
+    row's changes are applied to. Releases are folders or names.
+    """
+
+    training: str = "paper"
+    releases: dict[str, str] = Field(default_factory=dict)
+    models: tuple[OwnModel, ...] = ()
+
+
+def load_reproduction(path: Path) -> Reproduction:
+    """The settings in a file; relative paths in it are relative to the file.
+
+    Raises:
+        ConfigurationError: the file is not there, is no TOML, or a key in it is unknown or wrong.
+    """
+    values = read_toml(path, f"reproduction file {path}")
+    try:
+        own = Reproduction.model_validate(values)
+    except ValidationError as error:
+        fault = fault_of(error, Reproduction, see=_KEYS)
+        raise ConfigurationError(f"reproduction file {path}: {fault}") from error
+    if unknown := sorted(own.releases.keys() - named_datasets().keys()):
+        known = ", ".join(named_datasets())
+        raise ConfigurationError(
+            f"reproduction file {path}: no table has a dataset {unknown[0]!r}; known are {known}"
+        )
+    folder = path.parent
+    return Reproduction(
+        training=str(folder / own.training) if own.training.endswith(".toml") else own.training,
+        releases={name: _placed(folder, where) for name, where in own.releases.items()},
+        models=tuple(_with_paths(one, folder) for one in own.models),
+    )
+
+
+def _placed(folder: Path, release: str) -> str:
+    path = folder / at_home(release)
+    return str(path) if path.is_dir() else release
+
+
+def _with_paths(own: OwnModel, folder: Path) -> OwnModel:
+    paths = {
+        name: (folder / at_home(value)).absolute()
+        for name, value in own.embedder
+        if isinstance(value, Path)
+    }
+    return own.model_copy(update={"embedder": own.embedder.model_copy(update=paths)})
+
+
+# What a table needs, and what of it is there.
+
+
+class Need(NamedTuple):
+    """A split of a dataset: the release that is taken for it, or what is missing."""
+
+    dataset: str
+    split: Literal["train", "test"]
+    release: FoundRelease | None
+    missing: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the release.
+
+        Raises:
+            UsageError: it is missing.
+        """
+        if self.release is None or self.release.folder is None:
+            raise UsageError(f"no {self.split} split of {self.dataset}: {self.missing}")
+        return self.release.folder
+
+    @property
+    def size(self) -> int:
+        """Pairs to train on, or images and texts to embed: of the release, else the published."""
+        return _size(self.release, self.split) if self.release else self.published_size
+
+    @property
+    def published_size(self) -> int:
+        """The same of the published dataset."""
+        known = named_datasets()[self.dataset]
+        return known.train_pairs if self.split == "train" else sum(known.test)
+
+
+def _size(found: FoundRelease, split: str) -> int:
+    splits = {one.split: one for one in found.manifest.statistics.splits}
+    if split == "train":
+        return splits["train"].captions
+    one = splits[chosen_split(found.manifest, None)]
+    return one.images + one.captions
+
+
+@dataclass(frozen=True)
+class PlannedRow:
+    """A row, what it needs, and where it is: done, to do, missing (data or model) or failed."""
+
+    experiment: Experiment
+    needs: tuple[Need, ...]
+    state: Literal["done", "to do", "missing", "failed"]
+    reason: str = ""
+    training: CfamTraining | None = None
+    home: Path | None = None
+    embedder: EmbedderSpec | None = None
+    result: EvaluationResult | None = None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether Loupe can make the row, given the data."""
+        return self.training is not None or self.embedder is not None
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether its training, if it needs one, is done."""
+        return self.training is None or (self.home is not None and (self.home / RECORD).exists())
+
+    @property
+    def costs(self) -> Iterator[tuple[str, float]]:
+        """The GPU hours of its training and of its evaluation, with what tells them apart."""
+        own, test = self.experiment.recipe.per_second, self.needs[-1]
+        if self.training is not None and not self.is_trained:
+            pairs = self.needs[0].size * self.training.schedule.epochs
+            hours = pairs / (own or SPEEDS["training"]) / 3600
+            yield f"{self.needs[0].dataset} {self.training}", hours
+        kind = "cfam" if self.embedder is None else self.embedder.provider
+        if kind in SPEEDS:  # the others compute nothing
+            speed = SPEEDS[kind] if self.training or own is None else own
+            yield f"{self.training} {self.embedder} {test.dataset}", test.size / speed / 3600
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The chosen rows of a table."""
+
+    table: str
+    rows: tuple[PlannedRow, ...]
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What all rows need that Loupe can obtain, each once."""
+        found = {
+            (need.dataset, need.split): need
+            for row in self.rows
+            if row.is_available
+            for need in row.needs
+        }
+        return tuple(found.values())
+
+    @property
+    def gpu_hours(self) -> float:
+        """What is left to do costs this; trainings and evaluations that rows share count once."""
+        left = (row for row in self.rows if row.state != "done")
+        return sum(dict(cost for row in left for cost in row.costs).values())
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan and its results, for `--json`."""
+        return {
+            "table": self.table,
+            "gpu_hours_left": round(self.gpu_hours, 2),
+            "assumed": ASSUMED,
+            "data": [
+                {
+                    "dataset": need.dataset,
+                    "split": need.split,
+                    "release": need.release and str(need.release.folder),
+                    "missing": need.missing or None,
+                    "items": need.size,
+                    "published_items": need.published_size,
+                }
+                for need in self.needs
+            ],
+            "rows": [
+                {
+                    "row": row.experiment.model,
+                    "trained_on": row.experiment.trained_on or None,
+                    "dataset": row.experiment.dataset,
+                    "state": row.state,
+                    "reason": row.reason or None,
+                    "note": row.experiment.recipe.note or None,
+                    "training": row.home and str(row.home),
+                    "evaluation": row.result and row.result.id,
+                    "scores": [
+                        {
+                            "direction": line.direction,
+                            "disputed": line.disputed or None,
+                            "metrics": {
+                                name: comparison._asdict()
+                                for name, comparison in compared(row, line.direction).items()
+                            },
+                        }
+                        for line in row.experiment.published
+                    ],
+                }
+                for row in self.rows
+            ],
+        }
+
+
+class Comparison(NamedTuple):
+    """A published score beside ours, where there is one, in percent."""
+
+    published: float
+    ours: float | None
+    difference: float | None
+
+
+def compared(row: PlannedRow, direction: Direction) -> dict[str, Comparison]:
+    """The scores of a row in one direction by metric."""
+    found = row.result.direction(direction) if row.result else None
+    published = next(one for one in row.experiment.published if one.direction == direction)
+    ours = {name: one.value for name, one in found.scores.items()} if found else {}
+    return {
+        name: Comparison(
+            value, ours.get(name), round(ours[name] - value, 2) if name in ours else None
+        )
+        for name, value in published.scores.items()
+    }
+
+
+def plan_table(
+    store: Store, home: Path, table: str, rows: tuple[str, ...], own: Reproduction
+) -> Plan:
+    """What is there, what is missing, and what is done already.
+
+    Raises:
+        UsageError: there is no such table, row or release.
+        ConfigurationError: the training file, or a row's changes of it, are not valid.
+    """
+    at_hand = _Data(store, own)
+    base = load_training(own.training)
+    planned = (
+        _planned(one, at_hand, base, own, home / "trainings") for one in experiments_of(table, rows)
+    )
+    return Plan(table, tuple(_with_result(store, row) for row in planned))
+
+
+class _Data:
+    """The releases that are taken for datasets: named ones, else the newest of their form."""
+
+    def __init__(self, store: Store, own: Reproduction) -> None:
+        self._named = {name: locate_release(store, where) for name, where in own.releases.items()}
+        self._known: dict[str, FoundRelease] = {}
+        for one in sorted(list_releases(store), key=lambda one: one.built_at):
+            like = published_dataset(one.manifest)
+            if like and not one.manifest.demonstration and one.folder.is_dir():
+                self._known[like] = FoundRelease(one.manifest, one.folder)
+
+    def need(self, dataset: str, split: Literal["train", "test"]) -> Need:
+        """The release that is there for a split of a dataset, or what is missing."""
+        found = self._named.get(dataset) or self._known.get(dataset)
+        if found is None:
+            known = named_datasets()[dataset]
+            return Need(dataset, split, None, f"get it from {known.where}; then {known.make}")
+        if found.folder is None:
+            return Need(dataset, split, None, f"the files of {found.manifest.dataset} are gone")
+        splits = {one.split for one in found.manifest.statistics.splits}
+        if split not in splits and (split == "train" or len(splits) > 1):
+            return Need(dataset, split, None, f"{found.folder} has no {split} split")
+        return Need(dataset, split, found, "")
+
+
+def _planned(
+    experiment: Experiment, data: _Data, base: CfamTraining, own: Reproduction, home: Path
+) -> PlannedRow:
+    recipe, test = experiment.recipe, data.need(experiment.dataset, "test")
+    row = PlannedRow(experiment, (test,), "to do")
+    if (embedder := _own_embedder(experiment, own)) is None and recipe.training is not None:
+        needs = (data.need(experiment.trained_on, "train"), test)
+        training = _changed(base, recipe.training)
+        row = replace(row, needs=needs, training=training)
+        if needs[0].release is not None:
+            key = _training_key(training, needs[0].release)
+            folder = home / f"reproduce-{key}"
+            name = f"CFAM on {experiment.trained_on} {key[:8]}"
+            embedder = CfamEmbedder(provider="cfam", name=name, checkpoint=folder / "best")
+            row = replace(row, home=folder, embedder=embedder)
+    elif embedder is None and recipe.unavailable:
+        return replace(row, state="missing", reason=recipe.unavailable)
+    else:
+        text = recipe.of.get(experiment.dataset, recipe.embedder)
+        row = replace(row, embedder=embedder or named_embedder(text))
+    missing = "; ".join(f"no {one.split} of {one.dataset}" for one in row.needs if one.missing)
+    if missing:
+        return replace(row, state="missing", reason=missing)
+    return replace(row, reason=_departure(row, own))
+
+
+def _departure(row: PlannedRow, own: Reproduction) -> str:
+    """How a row differs from the paper's by what the user states."""
+    if row.training is not None and own.training != Reproduction().training:
+        return f"trained with {own.training}, not as in the paper"
+    if row.training is None and _own_embedder(row.experiment, own) == row.embedder:
+        return f"scored with {row.embedder.ref} instead" if row.embedder else ""
+    return ""
+
+
+def _own_embedder(experiment: Experiment, own: Reproduction) -> EmbedderSpec | None:
+    for one in own.models:
+        if experiment.model in one.rows and one.dataset in (None, experiment.dataset):
+            return one.embedder
+    return None
+
+
+def _changed(base: CfamTraining, changes: dict[str, Any]) -> CfamTraining:
+    values = base.model_dump()
+    for table, changed in changes.items():
+        values[table] = values[table] | changed
+    try:
+        return CfamTraining.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError(f"the changes {changes} of a row: {fault_of(error)}") from error
+
+
+def _training_key(training: CfamTraining, release: FoundRelease) -> str:
+    settings = training.model_dump(mode="json", exclude={"name", "device", "workers"})
+    return digest_of(release.manifest.id, canonical_json(settings))[:16]
+
+
+def _with_result(store: Store, row: PlannedRow) -> PlannedRow:
+    """The row with its newest evaluation, if there is one."""
+    release = row.needs[-1].release
+    if release is None or row.embedder is None or row.state == "missing" or not row.is_trained:
+        return row
+    try:
+        key = evaluated_model(pinned(row.embedder)).key
+    except LoupeError:  # such as a model of a hub, offline: it is tried when the row is run
+        return row
+    split = chosen_split(release.manifest, None)
+    stored = evaluations_of(store, release.manifest.id, split)
+    results = [one.result for one in stored if one.result.model.key == key]
+    return replace(row, state="done", result=results[-1]) if results else row
+
+
+# Doing what is left to do.
+
+
+def run_plan(context: RunContext, plan: Plan) -> Plan:
+    """Trains and scores what a plan has left to do; a row that fails does not end the others."""
+    rows: list[PlannedRow] = []
+    for row in plan.rows:
+        current = _with_result(context.store, row)  # an earlier row may have been the same
+        if current.state == "to do":
+            context.progress.say(f"{plan.table}: {row.experiment.label}")
+            try:
+                current = replace(current, state="done", result=_run(context, current))
+            except LoupeError as error:
+                current = replace(current, state="failed", reason=str(error))
+                context.progress.say(f"{row.experiment.label} failed: {error}")
+        rows.append(current)
+    return Plan(plan.table, tuple(rows))
+
+
+def _run(context: RunContext, row: PlannedRow) -> EvaluationResult:
+    if not row.is_trained:
+        folder = str(row.needs[0].folder)
+        run_training(TrainingRequest(folder, row.training, str(row.home), True), context.progress)
+    if row.embedder is None:
+        raise UsageError(f"{row.experiment.label}: {row.reason}")
+    return evaluate_release(context, row.needs[-1].folder, row.embedder).evaluation.result
+
+
+# All tables.
+
+
+class ListedTable(NamedTuple):
+    """A table: its rows, how many Loupe can make, their hours, and the missing datasets."""
+
+    table: str
+    rows: int
+    available: int
+    gpu_hours: float
+    missing: tuple[str, ...]
+
+
+def list_tables(store: Store, home: Path, own: Reproduction) -> list[ListedTable]:
+    """All tables with what they cost and lack."""
+    listed = []
+    for table in table_names():
+        plan = plan_table(store, home, table, (), own)
+        available = [row for row in plan.rows if row.is_available]
+        missing = dict.fromkeys(need.dataset for need in plan.needs if need.missing)
+        listed.append(
+            ListedTable(table, len(plan.rows), len(available), plan.gpu_hours, tuple(missing))
+        )
+    return listed

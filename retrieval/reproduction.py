@@ -1,0 +1,137 @@
+"""The matrices of `loupe reproduce`: how each row of the papers' tables is obtained here."""
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from retrieval.published import published_tables
+from schemas.base import Record
+from schemas.errors import UsageError
+from schemas.evaluation import DIRECTIONS, Direction
+from schemas.faults import nearest_hint
+
+_FOLDER = Path(__file__).with_name("reproduce")
+PAPERS = ("ufinebench", "recos", "ccd")
+
+
+class Recipe(Record):
+    """How a row is obtained: by a training, by an embedder, or not by Loupe.
+
+    `training` are changes of the paper's settings of CFAM; `embedder` is `PROVIDER:NAME@REVISION`,
+    and `of` another one for some datasets. `per_second` are pairs trained, or images and texts
+    embedded, where a row is much slower than others of its kind.
+    """
+
+    training: dict[str, Any] | None = None
+    embedder: str = ""
+    of: dict[str, str] = Field(default_factory=dict)
+    unavailable: str = ""
+    note: str = ""
+    per_second: float | None = None
+
+    @model_validator(mode="after")
+    def _is_one_of_three(self) -> Self:
+        if sum((self.training is not None, bool(self.embedder), bool(self.unavailable))) != 1:
+            raise ValueError("a row needs one of training, embedder and unavailable")
+        return self
+
+
+class NamedDataset(Record):
+    """A dataset of the tables; see `reproduce/datasets.toml`."""
+
+    where: str
+    make: str
+    train_pairs: int = 0
+    test: tuple[int, int]
+
+
+class PublishedScores(NamedTuple):
+    """What the paper prints of a row in one direction."""
+
+    direction: Direction
+    scores: dict[str, float]
+    disputed: str
+
+
+class Experiment(NamedTuple):
+    """A row of a table on one dataset: a model, what it is trained on, and what is published."""
+
+    model: str
+    recipe: Recipe
+    trained_on: str
+    dataset: str
+    published: tuple[PublishedScores, ...]
+
+    @property
+    def label(self) -> str:
+        """The row in words."""
+        trained = f", trained on {self.trained_on}" if self.trained_on else ""
+        return f"{self.model}{trained}, on {self.dataset}"
+
+
+class _Matrix(Record):
+    tables: dict[str, tuple[str, ...]]
+    models: dict[str, Recipe]
+
+
+@cache
+def _matrix(paper: str) -> _Matrix:
+    return _Matrix.model_validate(tomllib.loads((_FOLDER / f"{paper}.toml").read_text("utf-8")))
+
+
+@cache
+def named_datasets() -> dict[str, NamedDataset]:
+    """The datasets of the tables by name."""
+    values = tomllib.loads((_FOLDER / "datasets.toml").read_text("utf-8"))
+    return {name: NamedDataset.model_validate(one) for name, one in values.items()}
+
+
+def table_names() -> list[str]:
+    """What can be reproduced, as `PAPER/TABLE`."""
+    return [f"{paper}/{table}" for paper in PAPERS for table in _matrix(paper).tables]
+
+
+def experiments_of(table: str, rows: tuple[str, ...] = ()) -> tuple[Experiment, ...]:
+    """The rows of a table, `PAPER/TABLE`; with `rows`, those whose label has one of these words.
+
+    Raises:
+        UsageError: there is no such table, or no such row in it.
+    """
+    if table not in table_names():
+        raise UsageError(f"no table is called {table!r}; {nearest_hint(table, table_names())}")
+    paper, _, name = table.partition("/")
+    matrix = _matrix(paper)
+    found: dict[tuple[str, str, str], list[PublishedScores]] = {}
+    for one in published_tables():
+        if one.paper == paper and one.place in matrix.tables[name]:
+            for row in one.rows:
+                scores = dict(zip(one.metrics, row.scores, strict=True))
+                key = (row.model, one.trained_on, one.dataset)
+                found.setdefault(key, []).append(
+                    PublishedScores(one.direction, scores, row.disputed)
+                )
+    experiments = [
+        Experiment(
+            model,
+            matrix.models[model],
+            trained_on,
+            dataset,
+            tuple(sorted(scores, key=lambda one: DIRECTIONS.index(one.direction))),
+        )
+        for (model, trained_on, dataset), scores in found.items()
+    ]
+    for words in rows:
+        if not any(_names(words, one) for one in experiments):
+            hint = nearest_hint(words, [one.label for one in experiments])
+            raise UsageError(f"{table} has no row {words!r}; {hint}")
+    return tuple(one for one in experiments if not rows or any(_names(row, one) for row in rows))
+
+
+def _names(words: str, experiment: Experiment) -> bool:
+    """Whether the words are in the label, not inside of others."""
+    pattern = rf"(?<!\w){re.escape(words)}(?!\w)"
+    return re.search(pattern, experiment.label, re.IGNORECASE) is not None

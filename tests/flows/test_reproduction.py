@@ -1,0 +1,106 @@
+"""`loupe reproduce`: every row has a recipe, and a run of each paper on small releases."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from db.store import Store
+from flows.evaluation.reproduction import Reproduction, plan_table
+from flows.evaluation.run import named_embedder
+from flows.evaluation.training import RECORD
+from release.build import build_release
+from retrieval.reproduction import experiments_of, named_datasets, table_names
+from tests.flows.command_line import Finished, Loupe
+from tests.flows.test_evaluation_contrasts import built as build_contrasts
+from tests.flows.test_training_images import released as build_people
+from tests.flows.tiny_training import CONFIG
+from tests.release.recos_world import RECOS, benchmark
+from tests.release.worlds import store_world
+from tests.retrieval.cfam.network.small_training import TINY_CLIP
+
+STILLS = '{ provider = "builtin-stills" }'
+
+
+def test_every_published_row_has_a_recipe(home: Path, home_store: Store) -> None:
+    assert len(table_names()) == 10
+    for table in table_names():
+        plan = plan_table(home_store, home, table, (), Reproduction())
+        for row in plan.rows:
+            recipe = row.experiment.recipe
+            assert {row.experiment.dataset, row.experiment.trained_on} <= {"", *named_datasets()}
+            assert row.is_available != bool(recipe.unavailable), row
+            for embedder in recipe.of.values():
+                named_embedder(embedder)
+        if table in ("ufinebench/8", "ufinebench/9"):
+            settings = {row.training.model_dump_json() for row in plan.rows if row.training}
+            assert len(settings) == len(plan.rows), "ablations differ in their settings"
+
+
+def test_a_row_is_chosen_by_whole_words() -> None:
+    (row,) = experiments_of("ufinebench/9", ("no. 1",))
+    assert row.recipe.training == {"decoder": {"shared": False, "blocks": 2, "queries": 16}}
+    assert len(experiments_of("ufinebench/2", ("CFAM", "plip"))) == 8
+
+
+def test_it_says_what_is_missing_and_where_it_is(loupe: Loupe) -> None:
+    done = loupe("reproduce", "ccd/2", "--row", "AltCLIP", "--check")
+    assert done.exit_code == 1
+    assert "https://github.com/miaomiao1215/CCD" in done.out
+    assert "– / 43.5" in done.out
+    listed = loupe("reproduce", "--list", "--json").json
+    assert next(one for one in listed if one["table"] == "ufinebench/9")["available"] == 19
+    assert loupe("reproduce", "ufinebench/1").exit_code == 2
+    assert loupe("reproduce", "ccd/2", "--row", "GPT").exit_code == 2
+    assert loupe("reproduce").exit_code == 2
+
+
+def test_ufinebench_is_trained_once_and_scored(loupe: Loupe, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "clip.json").write_text(json.dumps(TINY_CLIP), encoding="utf-8")
+    (tmp_path / "tiny.toml").write_text(CONFIG, encoding="utf-8")
+    build_people(tmp_path, "train", "test")
+    config = tmp_path / "own.toml"
+    config.write_text('training = "tiny.toml"\nreleases = { CUHK-PEDES = "release" }\n')
+    chosen = ("ufinebench/9", "--row", "no. 0", "--row", "no. 7", "--config", config)
+    first = loupe("reproduce", *chosen, "--json")
+    assert first.exit_code == 0, first.err
+    rows = first.json["rows"]
+    assert [row["state"] for row in rows] == ["done", "done"]
+    recall = rows[0]["scores"][0]["metrics"]["R@1"]
+    assert recall["published"] == 71.17
+    assert recall["difference"] == pytest.approx(recall["ours"] - 71.17, abs=0.01)
+    assert len(list((home / "trainings").glob(f"reproduce-*/{RECORD}"))) == 2
+    again = loupe("reproduce", *chosen, "--json")
+    assert again.json["rows"] == rows
+    assert again.json["gpu_hours_left"] == 0
+    assert "R@1" not in again.err, "nothing is trained again"
+    shared = loupe("reproduce", "ufinebench/9", "--row", "no. 8", "--config", config, "--check")
+    assert "left to do: 0.0 GPU hours" in shared.out
+
+
+def reproduced(loupe: Loupe, folder: Path, table: str, row: str, dataset: str) -> Finished:
+    config = folder / "own.toml"
+    config.write_text(
+        f'releases = {{ "{dataset}" = "release" }}\n'
+        f'[[models]]\nrows = ["{row}"]\nembedder = {STILLS}\n',
+        encoding="utf-8",
+    )
+    return loupe("reproduce", table, "--row", f"{row}, on {dataset}", "--config", config)
+
+
+def test_recos_and_ccd_are_scored_in_both_directions(loupe: Loupe, tmp_path: Path) -> None:
+    world = store_world(tmp_path / "recos" / "world", benchmark().world.contents())
+    build_release(
+        world.store, world.blobs, RECOS, "1.1.0", tmp_path / "recos" / "release", tier="v1"
+    )
+    world.store.close()
+    build_contrasts(tmp_path / "ccd", groups=4, size=2)
+    for folder, table, row, dataset in (
+        ("recos", "recos/2", "ALBEF", "ReCoS v1"),
+        ("ccd", "ccd/2", "UniME (Phi3.5-V-4.2B)", "MSCOCO-CCD"),
+    ):
+        done = reproduced(loupe, tmp_path / folder, table, row, dataset)
+        assert done.exit_code == 0, done.err
+        for published in experiments_of(table, (f"{row}, on {dataset}",))[0].published:
+            assert f" / {published.scores['R@1']:.1f} (" in done.out
+        assert f"{row}: scored with loupe-coded-stills-lexicon@2 instead" in done.out
