@@ -41,7 +41,11 @@ def run(
         ),
     ],
     config: Annotated[
-        Path | None, typer.Option(help="Build file in TOML (default: the demonstration data).")
+        Path | None,
+        typer.Option(
+            help="Build file in TOML, or a paper's: ufine3c, ufine6926, recos, ccd-coco, "
+            "ccd-flickr (default: the demonstration data)."
+        ),
     ] = None,
     profile: Annotated[
         str | None, typer.Option(help="Profile name or file (default: the configured profile).")

@@ -27,6 +27,7 @@ from sources.demonstration.street import StreetWorld, write_street_world
 from sources.demonstration.writing import CITATION, LICENCE
 
 _KEYS = "docs/build-files.md"
+_SHIPPED = Path(__file__).parents[1] / "builds"
 _Build = TypeVar("_Build", UFine3CBuild, UFine6926Build, RecosBuild, CcdBuild)
 _Source = TypeVar("_Source", SourceSpec, VideoSourceSpec)
 
@@ -79,7 +80,10 @@ def load_ccd_build(path: Path) -> CcdBuild:
 
 
 def _loaded(path: Path, form: type[_Build]) -> _Build:
-    values = read_toml(path, f"build file {path}")
+    """The build in a file, or the shipped one of that name, whose paths are relative to `path`."""
+    shipped = _SHIPPED / f"{path.name}.toml"
+    is_shipped = shipped.exists() and not path.exists()
+    values = read_toml(shipped if is_shipped else path, f"build file {path}")
     try:
         build = form.model_validate(values)
     except ValidationError as error:

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.build_files import load_build, load_source, load_video_build, load_video_source
+from flows.engine.build_files import (
+    load_build,
+    load_ccd_build,
+    load_recos_build,
+    load_source,
+    load_video_build,
+    load_video_source,
+)
+from release.published import RECOS_TASKS
 from schemas.errors import ConfigurationError
 
 BUILD = """
@@ -136,3 +144,20 @@ def test_folders_that_a_release_is_compared_with_are_relative_to_the_file(tmp_pa
     build = load_build(write(tmp_path, against + BUILD))
     assert build.against == (f"{tmp_path}/images", f"test={tmp_path}/images", "coco@1.0.0")
     assert load_build(write(tmp_path, 'against = "cuhk"\n' + BUILD)).against == ("cuhk",)
+
+
+def test_the_papers_own_builds_are_there_with_all_gates(tmp_path: Path) -> None:
+    ufine3c, recos = load_build(tmp_path / "ufine3c"), load_recos_build(tmp_path / "recos")
+    builds = [
+        ufine3c,
+        recos,
+        load_video_build(tmp_path / "ufine6926"),
+        load_ccd_build(tmp_path / "ccd-coco"),
+        load_ccd_build(tmp_path / "ccd-flickr"),
+    ]
+    for build in builds:
+        gates = {name: gate for name, gate in build if name.endswith("gate")}
+        assert set(gates.values()) == {"required"}, build
+    assert ufine3c.sources[0].images == tmp_path / "CUHK-PEDES/imgs"
+    tasks = {one.task: one.images for one in recos.tasks}
+    assert tasks == RECOS_TASKS
