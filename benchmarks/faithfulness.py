@@ -24,6 +24,7 @@ from tests.person_sets import (
     held_out_pairs,
     real_pairs,
     real_paraphrases,
+    smollm2_rewrites,
 )
 
 # A corrupted copy of a source is nearly identical to it: that check is off, only facts count.
@@ -86,6 +87,7 @@ def main() -> None:
     print(f"{checks / (perf_counter() - started):.0f} checks/s")
     if REAL.exists():
         Console(width=140).print(by_kind())
+        Console(width=140).print(by_fault())
 
 
 def by_kind() -> Table:
@@ -106,6 +108,18 @@ def by_kind() -> Table:
         table.add_row(kind, *(column.get(kind, "–") for column in columns))
     table.add_row("all kinds", *totals)
     table.add_row("false alarms", *alarms)
+    return table
+
+
+def by_fault() -> Table:
+    """How many rewrites of a small language model are flagged, for each fault seen by hand."""
+    flagged, rewrites = Counter[str](), Counter[str]()
+    for pair, fault in smollm2_rewrites():
+        rewrites[fault or "none"] += 1
+        flagged[fault or "none"] += is_suspect(*pair)
+    table = Table("fault", "flagged", title="Rewrites by SmolLM2-135M, labelled by hand")
+    for fault, tried in rewrites.most_common():
+        table.add_row(fault, f"{flagged[fault]}/{tried}")
     return table
 
 

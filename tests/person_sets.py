@@ -44,6 +44,25 @@ def real_paraphrases(part: str) -> list[Pair]:
     ]
 
 
+class Labelled(NamedTuple):
+    """A rewrite by a real model, and what is wrong with it by hand; None where it is faithful."""
+
+    pair: Pair
+    fault: str | None
+
+
+def smollm2_rewrites() -> list[Labelled]:
+    """What SmolLM2 made of the published descriptions, labelled by hand."""
+    entries = json.loads(REAL.read_text("utf-8"))
+    rows = tomllib.loads((_HERE / "smollm2_rewrites.toml").read_text("utf-8"))["rewrite"]
+    return [
+        Labelled(
+            Pair(entries[row["entry"]]["captions"][row["caption"]], row["text"]), row.get("fault")
+        )
+        for row in rows
+    ]
+
+
 def own_texts() -> list[str]:
     """Every text of both files."""
     entries = [*_read("person_paraphrases.json"), *_read("person_paraphrases_held_out.json")]

