@@ -51,10 +51,6 @@ def write_people(
     return annotations
 
 
-def write_picture(path: Path, number: int) -> None:
-    path.write_bytes(_picture(number + 1, 0))
-
-
 def _picture(identity: int, number: int) -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", _SIZE_PX, (identity % 256, identity // 256, 40 * number)).save(buffer, "PNG")
