@@ -1,8 +1,11 @@
 """Two-tower models as transformers has them: a vector an image, one a text."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from models.embedding import ImageTextEmbedder, plain_picture
@@ -91,100 +94,125 @@ class _DualEncoder(TorchEmbedder[TransformersEmbedder]):
         return self._model.get_text_features(**tokens.to(self._device)).pooler_output
 
 
-class _BlipEmbedder(TorchEmbedder[TransformersEmbedder]):
-    """BLIP's image-text contrast (Li et al., ICML 2022, section 3.2): the first token of each side.
+class BlipFamily(TorchEmbedder[TransformersEmbedder]):
+    """What BLIP and BLIP-2 share: an image-text contrast, and a head that judges pairs."""
 
-    Its matching head, with which papers rerank the first candidates, is not used.
-    """
-
-    def __init__(self, spec: TransformersEmbedder) -> None:
+    def __init__(self, spec: TransformersEmbedder, model_class: str) -> None:
         import transformers
 
         super().__init__(spec)
-        network = load_network(transformers.BlipForImageTextRetrieval, spec, self._dtype)
+        network = load_network(getattr(transformers, model_class), spec, self._dtype)
         self._model = network.to(self._device)
         self._processor = processor_of(transformers, spec.ref)
-        self._most_tokens = network.config.text_config.max_position_embeddings
         self.dimension = network.config.image_text_hidden_size
 
-    def _encode_images(self, images: Sequence[Image.Image]) -> Any:
-        pictures = [plain_picture(image) for image in images]
-        pixels = self._processor.image_processor(pictures, return_tensors="pt")["pixel_values"]
-        seen = self._model.vision_model(pixel_values=pixels.to(self._device, self._dtype))
-        return self._model.vision_proj(seen.last_hidden_state[:, 0])
-
-    def _encode_texts(self, texts: Sequence[str]) -> Any:
-        tokens = self._processor.tokenizer(
-            list(texts),
-            padding=True,
-            truncation=True,
-            max_length=self._most_tokens,
-            return_token_type_ids=False,
-            return_tensors="pt",
-        ).to(self._device)
-        read = self._model.text_encoder(**tokens)
-        return self._model.text_proj(read.last_hidden_state[:, 0])
-
-
-# BLIP-2's image-text contrast (Li et al., ICML 2023, section 3.2) as transformers has it.
-
-
-class Blip2Embedder(TorchEmbedder[TransformersEmbedder]):
-    """The vectors of BLIP-2's Q-Former: of a text its first token's, of an image its queries' mean.
-
-    BLIP-2 compares a text with each of an image's 32 query vectors and takes the greatest cosine.
-    Here an image has one vector, the mean of the 32 (each of unit length): its cosine with a text
-    is, up to a factor of the image, the mean of the 32 cosines. That keeps images comparable with
-    each other, too, as mining look-alikes wants it, and a gallery 32 times smaller; the figures are
-    not those of the maximum, and `docs/embedders.md` says so.
-    """
-
-    def __init__(self, spec: TransformersEmbedder) -> None:
-        import transformers
-
-        super().__init__(spec)
-        model_class = transformers.Blip2ForImageTextRetrieval
-        self._model = load_network(model_class, spec, self._dtype).to(self._device)
-        self._processor = processor_of(transformers, spec.ref)
-        config = self._model.config
-        self._most_tokens = config.qformer_config.max_position_embeddings
-        self.dimension = config.image_text_hidden_size
-
-    def query_vectors(self, images: Sequence[Image.Image]) -> Any:
-        """The unit vectors of all queries, as a tensor of shape (n, queries, d)."""
+    def see(self, images: Sequence[Image.Image]) -> Any:
+        """What the vision tower sees in each image, (n, patches, d), as `judge` takes it."""
         import torch
 
         pictures = [plain_picture(image) for image in images]
         pixels = self._processor.image_processor(pictures, return_tensors="pt")["pixel_values"]
-        model = self._model
-        seen = model.vision_model(pixel_values=pixels.to(self._device, self._dtype))[0]
-        asked = model.qformer(
-            query_embeds=model.query_tokens.expand(len(pictures), -1, -1),
-            encoder_hidden_states=seen,
-            encoder_attention_mask=torch.ones(
-                seen.shape[:-1], dtype=torch.long, device=self._device
-            ),
-        ).last_hidden_state
-        return _unit(model.vision_projection(asked.to(model.vision_projection.weight.dtype)))
+        with torch.inference_mode():
+            return self._model.vision_model(pixel_values=pixels.to(self._device, self._dtype))[0]
 
-    def _encode_images(self, images: Sequence[Image.Image]) -> Any:
-        return self.query_vectors(images).mean(dim=1)
+    def judge(self, seen: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float64]:
+        """How surely each image shows what the text beside it says: the head's logit, (n,)."""
+        import torch
 
-    def _encode_texts(self, texts: Sequence[str]) -> Any:
-        tokens = self._processor.tokenizer(
+        size, found = self._spec.batch_size, [np.empty(0)]
+        for start in range(0, len(texts), size):
+            with torch.inference_mode():
+                batch = torch.stack(list(seen[start : start + size])).to(self._device)
+                judged = self._match(batch, texts[start : start + size])
+            found.append(judged.double().cpu().numpy())
+        return np.concatenate(found)
+
+    @abstractmethod
+    def _match(self, seen: Any, texts: Sequence[str]) -> Any:
+        """The logits of a batch."""
+
+    def _tokens(self, texts: Sequence[str], longest: int) -> Any:
+        return self._processor.tokenizer(
             list(texts),
             padding=True,
             truncation=True,
-            max_length=self._most_tokens,
+            max_length=longest,
+            return_token_type_ids=False,
             return_tensors="pt",
         ).to(self._device)
-        model = self._model
+
+
+class _BlipEmbedder(BlipFamily):
+    """BLIP (Li et al., ICML 2022, section 3.2): of each side the first token."""
+
+    def __init__(self, spec: TransformersEmbedder) -> None:
+        super().__init__(spec, "BlipForImageTextRetrieval")
+        self._longest = self._model.config.text_config.max_position_embeddings
+
+    def _match(self, seen: Any, texts: Sequence[str]) -> Any:
+        tokens = self._tokens(texts, self._longest)
+        read = self._model.text_encoder(**tokens, encoder_hidden_states=seen)
+        return self._model.itm_head(read.last_hidden_state[:, 0])[:, 1]
+
+    def _encode_images(self, images: Sequence[Image.Image]) -> Any:
+        return self._model.vision_proj(self.see(images)[:, 0])
+
+    def _encode_texts(self, texts: Sequence[str]) -> Any:
+        read = self._model.text_encoder(**self._tokens(texts, self._longest))
+        return self._model.text_proj(read.last_hidden_state[:, 0])
+
+
+class Blip2Embedder(BlipFamily):
+    """BLIP-2 (Li et al., ICML 2023, section 3.2): a vector for each of the Q-Former's queries.
+
+    It compares a text with all query vectors of an image and takes the greatest cosine. With
+    `scoring = "maximum"` an image has them all, laid end to end, and a text its vector as often, so
+    that their product is the mean of the cosines. Otherwise an image has one vector, the mean of
+    the queries': images are compared with each other so, and galleries are 32 times smaller.
+    """
+
+    def __init__(self, spec: TransformersEmbedder) -> None:
+        super().__init__(spec, "Blip2ForImageTextRetrieval")
+        self._longest = self._model.config.qformer_config.max_position_embeddings
+        self._vectors = self._model.query_tokens.shape[1] if spec.scoring == "maximum" else 1
+        self.dimension *= self._vectors
+
+    def query_vectors(self, images: Sequence[Image.Image]) -> Any:
+        """The unit vectors of all queries, as a tensor of shape (n, queries, d)."""
+        model, seen = self._model, self.see(images)
+        asked = model.qformer(
+            query_embeds=model.query_tokens.expand(len(seen), -1, -1),
+            encoder_hidden_states=seen,
+        ).last_hidden_state
+        return _unit(model.vision_projection(asked.to(model.vision_projection.weight.dtype)))
+
+    def _match(self, seen: Any, texts: Sequence[str]) -> Any:
+        import torch
+
+        model, tokens = self._model, self._tokens(texts, self._longest)
+        queries = model.query_tokens.expand(len(seen), -1, -1)
+        asked = torch.ones(queries.shape[:2], dtype=torch.long, device=self._device)
+        read = model.qformer(
+            query_embeds=model.embeddings(input_ids=tokens["input_ids"], query_embeds=queries),
+            query_length=queries.shape[1],
+            attention_mask=torch.cat([asked, tokens["attention_mask"]], dim=1),
+            encoder_hidden_states=seen,
+        ).last_hidden_state[:, : queries.shape[1]]
+        return model.itm_head(read.to(model.itm_head.weight.dtype)).mean(dim=1)[:, 1]
+
+    def _encode_images(self, images: Sequence[Image.Image]) -> Any:
+        vectors = self.query_vectors(images)
+        return vectors.mean(dim=1) if self._vectors == 1 else vectors.flatten(1)
+
+    def _encode_texts(self, texts: Sequence[str]) -> Any:
+        model, tokens = self._model, self._tokens(texts, self._longest)
         read = model.qformer(
             query_embeds=model.embeddings(input_ids=tokens["input_ids"]),
             query_length=0,
             attention_mask=tokens["attention_mask"],
         ).last_hidden_state
-        return model.text_projection(read[:, 0].to(model.text_projection.weight.dtype))
+        vectors = model.text_projection(read[:, 0].to(model.text_projection.weight.dtype))
+        return _unit(vectors).repeat(1, self._vectors)
 
 
 def _unit(vectors: Any) -> Any:

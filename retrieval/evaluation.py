@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from retrieval.bootstrap import REPLICATES, bootstrap_means
 from retrieval.embeddings import FloatRows, Ids, unit_rows
 from retrieval.ranking import RetrievalScores, score_retrieval
+from retrieval.score_matrix import Rerank, score_similarities
 from retrieval.similarity.products import Similarities, pair_similarities
 from schemas.errors import UsageError
 from schemas.evaluation import (
@@ -86,14 +87,23 @@ class Scored(NamedTuple):
     groups: tuple[GroupResult, ...]
 
 
-def score_direction(direction: Direction, queries: Side, gallery: Side, seed: int = 0) -> Scored:
+def score_direction(
+    direction: Direction,
+    queries: Side,
+    gallery: Side,
+    seed: int = 0,
+    rerank: Rerank | None = None,
+) -> Scored:
     """Scores all queries, and each group of them, against the whole gallery.
+
+    Items of several vectors, and what is reranked, have no histogram and no hardest queries.
 
     Raises:
         UsageError: the vectors of the two sides are of different length, or nothing has a match.
     """
     asked = (queries.rows, gallery.rows, queries.ids, gallery.ids)
-    scores = score_retrieval(*asked)
+    plain = rerank is None and queries.rows.shape[1] == gallery.rows.shape[1]
+    scores = score_retrieval(*asked) if plain else score_similarities(*asked, rerank)
     depth = min(_CURVE_DEPTH, len(gallery.items))
     result = DirectionResult(
         direction=direction,
@@ -104,8 +114,8 @@ def score_direction(direction: Direction, queries: Side, gallery: Side, seed: in
         rank_curve=tuple(scores.rank_curve(depth).tolist()),
         chance=_chance(scores),
         chance_curve=tuple(rank_curve(scores.matches.tolist(), scores.gallery, depth)),
-        histogram=_histogram(*asked, seed),
-        hardest=tuple(_hardest(scores, queries, gallery)),
+        histogram=_histogram(*asked, seed) if plain else None,
+        hardest=tuple(_hardest(scores, queries, gallery)) if plain else (),
     )
     return Scored(result, tuple(_groups(direction, scores, queries, seed)))
 

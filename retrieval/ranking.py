@@ -65,7 +65,7 @@ class RetrievalScores:
         matches: how many matches each query has in the gallery, of shape (queries,).
         best_rank: the rank of its first match, from 1; 0 without a match.
         average_precision: see `retrieval.metrics`.
-        similarity_distribution: see `retrieval.metrics`.
+        similarity_distribution: see `retrieval.metrics`; None where scores are no cosines.
         similarity_distribution_released: what the authors' calculator gives instead; it changes
             with the order of the gallery, and is none of the metrics.
         inverse_negative_penalty: see `retrieval.metrics`.
@@ -76,7 +76,7 @@ class RetrievalScores:
     matches: Ids
     best_rank: Ids
     average_precision: Floats
-    similarity_distribution: Floats
+    similarity_distribution: Floats | None
     similarity_distribution_released: Floats
     inverse_negative_penalty: Floats
 
@@ -95,7 +95,8 @@ class RetrievalScores:
         """What `means` are the means of, in percent, of shape (queries,); NaN without a match."""
         shares = {f"R@{k}": recall_at(k, self.best_rank) for k in self.recalls}
         shares["mAP"] = self.average_precision
-        shares["mSD"] = self.similarity_distribution
+        if self.similarity_distribution is not None:
+            shares["mSD"] = self.similarity_distribution
         shares["mINP"] = self.inverse_negative_penalty
         return {name: 100 * values for name, values in shares.items()}
 

@@ -22,12 +22,13 @@ class Recipe(Record):
     """How a row is obtained: by a training, by an embedder, or not by Loupe.
 
     `training` are changes of the paper's settings of CFAM; `embedder` is `PROVIDER:NAME@REVISION`,
-    and `of` another one for some datasets. `per_second` are pairs trained, or images and texts
-    embedded, where a row is much slower than others of its kind.
+    with `options` of its specification, and `of` another one for some datasets. `per_second` are
+    pairs trained, or images and texts embedded, where a row is much slower than others of its kind.
     """
 
     training: dict[str, Any] | None = None
     embedder: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
     of: dict[str, str] = Field(default_factory=dict)
     unavailable: str = ""
     note: str = ""

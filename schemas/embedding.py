@@ -96,15 +96,21 @@ class TransformersEmbedder(TorchEmbedderSpec):
 
     `name` is one of the hub at `revision`, or a folder, whose files have the digest
     `folder_sha256`: that of the lines which `sha256sum *.json *.safetensors` prints in it.
+    `scoring` is for BLIP-2, whose images have many vectors: evaluations compare a text with their
+    mean, or with the most similar one. `rerank` is for BLIP and BLIP-2: evaluations have their
+    matching head sort the first so many of each query.
     """
 
     provider: Literal["transformers"]
     folder_sha256: str | None = None
+    scoring: Literal["mean", "maximum"] = "mean"
+    rerank: int = Field(default=0, ge=0)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """What, beside name and revision, determines a vector."""
-        return {"dtype": self.dtype, "folder_sha256": self.folder_sha256}
+        found: dict[str, Any] = {"dtype": self.dtype, "folder_sha256": self.folder_sha256}
+        return found if self.scoring == "mean" else {**found, "scoring": self.scoring}
 
 
 class MllmFamily(Record):

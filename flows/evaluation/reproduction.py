@@ -330,7 +330,10 @@ def _planned(
         return replace(row, state="missing", reason=recipe.unavailable)
     else:
         text = recipe.of.get(experiment.dataset, recipe.embedder)
-        row = replace(row, embedder=embedder or named_embedder(text))
+        found = embedder or named_embedder(text)
+        if embedder is None:
+            found = type(found).model_validate(found.model_dump() | recipe.options)
+        row = replace(row, embedder=found)
     missing = "; ".join(f"no {one.split} of {one.dataset}" for one in row.needs if one.missing)
     if missing:
         return replace(row, state="missing", reason=missing)

@@ -19,7 +19,7 @@ from db.evaluations import Stored, store_evaluation
 from db.withdrawals import list_withdrawals
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
-from flows.engine.image_reading import ImageFile
+from flows.engine.image_reading import ImageFile, read_ahead
 from flows.evaluation.leaderboard import FoundRelease, Leaderboard, collect, locate_release
 from flows.evaluation.leaderboard_page import (
     Written,
@@ -29,6 +29,7 @@ from flows.evaluation.leaderboard_page import (
 )
 from flows.withdrawal.withdrawn import notices_known, withdrawal_of
 from models.embedding import Vectors
+from models.transformers_embedder import BlipFamily, load_transformers_embedder
 from profiles.loader import load_profile
 from release.reading import ReadRelease, ReadRow, read_release
 from retrieval.bootstrap import REPLICATES
@@ -42,14 +43,17 @@ from retrieval.contrastive import (
 )
 from retrieval.distractors import benchmark_distractors
 from retrieval.embedders import CHECKPOINT_FILES, pinned
-from retrieval.embeddings import read_vectors
+from retrieval.embeddings import Ids, read_vectors
 from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
+from retrieval.metrics import Floats
+from retrieval.score_matrix import Rerank
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
     EmbedderSpec,
     EmbeddingModelSpec,
     PrecomputedEmbedder,
+    TransformersEmbedder,
     directed,
 )
 from schemas.errors import IntegrityError, UsageError
@@ -369,13 +373,18 @@ def evaluate_release(
         ModelError: the model cannot be loaded, or cannot go on.
     """
     read = read_release(folder, split, check_images=check_images)
+    if isinstance(spec, TransformersEmbedder) and is_contrastive(read):
+        spec = spec.model_copy(update={"scoring": "mean", "rerank": 0})  # images are compared, too
     source = _source(context, read, spec)
     started = time.monotonic()
     directions = scored_directions(read)
     embedded = {direction: source.embedded(direction) for direction in directions}
     embedding_seconds = time.monotonic() - started
     started = time.monotonic()
-    scores = _contrastive(read, embedded) if is_contrastive(read) else _plain(read, embedded)
+    if is_contrastive(read):
+        scores = _contrastive(read, embedded)
+    else:
+        scores = _plain(read, embedded, _matching(context, read, spec))
     scored = scores.directions
     result = EvaluationResult(
         release=_released(read),
@@ -397,8 +406,48 @@ def evaluate_release(
     return store_evaluation(context.store, result)
 
 
-def _plain(read: ReadRelease, embedded: dict[Direction, _Embedded]) -> _Scores:
-    return _Scores([score_direction(one, *_asked(read, one, embedded[one])) for one in embedded])
+def _plain(
+    read: ReadRelease, embedded: dict[Direction, _Embedded], matching: "_Matching | None"
+) -> _Scores:
+    scored = []
+    for one, vectors in embedded.items():
+        rerank = matching.rerank(one) if matching else None
+        scored.append(score_direction(one, *_asked(read, one, vectors), rerank=rerank))
+    return _Scores(scored)
+
+
+class _Matching:
+    """The matching head of a model, for pairs of the images and texts of a release."""
+
+    def __init__(self, model: BlipFamily, first: int, read: ReadRelease) -> None:
+        files = [ImageFile(row.sha256, read.folder / row.file_path) for row in read.rows]
+        seen: dict[str, Any] = {}
+        for some, pictures in read_ahead(files):
+            for file, picture in zip(some, pictures, strict=True):
+                seen[file.sha256] = model.see([picture])[0].cpu()
+        self._seen = [seen[row.sha256] for row in read.rows]
+        self._texts = [caption.text for row in read.rows for caption in row.captions]
+        self._model, self._first = model, first
+
+    def rerank(self, direction: Direction) -> Rerank:
+        """What sorts the first items of a direction's queries."""
+        if direction == "text-to-image":
+            return Rerank(self._first, lambda texts, images: self._judge(images, texts))
+        return Rerank(self._first, self._judge)
+
+    def _judge(self, images: Ids, texts: Ids) -> Floats:
+        seen = [self._seen[place] for place in images]
+        return self._model.judge(seen, [self._texts[place] for place in texts])
+
+
+def _matching(context: RunContext, read: ReadRelease, spec: EmbedderSpec) -> _Matching | None:
+    if not isinstance(spec, TransformersEmbedder) or not spec.rerank:
+        return None
+    model = load_transformers_embedder(cast("TransformersEmbedder", pinned(spec)))
+    if not isinstance(model, BlipFamily):
+        raise UsageError(f"{spec.ref} has no matching head to rerank with: only BLIP and BLIP-2")
+    context.progress.say(f"the first {spec.rerank} of each query are sorted by the matching head")
+    return _Matching(model, spec.rerank, read)
 
 
 def _contrastive(read: ReadRelease, embedded: dict[Direction, _Embedded]) -> _Scores:
@@ -439,10 +488,11 @@ def _source(context: RunContext, read: ReadRelease, spec: EmbedderSpec) -> "_Giv
 def evaluated_model(spec: EmbedderSpec) -> EvaluatedModel:
     """The model of a pinned specification, as evaluations name it."""
     digests = [getattr(spec, field, None) for field in _DIGEST_FIELDS]
+    first = spec.rerank if isinstance(spec, TransformersEmbedder) else 0
     return EvaluatedModel(
         ref=spec.ref,
         provider=spec.provider,
-        parameters=spec.parameters,
+        parameters=spec.parameters | ({"rerank": first} if first else {}),
         checkpoint_sha256=next(filter(None, digests), None),
         demonstration=spec.provider.startswith("builtin"),
     )
@@ -479,6 +529,9 @@ class _Computed:
         if key not in self._known:
             embedder = CachedEmbedder(self._context.store, spec, self._context.progress)
             images = embedder.embed_images(list(self._files()))
+            if isinstance(spec, TransformersEmbedder) and spec.scoring == "maximum":
+                spec = spec.model_copy(update={"scoring": "mean"})  # a text has one vector
+                embedder = CachedEmbedder(self._context.store, spec, self._context.progress)
             texts = [caption.text for row in self._read.rows for caption in row.captions]
             coarse = coarse_texts(self._read) if is_contrastive(self._read) else []
             self._known[key] = _Embedded(

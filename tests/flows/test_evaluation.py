@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from db.evaluations import evaluations_of
 from db.store import Store
@@ -39,8 +40,9 @@ from schemas.errors import UsageError
 from schemas.evaluation import DirectionResult, EvaluationResult
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people
+from tests.models.tiny_embedders import build_blip2
 from tests.release.worlds import small_world, store_world
-from tests.retrieval.literal_retrieval import literal_scores
+from tests.retrieval.literal_retrieval import literal_query, literal_scores
 
 LITERAL = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
 
@@ -374,3 +376,37 @@ def test_an_imported_dataset_is_released_and_scored(
     )
     board = loupe("leaderboard", "people", "--json").json
     assert board["like"] == {"ufine6926": "UFine6926", "cuhk-pedes": "CUHK-PEDES"}[format_name]
+
+
+def test_blip2_is_scored_by_its_greatest_cosine_and_reranked(
+    home_run: RunContext, released: Path, tmp_path: Path, read: ReadRelease
+) -> None:
+    mean = TransformersEmbedder(
+        provider="transformers", name=str(build_blip2(tmp_path / "m")), revision="1", device="cpu"
+    )
+    greatest = mean.model_copy(update={"scoring": "maximum"})
+    whole = greatest.model_copy(update={"rerank": 2})
+    found = [
+        evaluate_release(home_run, released, spec).evaluation.result
+        for spec in (mean, greatest, whole)
+    ]
+    assert len({one.model.key for one in found}) == 3
+    pictures = [Image.open(released / row.file_path) for row in read.rows]
+    ends = build_embedder(greatest).embed_images(pictures)
+    vectors = 2 * ends.reshape(len(read.rows), 4, 16)  # four of unit length
+    texts = build_embedder(mean).embed_texts(
+        [one.text for row in read.rows for one in row.captions]
+    )
+    people = [row.id for row in read.rows for _ in row.captions]
+    literal = [
+        literal_query((vectors @ text).max(axis=1).tolist(), [row.id == one for row in read.rows])
+        for text, one in zip(texts, people, strict=True)
+    ]
+    ranks = [one.first_rank for one in literal if one is not None]
+    result = found[1].direction("text-to-image")
+    assert result is not None
+    assert result.scores["R@1"].value == pytest.approx(100 * np.mean(np.array(ranks) == 1))
+    assert result.histogram is None
+    for one in found[2].directions:
+        assert "mSD" not in one.scores
+        assert one.scores["R@5"].value >= 0

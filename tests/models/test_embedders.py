@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from models.embedders import build_embedder, pinned
 from models.embedding import Vectors
-from models.transformers_embedder import Blip2Embedder
+from models.transformers_embedder import Blip2Embedder, BlipFamily
+from retrieval.score_matrix import greatest_cosines
 from schemas.embedding import (
     BuiltinEmbedder,
     EmbedderSpec,
@@ -148,9 +149,7 @@ def test_an_architecture_file_under_the_name_of_another_is_refused(tmp_path: Pat
         build_embedder(open_clip_spec(architecture_file=tmp_path / "nothing.json"))
 
 
-def test_blip2_compares_as_transformers_does_but_for_the_reduction(
-    folders: dict[str, Path],
-) -> None:
+def test_blip2_compares_as_transformers_does(folders: dict[str, Path]) -> None:
     import torch
     import transformers
 
@@ -159,16 +158,22 @@ def test_blip2_compares_as_transformers_does_but_for_the_reduction(
     processor = library.AutoProcessor.from_pretrained(folders["blip2"])
     texts = ["a man in red shoes", "a woman"]
     inputs = processor(images=PICTURES, text=texts, padding=True, return_tensors="pt")
-    embedder = build_embedder(transformers_spec(folders["blip2"]))
-    assert isinstance(embedder, Blip2Embedder)
+    mean = build_embedder(transformers_spec(folders["blip2"]))
+    greatest = build_embedder(transformers_spec(folders["blip2"], scoring="maximum"))
+    assert isinstance(mean, Blip2Embedder)
     with torch.no_grad():
         wanted = network(**inputs, use_image_text_matching_head=False).logits_per_image.numpy()
-        queries = embedder.query_vectors(PICTURES).numpy()
-    cosines = queries @ embedder.embed_texts(texts).T
-    np.testing.assert_allclose(cosines.max(axis=1), wanted, atol=1e-5)
-    mean = queries.mean(axis=1)
-    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
-    np.testing.assert_allclose(embedder.embed_images(PICTURES), mean, atol=1e-5)
+        judged = network(**inputs, use_image_text_matching_head=True).logits_per_image.numpy()
+        queries = mean.query_vectors(PICTURES).numpy()
+    found = greatest_cosines(greatest.embed_images(PICTURES), mean.embed_texts(texts), 16)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    pooled = queries.mean(axis=1)
+    pooled /= np.linalg.norm(pooled, axis=1, keepdims=True)
+    np.testing.assert_allclose(mean.embed_images(PICTURES), pooled, atol=1e-5)
+    products = greatest.embed_images(PICTURES) @ greatest.embed_texts(texts).T
+    cosines = queries @ mean.embed_texts(texts).T
+    np.testing.assert_allclose(products, cosines.mean(axis=1), atol=1e-5)
+    np.testing.assert_allclose(mean.judge(mean.see(PICTURES), texts), judged[:, 1], atol=1e-5)
 
 
 def test_an_mllm_gives_the_last_state_of_its_prompt(folders: dict[str, Path]) -> None:
@@ -240,6 +245,11 @@ def test_blip_and_align_compare_as_transformers_does(tmp_path: Path) -> None:
         embedder = build_embedder(transformers_spec(folder))
         cosines = embedder.embed_images(PICTURES) @ embedder.embed_texts(texts).T
         np.testing.assert_allclose(cosines, found.itm_score.numpy(), atol=1e-4)
+        if isinstance(embedder, BlipFamily):
+            with torch.no_grad():
+                judged = network(**inputs, use_itm_head=True).itm_score.numpy()
+            found = embedder.judge(embedder.see(PICTURES), texts)
+            np.testing.assert_allclose(found, judged[:, 1], atol=1e-4)
 
 
 def test_a_qwen_vl_is_read_as_embedders_are_published(
