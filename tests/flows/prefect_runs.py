@@ -45,7 +45,14 @@ class Prefect(NamedTuple):
         found = self.deployment(deployment)
         given = {name: str(value) for name, value in parameters.items()}
         path = f"deployments/{found['id']}/create_flow_run"
-        run = self._request("POST", path, {"parameters": given})
+        return self._followed(self._request("POST", path, {"parameters": given}))
+
+    def resume(self, run: FlowRun) -> FlowRun:
+        """Resumes a paused run as its page does, to the end."""
+        self._request("POST", f"flow_runs/{run.id}/resume", {})
+        return self._followed(self._request("GET", f"flow_runs/{run.id}"))
+
+    def _followed(self, run: dict[str, Any]) -> FlowRun:
         until = time.monotonic() + LONGEST_SECONDS
         while run["state"]["type"] not in FINAL:
             assert time.monotonic() < until, run["state"]

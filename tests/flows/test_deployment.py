@@ -168,7 +168,7 @@ def test_what_people_decide_is_what_is_released(
     }
     annotate(label_studio, answers)
 
-    second = installation.run("build-ufine3c/default", config=config, profile=profile)
+    second = installation.resume(first)
     assert second.state == "COMPLETED", second.message
     assert str(installation.settings.home / "releases") in second.message
     folder = installation.settings.home / "releases" / f"{DATASET}-0.1.0"
