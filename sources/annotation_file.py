@@ -48,7 +48,7 @@ def read_elements(
             if not any(counts.values()):
                 where = f"at byte {fault.offset:,}: {fault.what}"
                 raise FormatError(f"{path} is not a {format} file, {where}") from fault
-            yield _end_of_file(path, fault, sum(counts.values()))
+            yield end_of_file(path, fault, sum(counts.values()))
             return
     for section, count in counts.items():
         if count == 0 and section not in optional:
@@ -71,7 +71,8 @@ def _refuse_stranger(
     )
 
 
-def _end_of_file(path: Path, fault: JsonBreak, records: int) -> BadRow:
+def end_of_file(path: Path, fault: JsonBreak, records: int) -> BadRow:
+    """The last bad row of a file that breaks off after so many records."""
     detail = (
         f"{path.name} breaks at byte {fault.offset:,} after {records:,} records: {fault.what}; "
         f"the records before it are kept, nothing after it was read"

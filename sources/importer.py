@@ -11,6 +11,7 @@ from schemas.records import Granularity
 from sources.ccd import CCD
 from sources.coco import COCO_CAPTIONS
 from sources.coco_instances import COCO_INSTANCES
+from sources.fine_grained import FLICKR30K_FG, MSCOCO_FG
 from sources.image_list import IMAGE_LIST
 from sources.json_lines import JSON_LINES
 from sources.karpathy import KARPATHY_COCO, KARPATHY_FLICKR30K
@@ -71,6 +72,8 @@ _KNOWN: Final[tuple[Importer, ...]] = (
     COCO_CAPTIONS,
     KARPATHY_COCO,
     KARPATHY_FLICKR30K,
+    MSCOCO_FG,
+    FLICKR30K_FG,
     JSON_LINES,
     IMAGE_LIST,
     COCO_INSTANCES,

@@ -29,8 +29,8 @@ def import_(
         typer.Argument(
             metavar="FORMAT",
             help="Annotation format: cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, "
-            "coco-captions, karpathy-coco, karpathy-flickr30k, json-lines, image-list, ccd, "
-            "total-text, coco-instances, licensed-images or videos.",
+            "coco-captions, karpathy-coco, karpathy-flickr30k, mscoco-fg, flickr30k-fg, "
+            "json-lines, image-list, ccd, total-text, coco-instances, licensed-images or videos.",
             autocompletion=_formats,
         ),
     ],

@@ -391,6 +391,8 @@ _PUBLISHED_FORMATS = {
     "rstpreid": "RSTPReid",
     "karpathy-coco": "MSCOCO",
     "karpathy-flickr30k": "Flickr30K",
+    "mscoco-fg": "MSCOCO-FG",
+    "flickr30k-fg": "Flickr30K-FG",
 }
 
 

@@ -16,6 +16,8 @@ def test_formats_are_known_by_their_names() -> None:
         "coco-captions",
         "karpathy-coco",
         "karpathy-flickr30k",
+        "mscoco-fg",
+        "flickr30k-fg",
         "json-lines",
         "image-list",
         "coco-instances",
