@@ -36,7 +36,8 @@ def test_bad_records_cost_themselves(tmp_path: Path) -> None:
     images = {"1": ["a dog"], "2": 5, "3": [], "4": [7], "5": ["a hat", None], "6": ["x"]}
     rows = read(tmp_path, json.dumps(images))
     assert [row.index for row in rows if isinstance(row, SourceRow)] == [0, 4, 5]
-    assert [row.index for row in rows if isinstance(row, BadRow)] == [1, 2, 3, 4]
+    bad = [(row.index, row.scope) for row in rows if isinstance(row, BadRow)]
+    assert bad == [(1, "record"), (2, "record"), (3, "caption"), (3, "record"), (4, "caption")]
 
 
 def test_a_file_that_breaks_off_keeps_what_it_had(tmp_path: Path) -> None:
