@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.engine.build_files import SEED
+from sources.demonstration import write_people_world
+
 WATCH = """
 import os, sys
 
@@ -39,6 +42,9 @@ def test_a_run_connects_to_this_machine_alone(tmp_path: Path) -> None:
     assert tried.returncode != 0
     assert "198.51.100.1" in watched.read_text()  # the watch sees and stops it
     watched.unlink()
+    people = tmp_path / "home" / "demonstration" / f"people-{SEED}"
+    world = write_people_world(people, SEED, 2)  # a small one in its place
+    (people / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
     loupe = Path(sys.executable).with_name("loupe")
     done = subprocess.run(
         [loupe, "demo"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
