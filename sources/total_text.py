@@ -1,11 +1,12 @@
 """Total-Text: photographs with the words that are to be read in them."""
 
 import ast
+import io
 import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schemas.errors import FormatError
 from schemas.records import Split
@@ -62,16 +63,53 @@ def words_of(text: str, options: ReadOptions) -> Iterator[Word | FieldError]:
                 yield word
 
 
+def words_of_mat(data: bytes, options: ReadOptions) -> Iterator[Word | FieldError]:
+    """The same of a file in MATLAB's form: rows of `x:`, xs, `y:`, ys, text, orientation.
+
+    Raises:
+        FieldError: the file is not of that form.
+    """
+    from scipy.io import loadmat
+
+    try:
+        rows = loadmat(io.BytesIO(data))["polygt"]
+    except Exception as fault:
+        detail = f"it is no MATLAB file with a polygt: {type(fault).__name__}"
+        raise FieldError("", "malformed_record", detail) from fault
+    for place, row in enumerate(rows):
+        at = f"words[{place}]"
+        try:
+            found = _word_of_row(at, row, options)
+        except FieldError as fault:
+            yield fault
+        except (IndexError, TypeError, ValueError):
+            detail = f"{at} is no row of coordinates and a text: got {shown(str(row))}"
+            yield FieldError(at, "malformed_record", detail)
+        else:
+            if found is not None:
+                yield found
+
+
+def _word_of_row(at: str, row: Any, options: ReadOptions) -> Word | None:
+    xs, ys = ([float(number) for number in row[place].ravel()] for place in (1, 3))
+    text = str(row[4].item()) if row[4].size else ILLEGIBLE
+    return _legible(at, text, _area(at, xs, ys), options)
+
+
+def _legible(at: str, text: str, area_px: float, options: ReadOptions) -> Word | None:
+    if text.strip("#") == "" or not any(map(str.isalnum, text)):
+        return None
+    return Word(checked_caption(Field(at, text), options), area_px)
+
+
 def _word(at: str, record: str, options: ReadOptions) -> Word | None:
     found = _RECORD.fullmatch(record)
     if found is None:
         detail = f"{at} is no record: got {shown(record)}, wanted x, y, ornt and transcriptions"
         raise FieldError(at, "malformed_record", detail)
     text = _literal(at, found["text"]) if found["text"] else ILLEGIBLE
-    if text.strip("#") == "" or not any(map(str.isalnum, text)):
-        return None
     area = _area(at, _numbers(at, found["x"]), _numbers(at, found["y"]))
-    return Word(checked_caption(Field(at, text), options), area)
+    return _legible(at, text, area, options)
 
 
 def _literal(at: str, literal: str) -> str:
@@ -101,13 +139,14 @@ def _area(at: str, xs: list[float], ys: list[float]) -> float:
     return abs(sum(x * v - u * y for (x, y), (u, v) in zip(corners, turned, strict=True))) / 2
 
 
-# Total-Text: images with writing, and for each a text file with the words that are on it.
+# Total-Text: images with writing, and for each a file with the words that are on it.
 #
-# The annotations are the folder with those files; its folders stand as those of the images do::
+# The annotations are the folder with those files, as text or in MATLAB's form; its folders are
+# those of the images::
 #
 # Groundtruth/Test/poly_gt_img1.txt      Images/Test/img1.jpg
 
-_PREFIX = "poly_gt_"
+_PREFIX, _MATLAB = "poly_gt_", ".mat"
 _SPELLED = re.compile(r"(?:^|[^a-z])(train|val|test)(?![a-z])")
 _SUFFIXES = (".jpg", ".JPG", ".jpeg", ".png")
 """Of an image of which its ground truth gives the name alone; one of Total-Text's is `.JPG`."""
@@ -140,27 +179,32 @@ class TotalTextImporter(ImporterTerms):
         is_known = False
         for index, name in enumerate(self._files(path)):
             try:
-                text = _text(path / name, options)
+                data = _content(path / name, options)
+                if name.endswith(_MATLAB):
+                    words = list(words_of_mat(data, options))
+                else:
+                    text = data.decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n")
+                    if text.strip() and not is_known:
+                        self._refuse_stranger(path / name, text)
+                        is_known = True
+                    words = list(words_of(text, options))
             except FieldError as fault:
                 yield bad_row(fault, storable(name), index, name)
                 continue
-            if text.strip() and not is_known:
-                self._refuse_stranger(path / name, text)
-                is_known = True
-            yield from self._rows_of(index, name, text, options)
+            yield from self._rows_of(index, name, words, options)
 
     def _files(self, folder: Path) -> list[str]:
-        """The files of ground truth below a folder, by name."""
+        """The files of ground truth below a folder, by name; MATLAB's where there are no texts."""
         if not folder.is_dir():
             raise FormatError(f"{folder} cannot be read: wanted a folder of {self.format} files")
-        found = (one for one in folder.rglob(f"{_PREFIX}*.txt") if one.is_file())
-        names = sorted(one.relative_to(folder).as_posix() for one in found)
-        if not names:
-            raise FormatError(
-                f"{folder} is not a {self.format} folder: it has no file such as "
-                f"{_PREFIX}img1.txt, below it or in it"
-            )
-        return names
+        for suffix in (".txt", _MATLAB):
+            found = (one for one in folder.rglob(f"{_PREFIX}*{suffix}") if one.is_file())
+            if names := sorted(one.relative_to(folder).as_posix() for one in found):
+                return names
+        raise FormatError(
+            f"{folder} is not a {self.format} folder: it has no file such as "
+            f"{_PREFIX}img1.txt or {_PREFIX}img1{_MATLAB}, below it or in it"
+        )
 
     def _refuse_stranger(self, path: Path, text: str) -> None:
         if not has_records(text):
@@ -169,7 +213,9 @@ class TotalTextImporter(ImporterTerms):
                 f"x: [[…]], y: [[…]], ornt: [u'c'], transcriptions: [u'the']"
             )
 
-    def _rows_of(self, index: int, name: str, text: str, options: ReadOptions) -> Iterator[Row]:
+    def _rows_of(
+        self, index: int, name: str, found: list[Word | FieldError], options: ReadOptions
+    ) -> Iterator[Row]:
         parent = PurePosixPath(name).parent
         stem = PurePosixPath(name).stem.removeprefix(_PREFIX)
         try:
@@ -178,7 +224,7 @@ class TotalTextImporter(ImporterTerms):
             yield bad_row(fault, storable(name), index, name)
             return
         words: list[Word] = []
-        for word in words_of(text, options):
+        for word in found:
             if isinstance(word, Word):
                 words.append(word)
             else:
@@ -196,7 +242,7 @@ class TotalTextImporter(ImporterTerms):
         )
 
 
-def _text(path: Path, options: ReadOptions) -> str:
+def _content(path: Path, options: ReadOptions) -> bytes:
     limit = options.max_record_characters
     try:
         with path.open("rb") as file:
@@ -207,7 +253,7 @@ def _text(path: Path, options: ReadOptions) -> str:
     if len(data) > limit:
         detail = f"{path.name} is too long, wanted at most {limit:,} bytes"
         raise FieldError("", "record_too_large", detail)
-    return data.decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n")
+    return data
 
 
 def _split_of(folder: PurePosixPath) -> Split | None:

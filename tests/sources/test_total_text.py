@@ -1,9 +1,11 @@
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.io import savemat
 
 from schemas.errors import FormatError
 from sources.description import describe_source
@@ -158,3 +160,36 @@ def test_what_python_prints_is_read_back(texts: list[str]) -> None:
 def test_any_text_gives_words_or_faults(text: str) -> None:
     for one in words_of(text, ReadOptions()):
         assert isinstance(one, Word) or one.reason
+
+
+def write_mat(path: Path, rows: list[tuple[list[int], list[int], str]]) -> None:
+    polygons = np.empty((len(rows), 6), dtype=object)
+    for row, (xs, ys, text) in enumerate(rows):
+        polygons[row] = ["x:", np.array([xs], np.int16), "y:", np.array([ys], np.int16), text, "c"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    savemat(path, {"polygt": polygons})
+
+
+def test_ground_truth_of_matlab_says_the_same(tmp_path: Path) -> None:
+    alpaca = [
+        ([153, 161, 179, 195, 184, 177], [347, 323, 305, 315, 331, 357], "the"),
+        ([184, 222, 273, 269, 230, 202], [293, 269, 270, 296, 297, 317], "alpaca"),
+        ([1, 9, 9, 1], [1, 1, 5, 5], "#"),
+    ]
+    write_mat(tmp_path / "mat" / "Test" / "poly_gt_img1.mat", alpaca)
+    folder_of(tmp_path / "txt", {"Test/poly_gt_img1.txt": ALPACA + UNREAD})
+    assert read(tmp_path / "mat") == read(tmp_path / "txt")
+
+
+def test_a_bad_file_of_matlab_costs_itself(tmp_path: Path) -> None:
+    write_mat(
+        tmp_path / "poly_gt_img1.mat", [([1, 2], [1, 2, 3], "a"), ([0, 4, 4], [0, 0, 3], "b")]
+    )
+    (tmp_path / "poly_gt_img2.mat").write_bytes(b"nothing of the kind")
+    savemat(tmp_path / "poly_gt_img3.mat", {"polygt": np.eye(2)})
+    rows = read(tmp_path)
+    good = [row for row in rows if isinstance(row, SourceRow)]
+    bad = [(row.index, row.scope) for row in rows if isinstance(row, BadRow)]
+    assert [row.index for row in good] == [0, 2]
+    assert good[0].facts == ("The word “b” is written.",)
+    assert bad == [(0, "fact"), (1, "record"), (2, "fact"), (2, "fact")]
