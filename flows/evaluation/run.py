@@ -105,6 +105,8 @@ def _accelerator() -> str | None:
 # Images and texts of a release as what asks and what is found, with the groups they belong to.
 
 _REWRITES = ("rewrite", "edited_rewrite")
+_LENGTHS = (20, 40, 80)
+"""In words: groups of texts by their length."""
 UNKNOWN_TASK = "not known"
 """The group of images whose task is not known."""
 Groups = dict[str, list[str]]
@@ -123,11 +125,19 @@ def sides(read: ReadRelease, images: Vectors, texts: Vectors) -> tuple[Side, Sid
         for row in read.rows
         for caption in row.captions
     ]
-    of_texts = {**_groups(read.manifest, rows), "wording": wording}
+    words = [
+        length_group(len(caption.text.split())) for row in read.rows for caption in row.captions
+    ]
+    of_texts = {**_groups(read.manifest, rows), "wording": wording, "words": words}
     return (
         Side.of(shown, images, _telling(_groups(read.manifest, list(read.rows))), "images"),
         Side.of(list(shown_texts(read)), texts, _telling(of_texts), "texts"),
     )
+
+
+def length_group(words: int) -> str:
+    """The length of a text as a group."""
+    return next((f"up to {most}" for most in _LENGTHS if words <= most), f"over {_LENGTHS[-1]}")
 
 
 def shown_image(row: ReadRow) -> ShownItem:

@@ -19,6 +19,7 @@ from flows.engine.report import StageReport
 from flows.evaluation.run import (
     EvaluationRequest,
     evaluate_release,
+    length_group,
     named_embedder,
     requested_embedders,
     sides,
@@ -100,6 +101,11 @@ def result(home_run: RunContext, released: Path, given: Given) -> EvaluationResu
     return evaluate_release(home_run, released, given.spec).evaluation.result
 
 
+def test_texts_are_grouped_by_their_words() -> None:
+    lengths = {1: "up to 20", 20: "up to 20", 21: "up to 40", 80: "up to 80", 81: "over 80"}
+    assert {words: length_group(words) for words in lengths} == lengths
+
+
 def units(rows: np.ndarray[Any, Any]) -> Vectors:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
@@ -142,7 +148,7 @@ def test_each_group_is_scored_against_the_whole_gallery(
     found = {
         (one.dimension, one.group): one for one in result.groups if one.direction == "text-to-image"
     }
-    assert {dimension for dimension, _ in found} == {"source", "wording"}
+    assert {dimension for dimension, _ in found} == {"source", "wording", "words"}
     for (dimension, group), one in found.items():
         chosen = [place for place, name in enumerate(texts.groups[dimension]) if name == group]
         ids = [int(texts.ids[place]) for place in chosen]
