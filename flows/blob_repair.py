@@ -18,7 +18,7 @@ from db.blobs import suffix_of
 from db.entities import StoredEntity, fetch, pages, parents_of
 from db.releases import list_releases
 from db.withdrawal_graph import Blob
-from flows.ccd.edit_measures import difference_overlay
+from flows.ccd.edit_measures import change_between, difference_overlay
 from flows.engine.context import RunContext
 from flows.ufine6926.crops import MARGIN, cut, encode
 from flows.withdrawal.residual import DRAWN
@@ -183,10 +183,8 @@ class _Sources:
                 with suppress(IntegrityError, ValueError):  # one of the two is damaged, too
                     pictures = (candidate.anchor, candidate.image)
                     anchor, edited = (_opened(self._read(picture)) for picture in pictures)
-                    drawn = difference_overlay(
-                        anchor, edited, EditCheckSettings.model_validate(check)
-                    )
-                    yield blob, (drawn, "drawn again")
+                    change = change_between(anchor, edited, EditCheckSettings.model_validate(check))
+                    yield blob, (difference_overlay(anchor, change), "drawn again")
 
     def _naming(self, blobs: Iterable[Blob], kind: str) -> Iterator[tuple[Blob, StoredEntity]]:
         """The entities of a kind that name any of the files."""

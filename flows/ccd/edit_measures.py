@@ -291,10 +291,9 @@ def concerns_all(difference: DifferenceType) -> bool:
 
 
 def measure_edit(
-    anchor: "Image.Image",
-    edited: "Image.Image",
+    change: Change,
+    size: tuple[int, int],
     difference: DifferenceType,
-    settings: EditCheckSettings,
     *,
     regions: Sequence[Box] = (),
     region_by: str = "the editor",
@@ -307,17 +306,15 @@ def measure_edit(
     box around all of its boxes; what lies between these is outside.
 
     Args:
-        anchor: the picture before.
-        edited: after it, of the same proportions.
+        change: what the edit changed.
+        size: width and height of the anchor in pixels.
         difference: the type that was wanted. It explains one changed area (two where something
             moves, all that took the same colour for an attribute); a place or a style explains all.
-        settings: what is visible.
         regions: boxes around where the change was wanted, in pixels of the anchor; none where
             nobody knows.
         region_by: who knows.
         shift: see `caption_shift`, where there are embeddings.
     """
-    change = change_between(anchor, edited, settings)
     measured = EditMeasurement(
         changed_share=round(float(change.mask.mean()), _DECIMALS), shift=shift
     )
@@ -326,7 +323,7 @@ def measure_edit(
     if not regions:
         explained = [area.box for area in _explained_areas(change, difference)]
         return measured.model_copy(update={"apart_share": _outside(change.mask, explained)})
-    boxes = [scaled_box(region, anchor.size, change.size) for region in regions]
+    boxes = [scaled_box(region, size, change.size) for region in regions]
     outside = {
         "outside_share": _outside(change.mask, boxes),
         "region_xyxy": _around(regions),
@@ -481,16 +478,13 @@ _LINE_SHARE = 0.0025
 """How wide the line around a change is, as a share of the longer side."""
 
 
-def difference_overlay(
-    anchor: "Image.Image", edited: "Image.Image", settings: EditCheckSettings
-) -> bytes:
+def difference_overlay(anchor: "Image.Image", change: Change) -> bytes:
     """The anchor in pale grey, what changed tinted with a dark line around it, as PNG.
 
     For pictures that show the same from the same place: edits. It has the size of the anchor.
     """
     from PIL import Image
 
-    change = change_between(anchor, edited, settings)
     mask = _enlarged(_closed(change.mask), anchor.size)
     grey = np.asarray(anchor.convert("L"), np.float32)
     ground = np.repeat((255 - (255 - grey) * (1 - _PALE))[..., None], 3, axis=2)

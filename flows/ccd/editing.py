@@ -17,7 +17,9 @@ from db.store import Store, retried
 from db.work import ActivityRecord, WorkResult, drop_claims, register_plan, store_activity
 from flows.ccd.edit_measures import (
     NO_CHANGE,
+    Change,
     caption_shift,
+    change_between,
     difference_overlay,
     judge_edit,
     measure_edit,
@@ -410,6 +412,7 @@ class _Edited(NamedTuple):
 
     request: EditRequest
     made: MadeEdit
+    change: Change
     measurement: EditMeasurement
     verdict: tuple[str, ...] | Rejection
 
@@ -484,17 +487,17 @@ class _Editing:
                 found[place] = outcome
                 continue
             request, strategy = asked[place].request, strategies[place]
-            check = self._settings.edit_check
+            check, anchor = self._settings.edit_check, _opened(request.image.data)
+            change = change_between(anchor, _opened(self._read(outcome.record.picture)), check)
             measurement = measure_edit(
-                _opened(request.image.data),
-                _opened(self._read(outcome.record.picture)),
+                change,
+                anchor.size,
                 strategy.difference,
-                check,
                 regions=outcome.record.regions,
                 shift=shifts[place],
             )
             verdict = judge_edit(measurement, strategy.difference, check)
-            found[place] = _Edited(request, outcome, measurement, verdict)
+            found[place] = _Edited(request, outcome, change, measurement, verdict)
         return found
 
     def _shifts(
@@ -563,9 +566,7 @@ class _Editing:
 
     def _overlay(self, edited: _Edited) -> Picture:
         anchor = _opened(edited.request.image.data)
-        drawn = difference_overlay(
-            anchor, _opened(self._read(edited.made.record.picture)), self._settings.edit_check
-        )
+        drawn = difference_overlay(anchor, edited.change)
         return Picture(
             sha256=self._context.blobs.put(drawn, _PNG),
             media_type=_PNG,

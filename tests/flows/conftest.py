@@ -5,15 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from db.store import Store
-from flows.ccd import edit_measures
 from flows.cli.main import main
 from flows.engine.context import RunContext
 from profiles.settings import load_settings
-from schemas.base import sha256_of
-from schemas.contrast import EditCheckSettings
 from services.components import Component
 from services.installation import bring_up, take_down
 from services.process import free_port
@@ -29,29 +25,6 @@ from tests.flows.street import KnownStreet, write_short_street
 from tests.flows.worlds import own_environment
 from tests.servers.counting_server import CountingServer, counting_server
 from tests.services.fixtures import LabelStudioServer
-
-_REMEMBERED = 64
-
-
-@pytest.fixture(scope="session", autouse=True)
-def compared_once() -> Iterator[None]:
-    """Compares the same two pictures once: builds of many tests make the same edits."""
-    compare, known = edit_measures.change_between, dict[object, edit_measures.Change]()
-
-    def compared(
-        anchor: Image.Image, edited: Image.Image, settings: EditCheckSettings
-    ) -> edit_measures.Change:
-        pictures = [(one.mode, one.size, sha256_of(one.tobytes())) for one in (anchor, edited)]
-        key = (*pictures, settings.model_dump_json())
-        if (change := known.get(key)) is None:
-            if len(known) == _REMEMBERED:
-                known.clear()
-            change = known[key] = compare(anchor, edited, settings)
-        return change
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edit_measures, "change_between", compared)
-        yield
 
 
 @pytest.fixture(scope="session")

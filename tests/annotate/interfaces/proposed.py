@@ -9,7 +9,7 @@ from typing import NamedTuple
 from PIL import Image, ImageOps
 
 from db.entities import StoredEntity, new_entity
-from flows.ccd.edit_measures import difference_overlay
+from flows.ccd.edit_measures import change_between, difference_overlay
 from schemas.base import EntityRecord, sha256_of
 from schemas.contrast import EditCheckSettings
 from schemas.proposals import (
@@ -186,7 +186,7 @@ def marked_changes(number: int = 2) -> Drawn:
         Image.open(BytesIO(photograph(number)[0].data)) as anchor,
         Image.open(BytesIO(in_other_colours(number).data)) as edited,
     ):
-        overlay = difference_overlay(anchor, edited, EditCheckSettings())
+        overlay = difference_overlay(anchor, change_between(anchor, edited, EditCheckSettings()))
     with Image.open(BytesIO(overlay)) as opened:
         return drawn(opened.convert("RGB"))
 

@@ -1,12 +1,21 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from flows.ccd.edit_measures import caption_shift, concerns_all, judge_edit, measure_edit
+from flows.ccd.edit_measures import (
+    caption_shift,
+    change_between,
+    concerns_all,
+    judge_edit,
+    measure_edit,
+)
 from models.builtin.stills.drawing import draw_still
 from schemas.contrast import EditCheckSettings
+from schemas.proposals import EditMeasurement
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills import lay_out, vary
 from tests.flows.steps.image_edits.pictures import as_a_model_would, chance, pasted, still, truth
@@ -23,21 +32,27 @@ def painted(*boxes: tuple[tuple[int, int, int, int], tuple[int, int, int]]) -> I
     return picture
 
 
+def measured_between(
+    anchor: Image.Image, edited: Image.Image, difference: DifferenceType, **known: Any
+) -> EditMeasurement:
+    change = change_between(anchor, edited, SETTINGS)
+    return measure_edit(change, anchor.size, difference, **known)
+
+
 BIG, SMALL = (100, 100, 220, 200), (300, 30, 350, 80)
 
 
 def test_what_lies_outside_of_a_given_region_is_counted() -> None:
     edited = painted((BIG, (200, 30, 30)), (SMALL, (30, 200, 30)))
-    plain = painted()
     region = ((100.0, 100.0, 220.0, 200.0),)
     kind = DifferenceType.ENTITY_TYPE
-    measured = measure_edit(plain, edited, kind, SETTINGS, regions=region)
+    measured = measured_between(painted(), edited, kind, regions=region)
     assert measured.changed_share == pytest.approx((12_000 + 2_500) / 120_000, rel=0.06)
     assert measured.outside_share == pytest.approx(2_500 / 120_000, rel=0.2)
     assert measured.region_xyxy == pytest.approx(region[0])
     assert (measured.region_by, measured.apart_share) == ("the editor", None)
     both = (*region, (290.0, 20.0, 360.0, 90.0))
-    around = measure_edit(plain, edited, kind, SETTINGS, regions=both)
+    around = measured_between(painted(), edited, kind, regions=both)
     assert around.outside_share == 0
     assert around.region_xyxy == (100.0, 20.0, 360.0, 200.0)
     doubts = judge_edit(measured, kind, SETTINGS)
@@ -61,7 +76,7 @@ def test_without_a_region_none_is_made_up_and_further_places_are_counted(
     for difference, apart in cases:
         with subtests.test(difference=difference, apart=apart):
             edited = painted((BIG, (200, 30, 30)), (SMALL, (30, 200, 30)))
-            measured = measure_edit(painted(), edited, difference, SETTINGS)
+            measured = measured_between(painted(), edited, difference)
             assert (measured.outside_share, measured.region_xyxy, measured.region_by) == (
                 None,
                 None,
@@ -80,7 +95,7 @@ def test_what_changed_elsewhere_is_doubted_though_it_is_the_largest_change() -> 
     edited = painted((BIG, (200, 30, 30)))
     kind = DifferenceType.ENTITY_ATTRIBUTE
     wanted = ((300.0, 30.0, 350.0, 80.0),)
-    measured = measure_edit(painted(), edited, kind, SETTINGS, regions=wanted)
+    measured = measured_between(painted(), edited, kind, regions=wanted)
     assert measured.outside_share == pytest.approx(measured.changed_share)
     assert judge_edit(measured, kind, SETTINGS) == (
         "Next to nothing changed in the wanted region.",
@@ -91,8 +106,8 @@ def test_what_changed_elsewhere_is_doubted_though_it_is_the_largest_change() -> 
 def test_things_that_took_the_same_colour_changed_together() -> None:
     red = painted((BIG, (200, 30, 30)), (SMALL, (200, 30, 30)))
     kind = DifferenceType.ENTITY_ATTRIBUTE
-    assert measure_edit(painted(), red, kind, SETTINGS).apart_share == 0
-    assert measure_edit(painted(), red, DifferenceType.ENTITY_TYPE, SETTINGS).apart_share
+    assert measured_between(painted(), red, kind).apart_share == 0
+    assert measured_between(painted(), red, DifferenceType.ENTITY_TYPE).apart_share
 
 
 def test_variants_of_drawn_stills_are_edits_even_when_redrawn(subtests: pytest.Subtests) -> None:
@@ -106,13 +121,13 @@ def test_variants_of_drawn_stills_are_edits_even_when_redrawn(subtests: pytest.S
             kind = (
                 DifferenceType.SCENE_TYPE if change == "place" else DifferenceType.ENTITY_ATTRIBUTE
             )
-            measured = measure_edit(anchor, edited, kind, SETTINGS)
+            measured = measured_between(anchor, edited, kind)
             assert measured.changed_share > 3 * SETTINGS.least_changed_share
             assert isinstance(judge_edit(measured, kind, SETTINGS), tuple)
 
 
 def test_a_no_op_has_no_region() -> None:
-    measured = measure_edit(still(1), still(1), DifferenceType.ENTITY_TYPE, SETTINGS, shift=0.5)
+    measured = measured_between(still(1), still(1), DifferenceType.ENTITY_TYPE, shift=0.5)
     assert measured.changed_share == 0
     assert (measured.outside_share, measured.region_xyxy, measured.region_by) == (None, None, None)
     assert (measured.apart_share, measured.shift) == (0, 0.5)
@@ -122,8 +137,8 @@ def test_the_region_is_in_pixels_of_the_anchor() -> None:
     anchor = still(4).resize((960, 720))
     edited = pasted(anchor, (300, 200, 540, 420))
     region = (290.0, 190.0, 550.0, 430.0)
-    measured = measure_edit(
-        anchor, edited, DifferenceType.ENTITY_TYPE, SETTINGS, regions=[region], region_by="Ann"
+    measured = measured_between(
+        anchor, edited, DifferenceType.ENTITY_TYPE, regions=[region], region_by="Ann"
     )
     assert measured.outside_share == pytest.approx(0, abs=0.002)
     assert (measured.region_xyxy, measured.region_by) == (region, "Ann")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flows.ccd.edit_measures import difference_overlay
+from flows.ccd.edit_measures import change_between, difference_overlay
 from schemas.contrast import EditCheckSettings
 from tests.flows.steps.image_edits.pictures import pasted, still
 
@@ -13,7 +13,8 @@ BOX = (60, 60, 180, 170)
 
 
 def overlay(anchor: Image.Image, edited: Image.Image) -> Image.Image:
-    with Image.open(io.BytesIO(difference_overlay(anchor, edited, SETTINGS))) as picture:
+    drawn = difference_overlay(anchor, change_between(anchor, edited, SETTINGS))
+    with Image.open(io.BytesIO(drawn)) as picture:
         assert picture.format == "PNG"
         return picture.convert("RGB")
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from flows.ccd.edit_measures import judge_edit, measure_edit
+from flows.ccd.edit_measures import change_between, judge_edit, measure_edit
 from models.builtin.stills.drawing import draw_still
 from models.builtin.stills.editor import ASPECTS, Change, read_change, say_change
 from models.builtin.stills.scene import STRIP_BOX, Scene, Thing, read_scene
@@ -215,7 +215,8 @@ def _measured(
     """What changed, compared with some regions, and the doubts."""
     assert isinstance(outcome, EditedPicture), outcome
     kind, settings = DifferenceType.ENTITY_ATTRIBUTE, EditCheckSettings()
-    measured = measure_edit(picture, _opened(outcome.image), kind, settings, regions=regions)
+    change = change_between(picture, _opened(outcome.image), settings)
+    measured = measure_edit(change, picture.size, kind, regions=regions)
     doubts = judge_edit(measured, kind, settings)
     assert isinstance(doubts, tuple), doubts
     return measured, doubts
