@@ -8,6 +8,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.worker_processes", []),
     ("benchmarks.ray_engine", []),
     ("benchmarks.scale_model", []),
+    ("benchmarks.postgres_commit", []),
     ("benchmarks.claiming", []),
     ("benchmarks.run_again", []),
     ("benchmarks.inspect_images", []),
