@@ -8,6 +8,7 @@ from PIL import Image
 
 from schemas.base import Record
 from sources.demonstration.figure import paint_figure
+from sources.demonstration.layer import Layer
 from sources.demonstration.people import (
     Age,
     Build,
@@ -22,7 +23,6 @@ from sources.demonstration.people import (
     Sex,
 )
 from sources.demonstration.poses import Action, Frame, Pose, View
-from sources.demonstration.strokes import Layer
 
 # What of a person can be seen in an image: captions may say nothing else.
 
@@ -142,7 +142,6 @@ def draw_person(
             ((box.left + box.right) / 2 - area[0]) * fine,
             (box.bottom - area[1]) * fine,
         ),
-        light,
     )
     paint_figure(Frame(person, pose, layer))
     return _composite(canvas, layer, area, fine)
@@ -179,7 +178,7 @@ def _composite(
     canvas: Image.Image, layer: Layer, area: tuple[int, int, int, int], fine: int
 ) -> Box:
     """Blends the reduced layer into the canvas and returns the box of what it covers."""
-    picture = Image.fromarray(layer.pixels).reduce(fine)
+    picture = layer.picture.reduce(fine)
     extent = picture.getchannel("A").getbbox()
     if extent is None:
         return Box(area[0], area[1], area[0], area[1])

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.base import Record
+from sources.demonstration.layer import Flat, Layer
 from sources.demonstration.people import Age, Build, Carried, Chance, Person, Sex, Side
-from sources.demonstration.strokes import Field, Flat, Layer, Surface
 
 # Poses: which way a person is turned and what they do, as joint positions in metres.
 
@@ -195,8 +195,6 @@ def _reach(shoulder: Point, target: Point, elbow_towards: Point) -> Limb:
 CAMERA_PITCH = 0.13
 """How much lower, per metre, a nearer point appears: the camera looks down a little."""
 
-Rows = list[tuple[float, float, float]]
-
 
 class Frame:
     """Projects a person's frame onto a layer; every painter of a part works with one."""
@@ -233,19 +231,6 @@ class Frame:
         """Half of what is seen of an upright elliptic cylinder."""
         return math.hypot(width * self.cosine, depth * self.sine)
 
-    def azimuth(self, surface: Surface) -> Field:
-        """Where on a body that turns with the person a pixel lies, in radians.
-
-        0 is straight ahead of the person, positive to their left, ±π their back.
-        """
-        angle = surface.angle - self.yaw + math.pi
-        return np.asarray(angle % (2 * math.pi) - math.pi, np.float32)
-
     def limb(self, limb: Limb) -> list[Flat]:
         """The three joints in the picture."""
         return [self.seen(limb.root), self.seen(limb.middle), self.seen(limb.end)]
-
-
-def between(start: Flat, end: Flat, share: float) -> Flat:
-    """The point that lies `share` of the way from `start` to `end`."""
-    return start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])

@@ -84,7 +84,7 @@ class _Stage:
             (phases for most, phases in _PHASES if len(script.people) <= most), _PHASES_OF_CROWDS
         )
         self.figures = {
-            identity: Figures(person, self._tallest(identity), light)
+            identity: Figures(person, self._tallest(identity))
             for identity, person in script.people.items()
         }
         self.obstacles = [

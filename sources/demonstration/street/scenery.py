@@ -10,10 +10,10 @@ from PIL import Image, ImageDraw, ImageFilter
 from schemas.base import Record
 from sources.demonstration.drawing import STATURE_METRES
 from sources.demonstration.figure import paint_figure
+from sources.demonstration.layer import Layer
 from sources.demonstration.people import Chance, Person, Rgb
 from sources.demonstration.poses import Frame, Pose
 from sources.demonstration.street.optics import NEAREST_METRES, Camera, Shift
-from sources.demonstration.strokes import Layer
 
 # Figures painted once for each moment of a step, and kept at the sizes in which they appear.
 
@@ -62,10 +62,10 @@ def cut_out(picture: Image.Image, foot: tuple[float, float]) -> Sprite:
 
 
 class Figures:
-    """The figures of one person in a light, painted at `stature_px` and made smaller from there."""
+    """The figures of one person, painted at `stature_px` and made smaller from there."""
 
-    def __init__(self, person: Person, stature_px: float, light: float) -> None:
-        self.person, self.stature_px, self.light = person, stature_px, light
+    def __init__(self, person: Person, stature_px: float) -> None:
+        self.person, self.stature_px = person, stature_px
         self._painted: dict[Pose, tuple[Image.Image, tuple[float, float]]] = {}
         self._sized: dict[tuple[Pose, int], Sprite] = {}
 
@@ -97,10 +97,9 @@ class Figures:
             (up + down) * fine,
             scale * fine,
             (wide * fine / 2, up * fine),
-            self.light,
         )
         paint_figure(Frame(self.person, pose, layer))
-        return Image.fromarray(layer.pixels).reduce(fine), (wide / 2, up)
+        return layer.picture.reduce(fine), (wide / 2, up)
 
 
 class Shadows:
