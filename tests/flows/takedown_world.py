@@ -57,6 +57,7 @@ _LENIENT = FilterSettings(
     darkest=5,
     brightest=250,
     most_overlap=0.6,
+    most_images=6,  # fewer than the tracker keeps
 )
 _FEW = DiscriminabilitySettings(k=4, rounds=2)
 Row = dict[str, Any]
