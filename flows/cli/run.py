@@ -118,7 +118,7 @@ def _check(
 
     pipeline, chosen = _pipeline(flow), load_profile(profile or settings.profile)
     build = pipeline.load(config) if config else pipeline.demonstrate(settings.home)
-    findings = check_build(settings, build, pipeline.models(build, chosen))
+    findings = check_build(settings, build, chosen, pipeline.models(build, chosen))
     print_findings(findings, as_json=as_json)
     if any(one.verdict is not Verdict.OK for one in findings):
         raise typer.Exit(1)

@@ -230,7 +230,7 @@ def run_build(
     build = spec.load(Path(config)) if config else spec.demonstrate(settings.home)
     for source in build.sources:
         correct_terms(context, source)
-    require_ready(context, build, spec.models(build, chosen))
+    require_ready(context, build, chosen, spec.models(build, chosen))
     try:
         return run_pipeline(
             context, spec, build, chosen, lambda: open_desks(settings, context.store), wait=wait

@@ -1,6 +1,7 @@
-"""What is checked before a run pays for anything: files, terms, keys, servers, models."""
+"""What is checked before a run pays for anything: files, terms, prompts, keys, servers, models."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Protocol
 
 from db.calls import cost_rows
@@ -9,10 +10,11 @@ from flows.engine.importing import refusal_of_terms
 from flows.engine.ledger import require_prices
 from flows.engine.releasing import release_signer
 from profiles.settings import Settings
+from prompts.loader import load_prompt
 from release.model_use import DEMONSTRATION_CITATION
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, LoupeError
-from schemas.profile import BuiltinDescriber, OpenAIChat
+from schemas.profile import BuiltinDescriber, OpenAIChat, Profile
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
 from sources.importer import importer_for
 
@@ -32,7 +34,7 @@ class CheckedBuild(Protocol):
 
 
 def check_build(
-    settings: Settings, build: CheckedBuild, models: Sequence[ModelSpec]
+    settings: Settings, build: CheckedBuild, profile: Profile, models: Sequence[ModelSpec]
 ) -> list[Finding]:
     """What a run of `build` needs, and whether it is there; nothing is stored or paid for."""
     findings = [one for source in build.sources for one in _check_source(settings, source)]
@@ -42,7 +44,18 @@ def check_build(
         findings.append(lacking("signing key", str(error), "loupe doctor"))
     if any(isinstance(one, BuiltinDescriber) for one in models):
         findings += [_refuse_photographs(one) for one in build.sources if not _is_drawn(one)]
-    return [*findings, *check_specs(models)]
+    return [*findings, *_check_prompts(profile), *check_specs(models)]
+
+
+def _check_prompts(profile: Profile) -> Iterator[Finding]:
+    """What is wrong with the prompt files that the tables of a profile name."""
+    tables = [table for table in profile.model_dump().values() if isinstance(table, Mapping)]
+    for key, value in chain.from_iterable(table.items() for table in tables):
+        if isinstance(value, str) and key.endswith("prompt"):
+            try:
+                load_prompt(value)
+            except ConfigurationError as error:
+                yield lacking(f"prompt {value}", str(error), "see docs/profiles.md")
 
 
 def _is_drawn(source: SourceSpec | VideoSourceSpec) -> bool:
@@ -77,7 +90,9 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
         yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {licence}")
 
 
-def require_ready(context: RunContext, build: CheckedBuild, models: Sequence[ModelSpec]) -> None:
+def require_ready(
+    context: RunContext, build: CheckedBuild, profile: Profile, models: Sequence[ModelSpec]
+) -> None:
     """Stops a run that cannot come to its end, before anything is paid for.
 
     A server that answered for this dataset before may be gone by now: there may be nothing left
@@ -89,7 +104,7 @@ def require_ready(context: RunContext, build: CheckedBuild, models: Sequence[Mod
     for model in models:
         if isinstance(model, OpenAIChat):
             require_prices(model.ref, model.prices, context.budget)
-    findings = check_build(context.settings, build, models)
+    findings = check_build(context.settings, build, profile, models)
     wrong = [one for one in findings if one.verdict is not Verdict.OK]
     if not wrong:
         return

@@ -45,11 +45,13 @@ class Project:
             "revision": "1",
             "base_url": server.base_url,
         }
+        self.prompt = "rewrite_description"
 
     def run(self, *options: str) -> Finished:
         """`loupe run` with these files."""
         config = write_toml(self.folder / "build.toml", {"sources": [self.source]})
-        values = {"description": "d", "rewrite": {"models": [self.model]}}
+        rewrite = {"prompt": self.prompt, "models": [self.model]}
+        values = {"description": "d", "rewrite": rewrite}
         profile = write_toml(self.folder / "profile.toml", values)
         return self.loupe(
             "run", "build-ufine3c", "--config", config, "--profile", profile, *options
@@ -89,6 +91,14 @@ def test_terms_that_permit_no_release_stop_before_anything_is_asked(
 def test_a_source_that_is_not_there_is_named(project: Project) -> None:
     project.source["images"] = project.folder / "nowhere"
     assert f"there is no {project.folder / 'nowhere'}" in project.lacking()
+
+
+def test_a_prompt_that_lacks_a_field_is_named(project: Project, server: CountingServer) -> None:
+    own = project.folder / "own.md"
+    own.write_text("---\nid: own\n---\nSay it again: {{ description }}\n")
+    project.prompt = str(own)
+    assert "own.md: front matter field 'version'" in project.lacking()
+    assert server.ledger.summary()["total"] == 0
 
 
 def test_a_key_that_is_not_set_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
