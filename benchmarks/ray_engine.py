@@ -21,7 +21,7 @@ from statistics import median
 
 from db.work import WorkResult
 from flows.engine.programs import Engine, Program, open_engine
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.records import Rejection
 
 WANTED = 1.05

@@ -19,8 +19,8 @@ from annotate.projects import Desks
 from flows.engine.context import open_context
 from flows.engine.pipeline import run_pipeline
 from flows.ufine3c.pipeline import ufine3c_pipeline
-from profiles.loader import load_profile
-from profiles.settings import load_settings
+from models.profiles.loader import load_profile
+from models.profiles.settings import load_settings
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.records import Granularity
 from tests.flows.worlds import write_people

@@ -32,7 +32,7 @@ from benchmarks import worker_processes
 from flows.engine.context import open_context
 from flows.engine.programs import open_engine
 from flows.ufine3c.faithfulness import RewriteChecks
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.profile import FaithfulnessSettings
 from tests.flows.ray_cluster import ray_cluster
 

@@ -23,7 +23,7 @@ from db.pending import Pending
 from db.work import WorkResult
 from flows.engine.context import RunContext, open_context
 from flows.engine.runner import Stage, run_stage, run_stream
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.provenance import Role
 from schemas.records import Caption
 

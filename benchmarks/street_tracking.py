@@ -37,9 +37,9 @@ from flows.ufine6926.crops import TrackOrigin
 from flows.ufine6926.noise_filter import filter_track
 from flows.ufine6926.tracking import PeopleFollower
 from models.detectors import build_detector
+from models.profiles.loader import load_profile
 from models.tracking.detector import Detections, Frame
 from models.tracking.tracker import PersonTracker
-from profiles.loader import load_profile
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.profile import Profile

@@ -30,7 +30,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext, open_context
 from flows.engine.runner import Stage, run_stream
 from flows.ufine3c.faithfulness import check_rewrites
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.limited import end_workers
 from schemas.profile import FaithfulnessSettings
 from schemas.provenance import Role

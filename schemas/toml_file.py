@@ -39,6 +39,18 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     return values
 
 
+def at_home(path: str | Path) -> Path:
+    """The path with a home folder for `~`.
+
+    Raises:
+        ConfigurationError: it is the home of nobody.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigurationError(f"{str(path)!r} begins with the home folder of nobody") from error
+
+
 def _check(value: object) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from profiles.settings import Settings, load_settings
+from models.profiles.settings import Settings, load_settings
 from schemas.errors import IntegrityError
 from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
 

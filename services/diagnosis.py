@@ -21,8 +21,8 @@ from db.engine import is_there
 from db.store import Store
 from models.imported_rewrites import read_pairs_of
 from models.model_list import list_models, listed_model, listed_models
-from profiles.loader import load_profile
-from profiles.settings import Settings
+from models.profiles.loader import load_profile
+from models.profiles.settings import Settings
 from schemas.base import Record
 from schemas.embedding import (
     BuiltinEmbedder,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from schemas.base import Record
 from services import blob_server, label_studio, prefect_server, queue_watcher
 from services.components import Component

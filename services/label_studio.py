@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 from pydantic import SecretStr
 
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from services.credentials import (
     Credentials,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import httpx
 
-from profiles.loader import load_profile
-from profiles.settings import PREFIX, Settings
+from models.profiles.loader import load_profile
+from models.profiles.settings import PREFIX, Settings
 from schemas.errors import ServiceError
 from services.credentials import load_credentials, private_folder, write_private
 from services.process import (

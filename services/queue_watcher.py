@@ -3,7 +3,7 @@
 import os
 import sys
 
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from services.blob_server import without_keys
 from services.process import LOOPBACK, RunningService, ServiceSpec, answers, free_port, start
 

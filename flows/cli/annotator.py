@@ -12,7 +12,7 @@ from flows.cli.output import JsonOption, err, out, print_json, print_table
 if TYPE_CHECKING:
     from db.annotators import AnnotatorState, Role, StoredAnnotator
     from db.store import Store
-    from profiles.settings import Settings
+    from models.profiles.settings import Settings
     from services.credentials import WorkspaceCredentials
     from services.label_studio import Workspace
 
@@ -47,7 +47,7 @@ def add(
     """
     from db.annotators import add_annotator
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from services.credentials import save_workspace
     from services.label_studio import label_studio_access, label_studio_name
 
@@ -72,7 +72,7 @@ def list_(as_json: JsonOption = False) -> None:
     """List all annotators, past and present. Releases contain only pseudonyms."""
     from db.annotators import annotators
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     people = annotators(Store.open_existing(load_settings().database_url))
     if as_json:
@@ -99,7 +99,7 @@ def show(
     """
     from db.annotators import annotator_named
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from services.credentials import load_workspaces
     from services.label_studio import label_studio_address
 
@@ -127,7 +127,7 @@ def report(name: NameArgument, as_json: JsonOption = False) -> None:
     from db.annotators import annotator_named
     from db.store import Store
     from flows.engine.gates import declared_queues, queues_in_use
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)
@@ -199,7 +199,7 @@ def resume(name: NameArgument, as_json: JsonOption = False) -> None:
 def _set_pause(name: str, state: "AnnotatorState", as_json: bool) -> None:
     from db.annotators import annotator_named, set_annotator_state
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
     store = Store.open(load_settings().database_url)
@@ -222,7 +222,7 @@ def reinstate(
     from db.annotators import annotator_named
     from db.gold import reinstate_annotator
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
     store = Store.open(load_settings().database_url)
@@ -240,7 +240,7 @@ def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
     """Changes the account, then the store: after a failure, no deactivated person can log in."""
     from db.annotators import annotator_named, set_annotator_state
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from services.credentials import load_workspaces
     from services.label_studio import let_in
 

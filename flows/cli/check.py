@@ -39,8 +39,8 @@ def check(
     """
     from flows.ufine3c.faithfulness import check_faithfulness
     from models.imported_rewrites import read_pairs, read_pairs_of
-    from profiles.loader import load_profile
-    from profiles.settings import load_settings
+    from models.profiles.loader import load_profile
+    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
     from schemas.faithfulness import RewritePair
 

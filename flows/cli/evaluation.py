@@ -86,7 +86,7 @@ def evaluate(
     from flows.engine.context import open_context
     from flows.engine.progress import ConsoleProgress
     from flows.evaluation.run import EvaluationRequest, run_evaluation
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     request = EvaluationRequest(
         release,
@@ -158,7 +158,7 @@ def leaderboard(
     from db.store import Store
     from flows.evaluation.leaderboard import collect, leaderboard_document
     from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)

@@ -53,7 +53,7 @@ def lineage(
 def _stored(entity_id: str) -> "Lineage":
     from db.lineage import find_entity_id, trace
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     store = Store.open_existing(load_settings().database_url)
     try:

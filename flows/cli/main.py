@@ -101,7 +101,7 @@ app.command()(services.doctor)
 
 
 def _close_home() -> None:
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     with suppress(ConfigurationError):  # the command has reported it
         load_settings()

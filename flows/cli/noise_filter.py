@@ -59,7 +59,7 @@ def explain(
     from db.store import Store
     from flows.ufine6926.filter_explanation import as_document, render_explanation
     from flows.ufine6926.filter_explanation import explain as find_and_explain
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)
@@ -92,7 +92,7 @@ def sheet(
     from db.store import Store
     from flows.ufine6926.filter_explanation import collect, render_sheet, sheet_document
     from flows.ufine6926.noise_filter import newest_report, thresholds_of
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)

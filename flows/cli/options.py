@@ -50,7 +50,7 @@ VerifyOption = Annotated[
 def opened_store() -> Iterator["Store"]:
     """The store of this installation."""
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     store = Store.open_existing(load_settings().database_url)
     try:
@@ -136,7 +136,7 @@ def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
 
 def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     """What this installation knows to be withdrawn; warns if the store does not answer."""
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from release.notices import notices_of_home
     from release.notices_files import followed
     from schemas.errors import ConfigurationError, ServiceError
@@ -209,7 +209,7 @@ def opened_queue(name: str) -> "tuple[Store, Queue]":
     """
     from db.store import Store
     from flows.engine.gates import chosen_queues, declared_queues
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)

@@ -131,7 +131,7 @@ def draw_choices(
     from db.store import Store
     from flows.ccd.choice_test import draw_and_store, released_samples, similarities
     from flows.engine.context import code_revision, software
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     store = Store.open_existing(load_settings().database_url)
     require_dataset(store, dataset)
@@ -173,7 +173,7 @@ def result(dataset: DatasetArgument, as_json: JsonOption = False) -> None:
     from annotate.audits import EXPECTED, PUBLISHED, choice_results
     from db.store import Store
     from flows.engine.gates import declared_queues
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
     settings = load_settings()

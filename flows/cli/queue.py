@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from annotate.received import Notice
     from db.reviews import GateCount
     from db.store import Store
-    from profiles.settings import Settings
+    from models.profiles.settings import Settings
 
 
 app = typer.Typer(
@@ -287,7 +287,7 @@ def _watched(settings: "Settings", store: "Store", name: str | None) -> "list[Qu
 
 def _open() -> "tuple[Settings, Store]":
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     settings = load_settings()
     return settings, Store.open_existing(settings.database_url)

@@ -51,7 +51,7 @@ def stats(
     from annotate.overview import overview
     from db.store import Store
     from flows.engine.gates import chosen_queues, declared_queues
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)

@@ -100,7 +100,7 @@ def build(
     from flows.engine.context import open_context
     from flows.engine.release_facts import release_facts, unknown_names
     from flows.engine.releasing import all_of, release_checks, release_signer, version_inspection
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from release.build import build_release
     from release.tiers import tier_called
 
@@ -180,7 +180,7 @@ def rebuild(
     """
     from db.blobs import BlobStore
     from db.releases import find_release
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from release.rebuild import rebuild_release
 
     settings = load_settings()
@@ -215,7 +215,7 @@ def list_(
     """List the releases built here."""
     from db.releases import list_releases
     from flows.withdrawal.withdrawn import notices_known
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     with opened_store() as store:
         known = notices_known(load_settings().home, store)
@@ -244,7 +244,7 @@ def show(
     With --json: its manifest, without the list of files.
     """
     from flows.withdrawal.withdrawn import known_notices, withdrawal_of
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     is_folder = "/" in name or Path(name).is_dir()
     manifest, place = _in_folder(Path(name)) if is_folder else _in_store(name)

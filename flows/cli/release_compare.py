@@ -102,7 +102,7 @@ def _print_json(before: Path, after: Path, examples: int | None) -> "Difference"
 def _known() -> "tuple[WithdrawalNotice, ...]":
     """What this installation knows to be withdrawn; its texts are not shown."""
     from flows.withdrawal.withdrawn import known_notices
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     return known_notices(load_settings())
 
@@ -314,7 +314,7 @@ def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
     from pathlib import Path
 
     from flows.withdrawal.withdrawn import known_notices, withdrawal_of
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from release.other_datasets import ReleasedImages
 
     known = known_notices(load_settings())
@@ -327,7 +327,7 @@ def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
 
 def _open_store() -> "RunContext":
     from flows.engine.context import open_context
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     return open_context(load_settings())
 

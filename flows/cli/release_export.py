@@ -45,7 +45,7 @@ def export(
     The same release always gives the same bytes.
     """
     from flows.withdrawal.withdrawn import known_notices, withdrawal_in
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from release.export import export_release
     from release.export.formats import format_called
 
@@ -114,7 +114,7 @@ def report(
     index.html.
     """
     from flows.withdrawal.withdrawn import known_notices
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from release.report.writing import write_report
 
     known = known_notices(load_settings())
@@ -197,7 +197,7 @@ def upload(
     An upload that was cut off goes on where it was. The token is that of HF_TOKEN.
     """
     from flows.withdrawal.withdrawn import known_notices, withdrawal_in
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from release.hub import planned_upload
     from schemas.errors import UsageError
 

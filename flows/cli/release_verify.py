@@ -159,7 +159,7 @@ def sign(
     """
     from flows.engine.releasing import release_signer, sign_release
     from flows.withdrawal.withdrawn import known_notices, withdrawal_in
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from schemas.errors import ConfigurationError, UsageError
 
     settings = load_settings()

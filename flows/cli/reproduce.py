@@ -56,7 +56,7 @@ def reproduce(
         plan_table,
         run_plan,
     )
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     if list_all == (table is not None):
         raise typer.BadParameter("give PAPER/TABLE or --list")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flows.engine.pipeline import PipelineSpec
     from flows.engine.report import BuildReport
     from flows.evaluation.run import EvaluationReport
-    from profiles.settings import Settings
+    from models.profiles.settings import Settings
 
 
 class FlowName(StrEnum):
@@ -75,7 +75,7 @@ def run(
     The run ends when everything is done or waits for review. Run it again to continue: finished
     work is not repeated.
     """
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     settings, flow = load_settings(), FlowName(flow_name)
     if check:
@@ -113,7 +113,7 @@ def _check(
 ) -> None:
     from flows.cli.services import print_findings
     from flows.engine.preflight import check_build
-    from profiles.loader import load_profile
+    from models.profiles.loader import load_profile
     from services.diagnosis import Verdict
 
     pipeline, chosen = _pipeline(flow), load_profile(profile or settings.profile)
@@ -201,7 +201,7 @@ def demo(
     from flows.engine.progress import ConsoleProgress, SilentProgress
     from flows.evaluation.run import EvaluationRequest, run_evaluation
     from flows.ufine3c.pipeline import ufine3c_pipeline
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     progress = SilentProgress() if quiet else ConsoleProgress(err)
     context = open_context(load_settings(), progress=progress)

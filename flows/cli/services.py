@@ -36,7 +36,7 @@ def up(
     The watcher pulls answers and pushes tasks. Also registers the deployments of the flows in
     Prefect.
     """
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from services.installation import bring_up, survey
 
     ports = {
@@ -63,7 +63,7 @@ def up(
 
 def down(as_json: JsonOption = False) -> None:
     """Stop all servers. Data and credentials are kept."""
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from services.installation import take_down
 
     stopped = take_down(load_settings().home)
@@ -80,7 +80,7 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show which servers run. Exit code 1 if one crashed or does not answer."""
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from services.installation import survey
 
     home = load_settings().home
@@ -214,7 +214,7 @@ def doctor(
 
     Prints how to fix each problem. Exit code 1 if a requirement of the profile is not met.
     """
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from services.diagnosis import Verdict, diagnose
 
     findings = diagnose(load_settings(**({"profile": profile} if profile else {})))

@@ -64,7 +64,7 @@ def import_(
     """
     from flows.engine.context import open_context
     from flows.engine.progress import ConsoleProgress
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     settings = load_settings()
     err.print(f"home: {escape(str(settings.home))}", soft_wrap=True)

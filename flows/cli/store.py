@@ -34,8 +34,8 @@ def cost(
     from db.store import Store
     from flows.engine.build_files import load_build
     from flows.ufine3c.forecast import forecast
-    from profiles.loader import load_profile
-    from profiles.settings import load_settings
+    from models.profiles.loader import load_profile
+    from models.profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)
@@ -97,7 +97,7 @@ def quarantine(
     """
     from db.quarantine import quarantine_counts, quarantined
     from db.store import Store
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
     store = Store.open_existing(load_settings().database_url)
@@ -187,7 +187,7 @@ def check(
     from db.blob_check import BlobCheck
     from flows.blob_repair import repair_blobs
     from flows.engine.context import open_context
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
     if folders and not repair:

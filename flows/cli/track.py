@@ -56,8 +56,8 @@ def track(
 
 
 def _profile(name: str | None) -> "Profile":
-    from profiles.loader import load_profile
-    from profiles.settings import load_settings
+    from models.profiles.loader import load_profile
+    from models.profiles.settings import load_settings
 
     return load_profile(name or load_settings().profile)
 

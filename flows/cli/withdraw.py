@@ -303,7 +303,7 @@ def _carry_out(
 @contextmanager
 def _opened_context() -> Iterator["RunContext"]:
     from flows.engine.context import open_context
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     context = open_context(load_settings(), flow_run="loupe withdraw")
     try:
@@ -358,7 +358,7 @@ def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None
     from db.withdrawals import counts_of, notices_of, steps_of
     from flows.cli.withdrawal_display import residual_display, withdrawal_display
     from flows.withdrawal.residual import residual_copies
-    from profiles.settings import load_settings
+    from models.profiles.settings import load_settings
 
     left = residual_copies(store, load_settings().home, withdrawal)
     if as_json:

@@ -20,7 +20,7 @@ from schemas.build import (
 from schemas.errors import ConfigurationError
 from schemas.faults import fault_of
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
-from schemas.toml_file import read_toml
+from schemas.toml_file import at_home, read_toml
 from sources.demonstration import DemonstrationWorld, write_people_world
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.demonstration.street import StreetWorld, write_street_world
@@ -117,18 +117,6 @@ def _described(form: type[_Source], values: Mapping[str, Any]) -> _Source:
         return form.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError(f"source: {fault_of(error, form, see=_KEYS)}") from error
-
-
-def at_home(path: str | Path) -> Path:
-    """The path with a home folder for `~`.
-
-    Raises:
-        ConfigurationError: it is the home of nobody.
-    """
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        raise ConfigurationError(f"{str(path)!r} begins with the home folder of nobody") from error
 
 
 def _resolved(source: SourceSpec, folder: Path) -> SourceSpec:

@@ -16,7 +16,7 @@ from db.store import Store
 from flows.engine.ledger import Budget
 from flows.engine.progress import Progress, SilentProgress
 from flows.engine.report import StageReport
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 
 DISTRIBUTION = "loupe-datasets"
 StageRunner = Callable[[str, Callable[[], StageReport]], StageReport]

@@ -15,7 +15,7 @@ from db.annotators import annotators
 from db.reviews import count_states, count_tasks
 from db.store import Store
 from flows.engine.context import RunContext
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from services.blob_server import blob_server_url
 from services.credentials import load_workspaces, workspaces_path

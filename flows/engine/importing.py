@@ -15,7 +15,7 @@ from flows.engine.context import RunContext
 from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, is_finished, run_stream
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release

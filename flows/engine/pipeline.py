@@ -25,7 +25,7 @@ from flows.engine.preflight import require_ready
 from flows.engine.releasing import ReleasedBuild, release
 from flows.engine.report import BuildReport, StageReport
 from flows.withdrawal.execution import resume_reopened
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from schemas.embedding import PlainModelSpec
 from schemas.profile import Profile
 from schemas.retrieval_task import Tier

@@ -33,7 +33,7 @@ from flows.engine.context import RunContext, open_context
 from flows.engine.ledger import Budget
 from flows.engine.pipeline import BuildT, PipelineSpec, RunT, run_build
 from flows.engine.report import BuildReport, RunReport, StageReport
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.errors import LoupeError, ServiceError
 from services.prefect_server import prefect_auth_string
 

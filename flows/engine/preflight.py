@@ -9,7 +9,7 @@ from flows.engine.context import RunContext
 from flows.engine.importing import refusal_of_terms
 from flows.engine.ledger import require_prices
 from flows.engine.releasing import release_signer
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from prompts.loader import load_prompt
 from release.model_use import DEMONSTRATION_CITATION
 from schemas.build import SourceSpec, VideoSourceSpec

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from db.store import Store
 from db.work import WorkResult
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from schemas.errors import ServiceError
 from schemas.limited import LimitExceededError, run_limited
 from schemas.processes import processors

@@ -23,7 +23,7 @@ from db.blobs import BlobStore
 from db.work import WorkResult
 from flows.engine.programs import Program
 from flows.engine.ray_actor import Actor, packed_chunk, revision
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from schemas.errors import ConfigurationError, LoupeError, MissingExtraError, ServiceError
 from schemas.limited import LimitExceededError, unpacked_error
 from schemas.processes import processors

@@ -15,7 +15,7 @@ from typing import Any
 from schemas.limited import PackedError, packed_error, run_limited
 
 PACKAGES = (
-    *("annotate", "db", "flows", "models", "profiles", "prompts"),
+    *("annotate", "db", "flows", "models", "prompts"),
     *("release", "retrieval", "schemas", "services", "sources"),
 )
 _DISTRIBUTION = "loupe-datasets"

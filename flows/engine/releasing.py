@@ -41,8 +41,8 @@ from flows.engine.progress import Progress, SilentProgress
 from flows.engine.release_facts import ReleaseFacts, release_facts
 from flows.engine.report import BuildReport
 from models.embedding import Vectors
-from profiles.loader import load_profile
-from profiles.settings import Settings
+from models.profiles.loader import load_profile
+from models.profiles.settings import Settings
 from release.build import Inspection, build_release
 from release.checks import Checks, WrittenSample
 from release.diff import compare_releases

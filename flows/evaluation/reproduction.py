@@ -14,7 +14,6 @@ from pydantic import Field, ValidationError
 from db.evaluations import evaluations_of
 from db.releases import list_releases
 from db.store import Store
-from flows.engine.build_files import at_home
 from flows.engine.context import RunContext
 from flows.evaluation.leaderboard import FoundRelease, locate_release, published_dataset
 from flows.evaluation.run import evaluate_release, evaluated_model, named_embedder
@@ -28,7 +27,7 @@ from schemas.embedding import CfamEmbedder, EmbedderSpec
 from schemas.errors import ConfigurationError, LoupeError, UsageError
 from schemas.evaluation import Direction, EvaluationResult
 from schemas.faults import fault_of
-from schemas.toml_file import read_toml
+from schemas.toml_file import at_home, read_toml
 
 _KEYS = "docs/reproduction.md"
 SPEEDS = {"training": 250.0, "cfam": 800.0, "open_clip": 400.0, "transformers": 200.0, "mllm": 25.0}

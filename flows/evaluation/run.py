@@ -29,8 +29,8 @@ from flows.evaluation.leaderboard_page import (
 )
 from flows.withdrawal.withdrawn import notices_known, withdrawal_of
 from models.embedding import Vectors
+from models.profiles.loader import load_profile
 from models.transformers_embedder import BlipFamily, load_transformers_embedder
-from profiles.loader import load_profile
 from release.reading import ReadRelease, ReadRow, read_release
 from retrieval.bootstrap import REPLICATES
 from retrieval.contrastive import (

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from flows.engine.build_files import at_home
 from flows.engine.context import code_revision
 from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from flows.evaluation.run import hardware
 from flows.withdrawal.withdrawn import known_notices, withdrawal_in
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from release.files import digest_of_file
 from release.json_rows import read_json_rows
 from release.manifest import MANIFEST, read_manifest
@@ -37,7 +36,7 @@ from schemas.errors import (
 )
 from schemas.faults import fault_of
 from schemas.records import Split
-from schemas.toml_file import read_toml
+from schemas.toml_file import at_home, read_toml
 
 if TYPE_CHECKING:
     from retrieval.cfam.network.training import Trained

@@ -687,7 +687,7 @@ def thresholds_of(store: Store, report: StoredEntity | None, profile: str) -> Th
 
     They are an entity that the report derives from, or part of the plan that the store keeps.
     """
-    from profiles.loader import load_profile
+    from models.profiles.loader import load_profile
 
     if report is not None:
         traced = trace(store, report.id)

@@ -10,7 +10,7 @@ from db.engine import is_there
 from db.lineage import Lineage
 from db.store import Store
 from db.withdrawals import all_notices
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from release.manifest import read_manifest
 from release.notices import affected_rows, known_of, notices_of_home, withdrawn_sentence
 from release.notices_files import WITHDRAWN, followed, merged, superseding

@@ -19,7 +19,7 @@ from db.annotations import annotations_of
 from db.annotators import add_annotator
 from db.entities import fetch
 from db.reviews import StoredTask, review_tasks
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.errors import ServiceError
 from services.label_studio import (
     NAME,

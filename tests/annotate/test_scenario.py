@@ -35,7 +35,7 @@ from db.reviews import WAITING, review_tasks, tasks_by_key
 from db.store import Store
 from db.tables.review import Annotator, Pseudonym
 from flows.engine.gates import Webhooks, webhook_server
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.base import digest_of
 from schemas.errors import ServiceError
 from services.label_studio import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from db.entities import StoredEntity, find
 from flows.engine.context import RunContext
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from schemas.build import CcdBuild
 from schemas.profile import OpenAIChat, Profile
 from sources.demonstration.stills import StillsWorld

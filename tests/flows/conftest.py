@@ -9,7 +9,7 @@ import pytest
 from db.store import Store
 from flows.cli.main import main
 from flows.engine.context import RunContext
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from services.components import Component
 from services.installation import bring_up, take_down
 from services.process import free_port

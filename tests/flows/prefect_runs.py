@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from db.store import Store
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from services.prefect_server import prefect_environment, prefect_login
 from services.process import PLAIN_HTTP
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from schemas.build import CcdBuild, RecosBuild, SourceSpec, TaskSpec
 from schemas.profile import OpenAIChat, Profile
 from schemas.recos import DiscriminabilitySettings

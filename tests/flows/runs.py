@@ -11,7 +11,7 @@ from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.ledger import Budget
 from flows.engine.progress import SilentProgress
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.build import SourceSpec
 
 

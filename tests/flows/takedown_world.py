@@ -20,7 +20,7 @@ from flows.engine.pipeline import run_pipeline
 from flows.recos.pipeline import recos_pipeline
 from flows.ufine3c.pipeline import ufine3c_pipeline
 from flows.ufine6926.pipeline import ufine6926_pipeline
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.parquet_rows import read_parquet_rows
 from schemas.base import sha256_of

@@ -11,7 +11,7 @@ from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.progress import SilentProgress
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.errors import ModelError

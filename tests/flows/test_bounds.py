@@ -3,7 +3,7 @@
 import pytest
 
 from flows.ccd.image_choice import edit_bounds_warning, uncalibrated_threshold_warning
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from schemas.contrast import ChoiceCalibration, ChoiceSettings, EditCheckSettings, SuggestedBound
 from schemas.profile import ContrastSettings
 

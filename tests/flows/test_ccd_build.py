@@ -23,7 +23,7 @@ from flows.cli.main import app
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.build import CcdBuild

@@ -21,7 +21,7 @@ from db.quarantine import quarantined
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import CcdBuild, SourceSpec
 from schemas.errors import UsageError

@@ -16,7 +16,7 @@ from flows.engine.pipeline import run_pipeline
 from models.builtin.stills.editor import Change, UneditableError, changed_scene, read_change
 from models.builtin.stills.scene import Scene, read_scene
 from models.builtin.stills.text import content_of
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from schemas.proposals import Candidate, EditedImage, FoundImage, Picture, Strategy
 from schemas.records import Image
 from sources.demonstration.stills import StillTruth, load_stills_truth, write_stills_world

@@ -11,7 +11,7 @@ from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from flows.ufine6926.pipeline import ufine6926_pipeline
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import UFine6926Build, VideoSourceSpec
 from schemas.profile import Profile

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.cli import output
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.records import Granularity
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people

@@ -11,10 +11,10 @@ from annotate.queues import load_queues
 from flows.engine.build_files import load_build, load_ccd_build, load_recos_build, load_video_build
 from flows.engine.release_facts import release_facts
 from flows.evaluation.training import load_training
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from schemas.errors import ConfigurationError
 
-PROFILES = Path(__file__).parents[2] / "profiles"
+PROFILES = Path(__file__).parents[2] / "models" / "profiles"
 SOURCE = """
 [[sources]]
 name = "pedes"

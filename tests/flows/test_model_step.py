@@ -12,7 +12,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.ledger import RecordedChatModel
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, ask, run_llm_step
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.errors import ModelError
 from schemas.records import Rejection

@@ -31,7 +31,7 @@ from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
 from flows.engine.stopping import stopped_by_signals
 from flows.ufine3c.faithfulness import check_rewrites
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.errors import ConfigurationError, ServiceError
 from schemas.profile import FaithfulnessSettings
 from schemas.provenance import Role

@@ -5,7 +5,7 @@ from pathlib import Path
 from annotate.candidates import apply_policy
 from annotate.queues import Auto, Policy, Queue, Sample, shipped
 from flows.cli.queue import _watched
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import push
 from tests.annotate.world import DATASET, REWRITE, World

@@ -9,7 +9,7 @@ import pytest
 
 from flows.engine.programs import open_engine
 from flows.engine.ray_actor import PACKAGES
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.errors import ConfigurationError
 from tests.flows.ray_cluster import NAMESPACE, PRIVATE_NETWORK
 from tests.separation import require
@@ -21,7 +21,7 @@ LOCAL = """
 import os, signal, sys
 from pathlib import Path
 from flows.engine.programs import open_engine
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from tests.flows.test_programs import Shouted
 
 before = signal.getsignal(signal.SIGTERM)

@@ -24,7 +24,7 @@ for command in sys.argv[1:]:
         print(command, "->", end.code)
 from db.store import Store
 from db.work import register_plan
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 main(lambda: register_plan(Store.open(load_settings().database_url), "stage", "1", {}))
 """
 READS = {

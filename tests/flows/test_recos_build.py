@@ -22,7 +22,7 @@ from flows.recos.task_images import images_of_tier
 from flows.recos.validation_loop import STAGE
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.markup import as_text
 from release.verify import verify_release

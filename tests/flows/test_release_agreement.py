@@ -6,7 +6,7 @@ from annotate.agreement import agreement
 from annotate.statistics import queue_statistics, shared_answers
 from db.store import Store
 from flows.engine.releasing import agreement_statistics
-from profiles.settings import Settings
+from models.profiles.settings import Settings
 from tests.annotate.review_history import captions_queue, weeks_of_work
 
 QUEUE = captions_queue()

@@ -10,7 +10,7 @@ from flows.ccd import strategies as strategy_proposals
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from schemas.chat import ChatAnswer
 from schemas.contrast import StrategyDraft
 from schemas.proposals import CaptionGroup, Strategy

@@ -9,7 +9,7 @@ from db.blobs import BlobStore
 from db.entities import find
 from db.store import Store
 from flows.blob_repair import repair_blobs
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.records import Granularity, Image
 from services.diagnosis import Verdict, diagnose
 from tests.flows.command_line import Loupe

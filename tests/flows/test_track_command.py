@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from trackers.eval import evaluate_mot_sequence
 
-import profiles
+from models import profiles
 from tests.flows.command_line import Loupe
 from tests.requirements import unavailable
 from tests.sources.video.clips import without_index_at_end, write_clip

@@ -20,7 +20,7 @@ from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from flows.ufine6926.identities import form_identities
 from flows.ufine6926.pipeline import ufine6926_pipeline
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from release.build import build_release
 from release.verify import verify_release
 from schemas.build import UFine6926Build, VideoSourceSpec

@@ -9,7 +9,7 @@ from PIL import Image
 from flows.engine.progress import SilentProgress
 from flows.engine.report import StageReport
 from flows.ufine6926.video_tracks import VideoTracks, track_video
-from profiles.loader import load_profile
+from models.profiles.loader import load_profile
 from schemas.errors import UsageError
 from schemas.profile import Profile
 from schemas.tracking import FilterSettings, TrackingSettings

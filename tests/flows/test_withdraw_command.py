@@ -13,7 +13,7 @@ from db.withdrawals import list_withdrawals
 from flows.engine.context import open_context
 from flows.engine.importing import import_source
 from flows.withdrawal.execution import carry_out
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.base import sha256_of
 from schemas.build import SourceSpec
 from schemas.records import Granularity, Image

@@ -6,7 +6,7 @@ import pytest
 
 from db.withdrawals import list_withdrawals
 from flows.withdrawal.withdrawn import known_notices, withdrawal_in
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from release.notices import record_notices
 from schemas.errors import ConfigurationError
 from tests.flows.withdrawals import home_of

@@ -376,7 +376,7 @@ def test_a_demonstration_says_so(tmp_path: Path) -> None:
 
 
 def test_every_builtin_profile_model_counts_as_demonstration() -> None:
-    from profiles.loader import load_profile
+    from models.profiles.loader import load_profile
     from release.model_use import BUILTIN_PREFIX
 
     models = load_profile("builtin").rewrite.models

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from flows.cli.release import app
 from flows.engine.releasing import release_signer, sign_release
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from release.build import build_release
 from release.manifest import read_manifest
 from release.signing import (

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from db.annotators import Role, add_annotator
 from db.store import Store
-from profiles.settings import Settings, load_settings
+from models.profiles.settings import Settings, load_settings
 from services.credentials import load_credentials, save_workspace
 from services.environments import ensure_environment, environments_root
 from services.label_studio import (

@@ -5,7 +5,7 @@ import psutil
 import pytest
 from starlette.testclient import TestClient
 
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.errors import BlobMismatchError, MissingBlobError
 from services.blob_server import NAME, create_app, start_blob_server
 from services.process import free_port, stop

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from profiles.loader import load_profile, validate_profile
-from profiles.settings import load_settings
+from models.profiles.loader import load_profile, validate_profile
+from models.profiles.settings import load_settings
 from schemas.profile import Profile
 from services.diagnosis import Finding, Verdict, check_models, diagnose
 from services.process import free_port

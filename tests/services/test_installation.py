@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiles.settings import Settings, load_settings
+from models.profiles.settings import Settings, load_settings
 from services import blob_server, label_studio, queue_watcher
 from services.components import Component
 from services.installation import bring_up, survey, take_down

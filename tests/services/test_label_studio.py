@@ -8,7 +8,7 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.errors import ConfigurationError, ServiceError
 from services.credentials import load_credentials, save_token
 from services.label_studio import (

@@ -14,7 +14,7 @@ from db.reviews import pseudonyms
 from db.store import Store
 from flows.cli.main import app
 from flows.engine.gates import open_desks
-from profiles.settings import load_settings
+from models.profiles.settings import load_settings
 from schemas.errors import ServiceError, UsageError
 from services.credentials import load_workspaces
 from services.label_studio import address_of, personal_token

@@ -14,7 +14,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.states import Crashed, Pending, Running
 
 from flows.prefect_worker import JOB_TEMPLATE, LOST, is_to_run_again, reason_to_refuse
-from profiles.settings import Settings, load_settings
+from models.profiles.settings import Settings, load_settings
 from schemas.errors import ServiceError
 from services.credentials import load_credentials
 from services.prefect_server import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiles.loader import load_profile, profile_names
+from models.profiles.loader import load_profile, profile_names
 from schemas.profile import Launch, OpenAIChat, Profile
 
 READ = """

@@ -1,0 +1,160 @@
+"""The settings of an installation, and its home, which is closed to other users."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from db.engine import open_engine
+from db.store import Store
+from models.profiles.settings import close_home, load_settings
+from schemas.errors import ConfigurationError
+
+
+def test_by_default_everything_lies_under_the_folder_of_the_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    assert settings.home == tmp_path / ".loupe"
+    assert settings.database_url == f"sqlite:///{tmp_path}/.loupe/loupe.db"
+    assert settings.blobs_url == f"{tmp_path}/.loupe/blobs"
+    assert (settings.prefect_port, settings.label_studio_port, settings.blobs_port) == (
+        4200,
+        8080,
+        8090,
+    )
+
+
+def test_the_environment_comes_before_defaults_and_arguments_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path))
+    monkeypatch.setenv("LOUPE_PREFECT_PORT", "5000")
+    monkeypatch.setenv("LOUPE_PROFILE", "")
+    assert load_settings().blobs_url == str(tmp_path / "blobs")
+    assert load_settings().prefect_port == 5000
+    assert load_settings(prefect_port=6000).prefect_port == 6000
+    assert load_settings().profile == "builtin"
+
+
+def test_a_misspelt_variable_is_refused_with_the_right_spelling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOUPE_HOEM", "/elsewhere")
+    with pytest.raises(
+        ConfigurationError, match="LOUPE_HOEM is no setting; did you mean LOUPE_HOME"
+    ):
+        load_settings()
+
+
+def test_values_of_a_profile_are_not_mistaken_for_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOUPE_PROFILE__REWRITE__MAX_CHARACTERS", "500")
+    assert load_settings().profile == "builtin"
+
+
+def test_a_port_that_is_none_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for port in ("0", "70000", "many"):
+        monkeypatch.setenv("LOUPE_BLOBS_PORT", port)
+        with pytest.raises(ConfigurationError, match=f"LOUPE_BLOBS_PORT: .* got '{port}'"):
+            load_settings()
+
+
+def test_another_process_gets_the_same_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = load_settings(
+        home=tmp_path, label_studio_token=SecretStr("token"), label_studio_url="http://studio"
+    )
+    for name, value in given.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir("/")
+    assert load_settings() == given
+
+
+def test_secrets_do_not_show(tmp_path: Path) -> None:
+    url = "postgresql://me:hunter2@db/loupe"
+    settings = load_settings(
+        home=tmp_path, database_url=url, label_studio_database_url=url, label_studio_token="hunter2"
+    )
+    assert "hunter2" not in f"{settings} {settings!r}"
+
+
+@pytest.fixture
+def generous_umask() -> Iterator[None]:
+    """What is written can be read by everybody, if nobody sees to it."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def open_to_others(home: Path) -> list[str]:
+    """What other users have any right to."""
+    paths = [home, *home.rglob("*")]
+    return [str(path) for path in paths if not path.is_symlink() and path.stat().st_mode & 0o077]
+
+
+@pytest.mark.usefixtures("generous_umask")
+def test_a_home_that_was_open_is_closed_with_all_in_it(tmp_path: Path) -> None:
+    home, outside = tmp_path / "home", tmp_path / "outside.html"
+    for name in ("loupe.db", "loupe.db-wal", "services/a.json", "releases/r/images/1/2/3.jpg"):
+        file = home / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x")
+    program = home / "label-studio" / "program"
+    program.parent.mkdir()
+    program.write_bytes(b"x")
+    program.chmod(0o755)
+    outside.write_bytes(b"asked for")
+    (home / "link").symlink_to(outside)
+    load_settings(home=home)
+    assert open_to_others(home) == []
+    assert stat.S_IMODE(program.stat().st_mode) == 0o700
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o666
+
+
+@pytest.mark.usefixtures("generous_umask")
+def test_what_a_killed_call_left_open_is_closed_by_the_next(tmp_path: Path) -> None:
+    deep = tmp_path / "releases" / "r" / "images" / "1.jpg"
+    deep.parent.mkdir(parents=True)
+    deep.write_bytes(b"x")
+    tmp_path.chmod(0o700)  # as far as a call got that was killed at once
+    close_home(tmp_path)
+    assert open_to_others(tmp_path) == []
+
+
+@pytest.mark.usefixtures("generous_umask")
+def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    load_settings(home=tmp_path / "home")
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.usefixtures("generous_umask")
+def test_a_folder_of_all_users_cannot_be_the_home(tmp_path: Path) -> None:
+    shared = tmp_path / "tmp"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    for home in (shared, Path("/"), Path("~").expanduser()):
+        before = home.stat().st_mode
+        with pytest.raises(ConfigurationError, match="must be a folder of its own"):
+            load_settings(home=home)
+        assert home.stat().st_mode == before
+
+
+@pytest.mark.usefixtures("generous_umask")
+def test_the_database_is_its_owners_alone_wherever_it_lies(tmp_path: Path) -> None:
+    file = tmp_path / "elsewhere" / "loupe.db"
+    store = Store.open(f"sqlite:///{file}")
+    with store.read():
+        modes = {one.name: one.stat().st_mode & 0o777 for one in file.parent.iterdir()}
+        assert modes == dict.fromkeys(("loupe.db", "loupe.db-wal", "loupe.db-shm"), 384)
+        for one in file.parent.iterdir():
+            one.chmod(0o644)
+        open_engine(f"sqlite:///{file}").dispose()
+        assert {one.stat().st_mode & 0o777 for one in file.parent.iterdir()} == {0o600}
+    store.close()
