@@ -1,10 +1,11 @@
-"""What every image search gives: the images that a service names for a query, the best first."""
+"""What every image search gives, and which search of the web a profile names."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
+from unicodedata import category
 
 from schemas.chat import ModelRef
-from schemas.image_search import SearchOutcome
+from schemas.image_search import GoogleSearch, OpenverseSearch, SearchFailure, SearchOutcome
 
 
 def always() -> bool:
@@ -58,3 +59,32 @@ class ImageSearch(Protocol):
     def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
         """A stored outcome of such a search, read as its answer would be read now; asks nobody."""
         ...
+
+
+def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
+    """The search that `spec` describes.
+
+    A folder's search needs its images and their vectors: `flows.ccd.searching` makes it.
+
+    Raises:
+        ConfigurationError: something that it needs from the environment is missing.
+    """
+    if isinstance(spec, GoogleSearch):
+        from models.search.google import GoogleImageSearch
+
+        return GoogleImageSearch(spec)
+    from models.search.openverse import OpenverseImageSearch
+
+    return OpenverseImageSearch(spec)
+
+
+def plain_query(query: str) -> str | SearchFailure:
+    """The query in one line without doubled blanks, or why nobody can be asked it."""
+    words = " ".join(query.split())
+    if not words:
+        detail = "the query is blank, wanted words"
+    elif any(category(character) in ("Cc", "Cs") for character in words):
+        detail = f"the query {query!a} holds control characters, wanted words"
+    else:
+        return words
+    return SearchFailure(reason="refused_query", detail=detail, retriable=False)

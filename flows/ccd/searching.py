@@ -33,10 +33,8 @@ from flows.engine.model_step import left_unanswered
 from flows.engine.progress import Progress
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stage, run_stream
-from models.image_search import ImageSearch, always
-from models.search.asking import plain_query
+from models.image_search import ImageSearch, always, build_image_search, plain_query
 from models.search.folder import FolderImage, FolderImageSearch
-from models.search.registry import build_image_search
 from retrieval.embedders import build_embedder, pinned
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef

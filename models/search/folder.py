@@ -11,8 +11,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from models.embedding import Vectors
-from models.image_search import always
-from models.search.asking import plain_query
+from models.image_search import always, plain_query
 from schemas.base import digest_of
 from schemas.chat import ModelRef
 from schemas.errors import ConfigurationError

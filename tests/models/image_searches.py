@@ -11,6 +11,7 @@ from models.embedding import Vectors
 from models.search.folder import FolderImage, FolderImageSearch
 from models.search.google import GoogleImageSearch
 from models.search.openverse import OpenverseImageSearch
+from models.search.web import Sleep
 from schemas.image_search import FolderSearch, GoogleSearch, OpenverseSearch
 from schemas.records import Attribution
 from tests.servers.search_server import API_KEY, ENGINE, SearchServer
@@ -25,19 +26,24 @@ def set_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def google_spec(base_url: str, **fields: Any) -> GoogleSearch:
-    fields = {"timeout_seconds": 5, "max_retries": 2, **fields}
-    return GoogleSearch(provider="google", base_url=base_url, **fields)
+    fields = {"timeout_seconds": 5, "max_retries": 2, "base_url": base_url, **fields}
+    return GoogleSearch(provider="google", **fields)
 
 
-def google(server: SearchServer, **fields: Any) -> GoogleImageSearch:
+def at_once(_: float) -> None:
+    """A pause that takes no time."""
+
+
+def google(server: SearchServer, *, sleep: Sleep = at_once, **fields: Any) -> GoogleImageSearch:
     assert os.environ["GOOGLE_SEARCH_API_KEY"]
-    return GoogleImageSearch(google_spec(server.base_url, **fields), sleep=lambda _: None)
+    return GoogleImageSearch(google_spec(**{"base_url": server.base_url, **fields}), sleep=sleep)
 
 
-def openverse(server: SearchServer, **fields: Any) -> OpenverseImageSearch:
-    fields = {"timeout_seconds": 5, "max_retries": 2, **fields}
-    spec = OpenverseSearch(provider="openverse", base_url=server.base_url, **fields)
-    return OpenverseImageSearch(spec, sleep=lambda _: None)
+def openverse(
+    server: SearchServer, *, sleep: Sleep = at_once, **fields: Any
+) -> OpenverseImageSearch:
+    fields = {"timeout_seconds": 5, "max_retries": 2, "base_url": server.base_url, **fields}
+    return OpenverseImageSearch(OpenverseSearch(provider="openverse", **fields), sleep=sleep)
 
 
 class ColourWords:

@@ -1,24 +1,25 @@
 """One contract, kept by every image search: services on loopback, and the folder."""
 
+import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import pytest
 
 from models.image_search import ImageSearch
 from schemas.base import canonical_json
-from schemas.image_search import SearchAnswer, SearchFailure
+from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome
 from schemas.licences import licence_name, permits_use
+from services.process import free_port
 from tests.models.image_searches import folder, google, openverse, set_keys
-from tests.servers.search_server import API_KEY, NOTHING, SearchServer, search_server
+from tests.servers.search_server import API_KEY, NOTHING, Reply, SearchServer, search_server
 
 QUERY = "a red cat on a green bench"
-BUILDERS: dict[str, Callable[[SearchServer], ImageSearch]] = {
-    "google": google,
-    "openverse": openverse,
-    "folder": lambda _: folder(),
-}
+Search = Callable[..., ImageSearch]
+ON_THE_WEB: tuple[Search, ...] = (google, openverse)
 REFUSED = ("", " \t\n", "a\0cat", "half \ud83d a face", "bell \x07")
+ODD = ("猫とベンチ", "un chat « gris » & l'été", "100% of a+b=c?", "👩‍🦰 " * 80, "x" * 3000)
 
 
 @pytest.fixture
@@ -28,46 +29,52 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchServer]:
         yield started
 
 
-@pytest.fixture(params=BUILDERS)
-def search(request: pytest.FixtureRequest, server: SearchServer) -> ImageSearch:
-    return BUILDERS[request.param](server)
+@pytest.fixture
+def searches(server: SearchServer) -> list[ImageSearch]:
+    """One of each kind."""
+    return [*(build(server) for build in ON_THE_WEB), folder()]
 
 
 def answer(search: ImageSearch, query: str = QUERY, *arguments: Any) -> SearchAnswer:
     outcome = search.search(query, *(arguments or (5,)))
-    assert isinstance(outcome, SearchAnswer), outcome
+    assert isinstance(outcome, SearchAnswer), (search.ref, outcome)
     return outcome
 
 
-def test_it_is_a_search_that_says_who_it_is(search: ImageSearch) -> None:
-    assert isinstance(search, ImageSearch)
-    assert search.ref.name
-    assert search.ref.revision
-    assert API_KEY not in canonical_json(search.parameters)
+def failure(outcome: SearchOutcome) -> SearchFailure:
+    assert isinstance(outcome, SearchFailure), outcome
+    return outcome
 
 
-def test_hits_are_in_order_of_rank_and_not_too_many(search: ImageSearch) -> None:
-    for count in (1, 3, 5, 10):
-        assert [hit.rank for hit in answer(search, QUERY, count).hits] == [*range(1, count + 1)]
+def test_it_is_a_search_that_says_who_it_is(searches: list[ImageSearch]) -> None:
+    for search in searches:
+        assert isinstance(search, ImageSearch)
+        assert search.ref.name
+        assert search.ref.revision
+        assert API_KEY not in canonical_json(search.parameters)
 
 
-def test_the_next_page_goes_on_where_the_last_ended(search: ImageSearch) -> None:
-    both = [*answer(search, QUERY, 3, 1).hits, *answer(search, QUERY, 3, 2).hits]
-    assert both == list(answer(search, QUERY, 6, 1).hits)
+def test_hits_are_in_order_of_rank_and_not_too_many(searches: list[ImageSearch]) -> None:
+    for search in searches:
+        for count in (1, 3, 5, 10):
+            hits = answer(search, QUERY, count).hits
+            assert [hit.rank for hit in hits] == [*range(1, count + 1)], search.ref
+        assert answer(search).hits == answer(search).hits, "the same query has the same hits"
+        assert len(answer(search).raw) > 100
 
 
-def test_beyond_what_a_service_gives_there_is_nothing(search: ImageSearch) -> None:
-    assert answer(search, QUERY, 10, 40).hits == ()
+def test_pages_follow_each_other(searches: list[ImageSearch]) -> None:
+    for search in searches:
+        both = [*answer(search, QUERY, 3, 1).hits, *answer(search, QUERY, 3, 2).hits]
+        assert both == list(answer(search, QUERY, 6, 1).hits), search.ref
+        assert answer(search, QUERY, 10, 40).hits == (), "beyond what a service gives"
+        ranks = [hit.rank for hit in answer(search, QUERY, 500).hits]
+        assert ranks == [*range(1, len(ranks) + 1)], search.ref
+        assert len(ranks) >= 10, search.ref
 
 
-def test_more_than_a_page_holds_gives_a_page(search: ImageSearch) -> None:
-    ranks = [hit.rank for hit in answer(search, QUERY, 500).hits]
-    assert ranks == [*range(1, len(ranks) + 1)]
-    assert len(ranks) >= 10
-
-
-def test_a_hit_says_what_has_to_be_named_with_it(search: ImageSearch) -> None:
-    for hit in answer(search).hits:
+def test_a_hit_says_what_has_to_be_named_with_it(searches: list[ImageSearch]) -> None:
+    for hit in (hit for search in searches for hit in answer(search).hits):
         assert hit.image_url
         assert hit.page_url
         assert hit.title
@@ -78,42 +85,98 @@ def test_a_hit_says_what_has_to_be_named_with_it(search: ImageSearch) -> None:
         assert hit.media_type in ("image/jpeg", "image/png")
 
 
-def test_the_raw_answer_is_kept(search: ImageSearch) -> None:
-    assert len(answer(search).raw) > 100
-
-
-def test_the_same_query_has_the_same_hits(search: ImageSearch) -> None:
-    assert answer(search).hits == answer(search).hits
-
-
 def test_what_is_no_text_is_refused_and_not_asked(
-    subtests: pytest.Subtests, search: ImageSearch, server: SearchServer
+    searches: list[ImageSearch], server: SearchServer
 ) -> None:
-    for query in REFUSED:
-        with subtests.test(query=query):
-            outcome = search.search(query, 5)
-            assert isinstance(outcome, SearchFailure)
-            assert (outcome.reason, outcome.retriable, outcome.requests) == (
-                "refused_query",
-                False,
-                0,
-            )
-            assert server.seen == []
+    for search, query in product(searches, REFUSED):
+        failed = failure(search.search(query, 5))
+        found = (failed.reason, failed.retriable, failed.requests)
+        assert found == ("refused_query", False, 0), (search.ref, query)
+    assert server.seen == []
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["猫とベンチ", "un chat « gris » & l'été", "100% of a+b=c?", "👩‍🦰 " * 80, "x" * 3000],
-    ids=["other script", "accents", "signs", "joined characters", "very long"],
-)
-def test_any_words_can_be_searched(search: ImageSearch, server: SearchServer, query: str) -> None:
-    answer(search, query)
-    for asked in server.queries:
-        assert " ".join(query.split()).startswith(asked)
-        assert asked
+def test_any_words_can_be_searched(searches: list[ImageSearch], server: SearchServer) -> None:
+    for search, query in product(searches, ODD):
+        server.seen.clear()
+        answer(search, query)
+        for asked in server.queries:
+            assert " ".join(query.split()).startswith(asked), (search.ref, query)
+            assert asked
 
 
 def test_an_empty_result_is_an_answer(server: SearchServer) -> None:
-    for build in (google, openverse):
+    for build in ON_THE_WEB:
         assert answer(build(server), NOTHING).hits == ()
     assert answer(folder(images=0)).hits == ()
+
+
+def test_a_passing_fault_is_asked_again_and_counted(server: SearchServer) -> None:
+    faults = [
+        (Reply(500, {"error": {"code": 500, "message": "Internal"}}), "server_error"),
+        (Reply(503, "<html>busy</html>"), "server_error"),
+        (Reply(200, '{"results": [{"url": "ht'), "server_error"),
+        (Reply(200, "<html>Please log in</html>"), "server_error"),
+        (Reply(reset=True), "unreachable"),
+        (Reply(hang_up=True), "unreachable"),
+    ]
+    for build, (fault, reason) in product(ON_THE_WEB, faults):
+        server.seen.clear()
+        search = build(server)
+        server.faults = [fault]
+        assert answer(search).requests == len(server.seen) == 2, (search.ref, fault)
+        server.faults = [fault] * 3
+        failed = failure(search.search(QUERY, 5))
+        found = (failed.reason, failed.retriable, failed.requests)
+        assert found == (reason, True, 3), (search.ref, fault)
+        assert len(server.seen) == 5, "and never behind our back"
+
+
+def test_json_that_is_no_answer_is_kept_and_not_asked_for_again(server: SearchServer) -> None:
+    bodies: list[tuple[Search, Any]] = [
+        *product([google], ([], {"items": {"0": 1}}, {"items": 5})),
+        *product([openverse], ([], {"results": None}, {"detail": "moved"})),
+    ]
+    for build, body in bodies:
+        server.seen.clear()
+        server.faults = [Reply(200, body)]
+        failed = failure(build(server).search(QUERY, 5))
+        found = (failed.reason, failed.retriable, failed.requests)
+        assert found == ("unreadable_answer", False, 1), body
+        assert json.loads(failed.raw) == body
+        assert len(server.seen) == 1
+
+
+def test_an_answer_that_does_not_come_is_a_timeout(server: SearchServer) -> None:
+    for build in ON_THE_WEB:
+        server.faults = [Reply(seconds=1)]
+        failed = failure(build(server, timeout_seconds=0.2, max_retries=0).search(QUERY, 5))
+        assert (failed.reason, failed.requests) == ("timeout", 1)
+
+
+def test_where_nobody_is_nothing_counts(server: SearchServer) -> None:
+    for build in ON_THE_WEB:
+        base_url = f"http://127.0.0.1:{free_port()}"
+        failed = failure(build(server, base_url=base_url, max_retries=1).search(QUERY, 5))
+        assert (failed.reason, failed.requests) == ("unreachable", 0)
+
+
+def test_nothing_is_sent_again_where_the_caller_says_so_after_the_pause(
+    server: SearchServer,
+) -> None:
+    for build in ON_THE_WEB:
+        server.faults, pauses = [Reply(500, {})] * 3, list[float]()
+        search = build(server, sleep=pauses.append)
+        failed = failure(search.search(QUERY, 5, may_retry=lambda: False))
+        assert failed.requests == 1
+        assert len(pauses) == 1
+        server.faults.clear()
+    assert len(server.seen) == len(ON_THE_WEB)
+
+
+def test_what_was_stored_is_read_as_it_would_be_read_now(server: SearchServer) -> None:
+    for build in ON_THE_WEB:
+        search = build(server)
+        outcome = answer(search)
+        before = outcome.model_copy(update={"hits": (), "reader": ""})
+        assert search.read_again(before, 5) == outcome
+        assert search.read_again(outcome, 5) is outcome

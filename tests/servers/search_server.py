@@ -104,7 +104,7 @@ class SearchServer(ThreadingHTTPServer):
 
     def _google(self, seen: Seen) -> Reply:
         asked = seen.parameters
-        if asked.get("key") != API_KEY:
+        if seen.headers.get("X-Goog-Api-Key") != API_KEY:
             message = "API key not valid. Please pass a valid API key."
             return google_error(400, message, "badRequest", "INVALID_ARGUMENT")
         number, start = int(asked.get("num", 10)), int(asked.get("start", 1))
@@ -181,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(split.path, dict(parse_qsl(split.query)))
 
     def do_POST(self) -> None:
-        """A form; Google's client sends queries so that are too long for an address."""
+        """A form; queries for Google that are too long for an address come as one."""
         form = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         self._reply(urlsplit(self.path).path, dict(parse_qsl(form)))
 

@@ -1,0 +1,280 @@
+"""What searches of services on the web share: keys, requests, retries, answers field by field."""
+
+import json
+import logging
+import math
+import os
+import random
+import ssl
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import httpx
+
+from models.image_search import always, plain_query
+from schemas.chat import ModelRef
+from schemas.errors import ConfigurationError
+from schemas.image_search import (
+    GoogleSearch,
+    OpenverseSearch,
+    SearchAnswer,
+    SearchFailure,
+    SearchHit,
+    SearchOutcome,
+    UnreadableResult,
+)
+
+_RAW_CHARACTERS = 10_000  # of a failed response, kept for diagnosis
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 30.0
+_MOST_PIXELS = 10**9  # of a side; beyond, it is no size
+_SHOWN_CHARACTERS = 200
+_READER: Final = "2"
+"""The version of how answers are read: those that another one read are read again."""
+_UNREADABLE_ANSWER: Final = "unreadable_answer"
+"""Why a search failed whose answer is JSON and holds no results: the same comes back again."""
+_log = logging.getLogger(__name__)
+
+Sleep = Callable[[float], None]
+
+
+class Attempt(NamedTuple):
+    """The outcome of one request.
+
+    `counted` tells whether the service's quota counts it; `retry` whether to ask again, and
+    `wait_seconds` when, where the service said so.
+    """
+
+    outcome: SearchOutcome
+    counted: bool = True
+    retry: bool = False
+    wait_seconds: float | None = None
+
+
+class WebSearch(ABC):
+    """An image search by a service on the web: see `ImageSearch`.
+
+    An adapter says how the service is asked, what its errors mean, and what its results are.
+    """
+
+    _spec: GoogleSearch | OpenverseSearch
+
+    def __init__(self, spec: GoogleSearch | OpenverseSearch, sleep: Sleep = time.sleep) -> None:
+        self._spec = spec
+        self._sleep = sleep
+        self._secrets: list[str] = []
+        self._base_url = f"{spec.base_url.rstrip('/')}/"
+        # A proxy of the environment is used for https alone, where it sees no key.
+        self._trust_env = self._base_url.startswith("https://")
+
+    @property
+    def ref(self) -> ModelRef:
+        """The API and its version."""
+        return self._spec.ref
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside service and query, determines an answer."""
+        return self._spec.parameters
+
+    def search(
+        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+    ) -> SearchOutcome:
+        """The hits of one request, with the number of all requests that counted.
+
+        `may_retry` is asked after each pause: a run may have been stopped in it.
+        """
+        words = plain_query(query)
+        if isinstance(words, SearchFailure):
+            return words
+        first, size = self._lot(count, page)
+        if size < 1:
+            return SearchAnswer(hits=(), raw="{}", seconds=0, requests=0, reader=_READER)
+        counted = 0
+        with httpx.Client(
+            base_url=self._base_url,
+            verify=_trusted(),
+            timeout=self._spec.timeout_seconds,
+            headers={"Accept": "application/json", "User-Agent": "loupe-datasets"},
+            follow_redirects=False,
+            trust_env=self._trust_env,
+        ) as client:
+            for retries in range(self._spec.max_retries + 1):
+                made = self._ask(client, words, first, size)
+                counted += made.counted
+                if not made.retry or retries == self._spec.max_retries:
+                    break
+                pause = _backoff(retries) if made.wait_seconds is None else made.wait_seconds
+                _log.info("asking again in %.1f s: %s", pause, getattr(made.outcome, "detail", ""))
+                self._sleep(pause)
+                if not may_retry():
+                    break
+        return made.outcome.model_copy(update={"requests": counted})
+
+    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+        """A stored outcome as what came is read now; as it is where it was read so, or cannot."""
+        if outcome.reader == _READER:
+            return outcome
+        if isinstance(outcome, SearchFailure) and outcome.reason != _UNREADABLE_ANSWER:
+            return outcome
+        seconds = outcome.seconds if isinstance(outcome, SearchAnswer) else 0.0
+        try:
+            answer = self._read(outcome.raw, seconds, *self._lot(count, page))
+        except (ValueError, RecursionError):
+            return outcome
+        return answer.model_copy(update={"requests": outcome.requests})
+
+    @abstractmethod
+    def _lot(self, count: int, page: int) -> tuple[int, int]:
+        """The rank of the first hit of a page, and how many hits it has; 0 beyond the last."""
+
+    @abstractmethod
+    def _send(self, client: httpx.Client, query: str, first: int, size: int) -> httpx.Response:
+        """The response to one request for `size` hits from rank `first` on."""
+
+    @abstractmethod
+    def _refused(self, response: httpx.Response) -> Attempt:
+        """What a status other than 200 means."""
+
+    @abstractmethod
+    def _listed(self, answer: Any) -> Any:
+        """What should be the list of results in an answer."""
+
+    @abstractmethod
+    def _hit(self, rank: int, result: dict[str, Any]) -> SearchHit | None:
+        """A result as a hit; None where it names no image."""
+
+    def _ask(self, client: httpx.Client, query: str, first: int, size: int) -> Attempt:
+        """What is no JSON is a fault of the world: a page of somebody between, or half an answer.
+
+        JSON that holds no results is the service's word, and comes back as often as one asks.
+        """
+        started = time.monotonic()
+        try:
+            response = self._send(client, query, first, size)
+        except httpx.TimeoutException as error:
+            is_sent = not isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout)
+            return self._failed("timeout", "did not answer in time", counted=is_sent)
+        except httpx.ConnectError as error:
+            return self._failed("unreachable", f"cannot be reached: {error}", counted=False)
+        except httpx.HTTPError as error:
+            return self._failed("unreachable", f"broke off: {error}")
+        if response.status_code != httpx.codes.OK:
+            return self._refused(response)
+        raw = self._without_secrets(response.text)
+        try:
+            return Attempt(self._read(raw, time.monotonic() - started, first, size))
+        except (ValueError, RecursionError) as error:
+            what = f"answered with no search result: {error}"
+        media_type = response.headers.get("content-type", "").partition(";")[0].strip().casefold()
+        if media_type != "application/json" and not media_type.endswith("+json"):
+            return self._failed("server_error", what, raw)
+        return Attempt(
+            SearchFailure(
+                reason=_UNREADABLE_ANSWER,
+                detail=f"{self._spec.base_url} {what}",
+                retriable=False,
+                raw=raw,
+                reader=_READER,
+            )
+        )
+
+    def _read(self, raw: str, seconds: float, first: int, size: int) -> SearchAnswer:
+        """The answer that `raw` holds, whose first result has rank `first`.
+
+        Raises:
+            ValueError: it is no answer to a search.
+            RecursionError: it is nested too deeply.
+        """
+        results = self._listed(json.loads(raw))
+        if not isinstance(results, list):
+            raise ValueError("it has no list of results")  # noqa: TRY004
+        hits: list[SearchHit] = []
+        unreadable: list[UnreadableResult] = []
+        for rank, result in enumerate(results[:size], start=first):
+            hit = self._hit(rank, result) if isinstance(result, dict) else None
+            if hit is not None:
+                hits.append(hit)
+                continue
+            reason = "no_address" if isinstance(result, dict) else "no_object"
+            shown = json.dumps(result, ensure_ascii=False)[:_SHOWN_CHARACTERS]
+            unreadable.append(UnreadableResult(rank=rank, reason=reason, shown=shown))
+        return SearchAnswer(
+            hits=tuple(hits),
+            raw=raw,
+            seconds=seconds,
+            unreadable=tuple(unreadable),
+            reader=_READER,
+        )
+
+    def _failed(
+        self,
+        reason: str,
+        what: str,
+        raw: str = "",
+        *,
+        counted: bool = True,
+        retry: bool = True,
+        retriable: bool = True,
+        wait_seconds: float | None = None,
+    ) -> Attempt:
+        failure = SearchFailure(
+            reason=reason,
+            detail=self._without_secrets(f"{self._spec.base_url} {what}"),
+            retriable=retriable,
+            raw=self._without_secrets(raw)[:_RAW_CHARACTERS],
+        )
+        return Attempt(failure, counted, retry, wait_seconds)
+
+    def _read_key(self, variable: str, what: str) -> str:
+        """What the environment variable holds.
+
+        Raises:
+            ConfigurationError: it is not set, or holds nothing.
+        """
+        if value := os.environ.get(variable, "").strip():
+            return value
+        raise ConfigurationError(
+            f"{self.ref.name} takes its {what} from the environment variable {variable}, which is "
+            f"not set"
+        )
+
+    def _without_secrets(self, text: str) -> str:
+        """`text` in which no secret can be read, should a server repeat one."""
+        for secret in self._secrets:
+            for spelling in {secret, quote(secret, safe="")}:
+                text = text.replace(spelling, "***")
+        return text
+
+
+def wait_of(response: httpx.Response) -> float | None:
+    """The seconds of a `Retry-After` header; None where there is none."""
+    after = response.headers.get("retry-after", "")
+    return float(after) if after.isascii() and after.isdigit() else None
+
+
+def text_of(value: Any) -> str | None:
+    """A text that says something; None for anything else."""
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def size_of(value: Any) -> int | None:
+    """A number of pixels; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return int(value) if value == int(value) and 0 < value <= _MOST_PIXELS else None
+
+
+def _backoff(retries_made: int) -> float:
+    longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0**retries_made)
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, nothing secret
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The authorities of TLS, read once: that takes longer than a request."""
+    return httpx.create_ssl_context()
