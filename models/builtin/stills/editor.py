@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
+from pydantic import TypeAdapter
 
 from models.builtin.stills.drawing import BLACK_AND_WHITE, MOSAIC, draw_still, in_style
 from models.builtin.stills.scene import (
@@ -23,6 +24,7 @@ from models.builtin.stills.scene import (
     SIGN,
     STRIP_BOX,
     STYLES,
+    TABLES,
     THINGS,
     WIDTH_PX,
     WORDS,
@@ -131,54 +133,7 @@ class Aspect(NamedTuple):
     plan: str = "{detail} changes from {old} to {new}."
 
 
-ASPECTS: dict[str, Aspect] = {
-    "colour": Aspect(
-        "Change the colour of the {what} from {old} to {new}.",
-        DifferenceType.ENTITY_ATTRIBUTE,
-        "the colour of the {what}",
-    ),
-    "word": Aspect(
-        'Change the word on the sign from "{old}" to "{new}".',
-        DifferenceType.ENTITY_ATTRIBUTE,
-        "the word on the sign",
-        'The word on the sign changes from "{old}" to "{new}".',
-    ),
-    "kind": Aspect(
-        "Replace the {colour} {what} by {a_new}.",
-        DifferenceType.ENTITY_TYPE,
-        "the {colour} {what}",
-        "The picture shows {a_new} in place of the {colour} {what}.",
-    ),
-    "side": Aspect(
-        "Move the {colour} {what} to the {new} of the {other_colour} {other}.",
-        DifferenceType.ENTITY_RELATION,
-        "where the {colour} {what} is",
-        "The {colour} {what} goes to the {new} of the {other_colour} {other}.",
-    ),
-    "action": Aspect(
-        "Change what the person does from {old} to {new}.",
-        DifferenceType.EVENT_TYPE,
-        "what the person does",
-    ),
-    "place": Aspect(
-        "Replace the {old} by {a_new}.",
-        DifferenceType.SCENE_TYPE,
-        "the place",
-        "The place changes from {a_old} to {a_new}.",
-    ),
-    "style": Aspect(
-        "Redraw the picture as {a_new}.",
-        DifferenceType.STYLE,
-        "the style",
-        "The style changes from {a_old} to {a_new}.",
-    ),
-    "light": Aspect(
-        "Make the light of the picture {new}.",
-        DifferenceType.SCENE_ATTRIBUTE,
-        "the light",
-        "The light changes from bright to dim.",
-    ),
-}
+ASPECTS = TypeAdapter(dict[str, Aspect]).validate_python(TABLES["aspects"])
 _PLURALS = {KINDS[kind].plural: kind for kind in THINGS}
 _MANNERS = (*STYLES[1:], MOSAIC, BLACK_AND_WHITE)
 _VALUES: dict[str, dict[str, tuple[str, ...]]] = {

@@ -1,30 +1,30 @@
 """What drawn stills are made of, a scene as a value, and the strip of squares that codes it."""
 
 import math
+import tomllib
 import zlib
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import TypeAdapter
 
-# The vocabulary.
+# The vocabulary, and how it is drawn.
 
 Rgb = tuple[int, int, int]
 """Red, green and blue, 0 to 255."""
 
-COLOURS: dict[str, Rgb] = {
-    "red": (212, 44, 48),
-    "orange": (242, 136, 36),
-    "yellow": (246, 212, 60),
-    "green": (60, 158, 78),
-    "blue": (44, 104, 206),
-    "purple": (130, 72, 172),
-    "black": (66, 64, 72),
-    "white": (246, 245, 240),
-}
-FUR = ("orange", "black", "white")
+Shape = tuple[str | float, ...]
+"""`area`, `oval`, `dome` or `line`, its shade, and x and y in shares of a box.
+
+A line has its width, in shares of the box's height, before its points.
+"""
+
+TABLES = tomllib.loads(files(__package__).joinpath("stills.toml").read_text("utf-8"))
+COLOURS = TypeAdapter(dict[str, Rgb]).validate_python(TABLES["colours"])
 PERSON, SIGN = "person", "sign"
 
 
@@ -36,36 +36,19 @@ class Kind(NamedTuple):
     height: float
     colours: tuple[str, ...] = tuple(COLOURS)
     flies: bool = False
+    shapes: tuple[Shape, ...] = ()
 
 
-KINDS: dict[str, Kind] = {
-    "ball": Kind("balls", 0.9, 0.9),
-    "box": Kind("boxes", 1.0, 0.86),
-    "car": Kind("cars", 1.0, 0.54),
-    "boat": Kind("boats", 1.0, 0.9),
-    "house": Kind("houses", 1.0, 1.0),
-    "cup": Kind("cups", 0.96, 0.8),
-    "umbrella": Kind("umbrellas", 1.0, 1.0),
-    "kite": Kind("kites", 0.64, 1.0, flies=True),
-    "chair": Kind("chairs", 0.64, 1.0),
-    "dog": Kind("dogs", 1.0, 0.8, FUR),
-    "cat": Kind("cats", 0.86, 0.94, FUR),
-    "bird": Kind("birds", 1.0, 0.76, flies=True),
-    PERSON: Kind("people", 0.7, 1.0, ()),
-    SIGN: Kind("signs", 1.0, 0.9, ()),
-}
+KINDS = TypeAdapter(dict[str, Kind]).validate_python(TABLES["kinds"])
 THINGS = tuple(kind for kind in KINDS if kind not in (PERSON, SIGN))
 """The kinds that have a colour."""
 
-PLACES = ("beach", "park", "street", "kitchen", "desert")
+PLACES = tuple(TABLES["places"])
 STYLES = ("flat drawing", "pencil sketch", "poster")
-ACTIONS = ("standing", "waving", "running", "jumping", "sitting")
+ACTIONS = tuple(TABLES["actions"])
 GARMENTS = ("shirt", "trousers", "hat")
 SIZES = ("small", "medium", "large")
-WORDS = (
-    "OPEN", "SALE", "CAFE", "STOP", "EXIT", "TAXI", "HOTEL", "PIZZA", "BOOKS", "MUSIC", "MUSEUM",
-    "BAKERY",
-)  # fmt: skip
+WORDS = tuple(TABLES["words"])
 """What a sign may say."""
 
 

@@ -17,6 +17,7 @@ from models.builtin.stills.scene import (
     SIGN,
     SIZES,
     STYLES,
+    TABLES,
     Scene,
     Thing,
 )
@@ -124,34 +125,6 @@ def is_true(text: str, content: Content) -> bool:
 
 # Reading: what a text says of a still.
 
-_OTHER_WORDS: dict[str, dict[str, str]] = {
-    "kind": {
-        "vehicle": "car", "vehicles": "car", "sailboat": "boat", "ship": "boat",
-        "building": "house",
-        "mug": "cup", "mugs": "cup", "parasol": "umbrella", "puppy": "dog", "kitten": "cat",
-        "man": PERSON, "woman": PERSON, "men": PERSON, "women": PERSON, "boy": PERSON,
-        "girl": PERSON, "child": PERSON, "figure": PERSON, "someone": PERSON, "signboard": SIGN,
-    },
-    "garment": {
-        "t-shirt": "shirt", "top": "shirt", "sweater": "shirt", "jacket": "shirt",
-        "pants": "trousers", "jeans": "trousers", "cap": "hat",
-    },
-    "colour": {"violet": "purple", "golden": "yellow"},
-    "size": {"little": "small", "tiny": "small", "big": "large", "huge": "large"},
-    "action": {
-        "stands": "standing", "waves": "waving", "runs": "running", "jumps": "jumping",
-        "leaping": "jumping", "sits": "sitting", "seated": "sitting",
-    },
-    "place": {"seaside": "beach", "meadow": "park", "lawn": "park", "road": "street",
-              "dunes": "desert"},
-    "style": {"drawing": "flat drawing", "sketch": "pencil sketch"},
-    "relation": {
-        "to the left of": "left", "left of": "left", "on the left of": "left",
-        "to the right of": "right", "right of": "right", "on the right of": "right",
-        "above": "above", "over": "above", "below": "below", "under": "below", "beneath": "below",
-        "on top of": "on", "on": "on",
-    },
-}  # fmt: skip
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]+)[\"“”«»]|(?<!\w)['‘]([^'‘’]+)['’](?!\w)")
 _IS = frozenset({"is", "are", "was", "were"})
@@ -175,8 +148,8 @@ def _lexicon() -> tuple[dict[str, _Token], re.Pattern[str]]:
     }  # fmt: skip
     known = {word: _Token(name, word) for name, words in plain.items() for word in words}
     known |= {kind.plural: _Token("kind", name) for name, kind in KINDS.items()}
-    for name, words in _OTHER_WORDS.items():
-        known |= {word: _Token(name, value) for word, value in words.items()}
+    for name, values in TABLES["synonyms"].items():
+        known |= {word: _Token(name, value) for value, words in values.items() for word in words}
     for number, word in enumerate(_NUMBERS):
         known |= dict.fromkeys((word, str(number)), _Token("number", str(number)))
     known |= dict.fromkeys(("a", "an", "single"), _Token("number", "1"))
