@@ -18,7 +18,7 @@ from sources.decoding import (
     orientation_of,
 )
 from sources.metadata import UPRIGHT
-from sources.web.refusal import DownloadRefusedError
+from sources.web.addresses import DownloadRefusedError
 
 # What answers of the web begin with where they are files, but no pictures that are used.
 _OTHER_TYPES: Final = {

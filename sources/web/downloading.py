@@ -8,20 +8,30 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Final, Self
+
+import aiohttp
+from yarl import URL
 
 from schemas.base import sha256_of
 from schemas.download import DownloadedImage, DownloadSettings
 from schemas.records import Rejection
-from sources.web.addresses import AddressRule, public_addresses
-from sources.web.connecting import NameLookup, open_session, system_lookup
+from sources.web.addresses import (
+    AddressRule,
+    DownloadRefusedError,
+    checked,
+    public_addresses,
+    shown,
+)
 from sources.web.contents import read_content
-from sources.web.fetching import Fetched, Fetcher
-from sources.web.refusal import DownloadRefusedError
-from sources.web.urls import shown
+from sources.web.politeness import MAX_BYTES, Hosts, Robots, check_tags
+from sources.web.requests import Answer, Clock, NameLookup, ask, open_session, system_lookup
 
 Result = DownloadedImage | Rejection
 
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_ROBOTS_REDIRECTS: Final = 5  # RFC 9309, section 2.3.1.2
 _LOOKUPS_PER_REQUEST: Final = 4  # the one that is waited for, and those that were given up
 
 
@@ -47,8 +57,7 @@ class ImageDownloader:
         trusted: ssl.SSLContext | None = None,
     ) -> None:
         self._settings = settings
-        trusted = trusted or ssl.create_default_context()
-        self._worker = _Worker(settings, allow, lookup, trusted)
+        self._worker = _Worker(settings, allow, lookup, trusted or _authorities())
         self._closing = weakref.finalize(self, self._worker.stop)
 
     def __enter__(self) -> Self:
@@ -81,6 +90,12 @@ class ImageDownloader:
         finally:
             for started in in_progress:
                 started.cancel()
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Those of the system, read once: that takes longer than many a download."""
+    return ssl.create_default_context()
 
 
 def _next(
@@ -133,7 +148,7 @@ class _Worker:
         lookups = ThreadPoolExecutor(_LOOKUPS_PER_REQUEST * self._settings.in_flight, "look-up")
         asyncio.get_running_loop().set_default_executor(lookups)
         async with open_session(self._settings, allow, lookup, trusted) as session:
-            self._fetcher = Fetcher(self._settings, allow, session)
+            self._fetcher = _Fetcher(self._settings, allow, session)
             ended = asyncio.Event()
             self._ready.set_result((asyncio.get_running_loop(), ended))
             await ended.wait()
@@ -147,7 +162,7 @@ class _Worker:
         try:
             fetched = await self._fetcher.fetch(url)
             loop = asyncio.get_running_loop()
-            return place, await loop.run_in_executor(self._decoders, self._image, fetched)
+            return place, await loop.run_in_executor(self._decoders, self._image, *fetched)
         except DownloadRefusedError as refusal:
             return place, refusal.as_rejection(shown(url))
         except Exception as fault:  # noqa: BLE001 - no stranger's answer ends the others' downloads
@@ -156,10 +171,10 @@ class _Worker:
             unread = DownloadRefusedError("bad_answer", f"cannot be read: {name}", fault=name)
             return place, unread.as_rejection(shown(url))
 
-    def _image(self, fetched: Fetched) -> DownloadedImage:
-        content = read_content(fetched.body, self._settings)
-        source_sha256 = sha256_of(fetched.body)
-        unchanged = content.data is fetched.body
+    def _image(self, answer: Answer, redirects: int) -> DownloadedImage:
+        content = read_content(answer.body, self._settings)
+        source_sha256 = sha256_of(answer.body)
+        unchanged = content.data is answer.body
         return DownloadedImage(
             data=content.data,
             sha256=source_sha256 if unchanged else sha256_of(content.data),
@@ -169,7 +184,91 @@ class _Worker:
             height_px=content.size[1],
             source_width_px=content.source_size[0],
             source_height_px=content.source_size[1],
-            url=shown(fetched.url),
-            redirects=fetched.redirects,
+            url=shown(answer.url),
+            redirects=redirects,
             robots="allowed" if self._settings.robots else "not_asked",
         )
+
+
+class _Fetcher:
+    """Follows redirects and survives faults of the world, under all rules; in one event loop."""
+
+    def __init__(
+        self, settings: DownloadSettings, allow: AddressRule, session: aiohttp.ClientSession
+    ) -> None:
+        self._settings = settings
+        self._allow = allow
+        self._session = session
+        self._hosts = Hosts(settings)
+        self._robots = Robots(settings, self._ask_robots, self._hosts.slow_down)
+
+    async def fetch(self, text: str) -> tuple[Answer, int]:
+        """What the address `text` gives, and after how many redirects.
+
+        Raises:
+            DownloadRefusedError: nothing that may be used.
+        """
+        settings = self._settings
+        robots = self._robots if settings.robots else None
+        answer, redirects = await self._follow(
+            text, settings.max_redirects, settings.max_bytes, robots
+        )
+        if robots is not None:
+            check_tags(answer.headers.getall("X-Robots-Tag", ()), settings.user_agent)
+        return answer, redirects
+
+    async def _ask_robots(self, text: str) -> Answer:
+        answer, _ = await self._follow(text, _ROBOTS_REDIRECTS, MAX_BYTES, None, cut=True)
+        return answer
+
+    async def _follow(
+        self,
+        text: str,
+        max_redirects: int,
+        max_bytes: int,
+        robots: Robots | None,
+        *,
+        cut: bool = False,
+    ) -> tuple[Answer, int]:
+        clock = Clock(self._settings.timeout_seconds)
+        for redirects in range(max_redirects + 1):
+            try:
+                url = checked(text, self._settings.ports, self._allow)
+                if robots is not None:
+                    await robots.check(url)
+                answer = await self._ask(url, max_bytes, clock, cut=cut)
+            except DownloadRefusedError as refusal:
+                if redirects:
+                    refusal.what = f"redirects to {shown(text)}, which {refusal.what}"
+                raise
+            if answer.location is None:
+                return answer, redirects
+            text = _target(url, answer.location)
+        what = f"redirects more than {max_redirects} times"
+        raise DownloadRefusedError("too_many_redirects", what)
+
+    async def _ask(self, url: URL, max_bytes: int, clock: Clock, *, cut: bool) -> Answer:
+        host = str(url.raw_host)
+        pause = _FIRST_PAUSE_SECONDS
+        for attempt in range(1, self._settings.attempts + 1):
+            try:
+                async with self._hosts.turn(host), clock.running():
+                    return await ask(self._session, url, max_bytes, cut=cut)
+            except DownloadRefusedError as refusal:
+                asked = refusal.retry_after_seconds
+                if refusal.retry and asked:
+                    self._hosts.leave_alone(host, asked)
+                last = attempt == self._settings.attempts
+                if not refusal.retry or last or asked > self._settings.longest_wait_seconds:
+                    raise
+            await asyncio.sleep(min(pause, self._settings.longest_wait_seconds))
+            pause *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _target(base: URL, location: str) -> str:
+    """The address that a `Location` header means; as it is where it cannot be understood."""
+    try:
+        return str(base.join(URL(location)))
+    except (ValueError, TypeError):
+        return location

@@ -1,13 +1,18 @@
-"""When a host may be asked: at a polite rate, by few at a time, and not while it asks for rest."""
+"""What hosts allow: polite rates and pauses, robots.txt (RFC 9309), and `X-Robots-Tag`."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
+
+from protego import Protego
+from yarl import URL
 
 from schemas.download import DownloadSettings
-from sources.web.refusal import DownloadRefusedError
+from sources.web.addresses import DownloadRefusedError
+from sources.web.requests import Answer
 
 _REMEMBERED_HOSTS: Final = 10_000
 
@@ -87,3 +92,125 @@ class Hosts:
             name: host for name, host in self._hosts.items() if host.users or host.free_at > now
         }
         self._hosts = busy
+
+
+MAX_BYTES: Final = 500 * 1024  # more need not be read, RFC 9309 section 2.5
+_TOO_MUCH_WORK: Final = 500_000
+_FAILURE_SECONDS: Final = 300
+_TAGS: Final = frozenset({"noai", "noimageai", "noindex", "noimageindex", "none"})
+
+
+class _Rules(NamedTuple):
+    """Of one origin: parsed, or the refusal of everything there; neither where all is allowed."""
+
+    parsed: Protego | None = None
+    refusal: DownloadRefusedError | None = None
+
+
+class Robots:
+    """Answers whether an address may be fetched. Used in one event loop.
+
+    Args:
+        settings: the name under which rules are looked up, and how long they hold.
+        ask: gets a robots.txt, redirects and retries included.
+        slow_down: receives the host and the seconds that it wants between requests.
+    """
+
+    def __init__(
+        self,
+        settings: DownloadSettings,
+        ask: Callable[[str], Awaitable[Answer]],
+        slow_down: Callable[[str, float], None],
+    ) -> None:
+        self._settings = settings
+        self._ask = ask
+        self._slow_down = slow_down
+        self._cached: OrderedDict[str, tuple[float, asyncio.Task[_Rules]]] = OrderedDict()
+
+    async def check(self, url: URL) -> None:
+        """Nothing, if the address may be fetched.
+
+        Raises:
+            DownloadRefusedError: it may not, or it cannot be known.
+        """
+        rules = await self._rules(url)
+        if rules.refusal is not None:
+            cause = rules.refusal
+            raise DownloadRefusedError(cause.reason, cause.what, **cause.facts)
+        if rules.parsed and not rules.parsed.can_fetch(str(url), self._settings.user_agent):
+            raise DownloadRefusedError("forbidden_by_robots", "is forbidden by its robots.txt")
+
+    async def _rules(self, url: URL) -> _Rules:
+        origin = str(url.origin())
+        expires, loading = self._cached.get(origin, (0.0, None))
+        if loading is None or expires < time.monotonic():
+            loading = asyncio.create_task(self._load(origin))
+            self._cached[origin] = (time.monotonic() + self._settings.robots_cache_seconds, loading)
+            while len(self._cached) > _REMEMBERED_HOSTS:
+                self._cached.popitem(last=False)
+        rules = await asyncio.shield(loading)  # others wait for it, too
+        if rules.refusal is not None:
+            soon = time.monotonic() + _FAILURE_SECONDS
+            expires = min(self._cached.get(origin, (soon, loading))[0], soon)
+            self._cached[origin] = (expires, loading)
+        return rules
+
+    async def _load(self, origin: str) -> _Rules:
+        try:
+            answer = await self._ask(f"{origin}/robots.txt")
+        except DownloadRefusedError as refusal:
+            return _without_rules(refusal)
+        text = answer.body.decode("utf-8-sig", errors="replace")
+        if _work(text) > _TOO_MUCH_WORK:
+            what = "has a robots.txt that is too large to be read, which stands for forbidden"
+            return _Rules(refusal=DownloadRefusedError("forbidden_by_robots", what))
+        parsed = await asyncio.to_thread(Protego.parse, text)
+        delay = parsed.crawl_delay(self._settings.user_agent)
+        if delay:
+            self._slow_down(str(URL(origin).raw_host), delay)
+        return _Rules(parsed)
+
+
+def _without_rules(refusal: DownloadRefusedError) -> _Rules:
+    """RFC 9309, section 2.3.1: what is not there forbids nothing, what fails forbids all."""
+    status = refusal.facts.get("status")
+    if refusal.reason == "too_many_redirects":
+        return _Rules()
+    if status is None:
+        what = f"cannot be asked for its robots.txt: that {refusal.what}"
+        return _Rules(refusal=DownloadRefusedError(refusal.reason, what, **refusal.facts))
+    if 400 <= status < 500 and not refusal.retry:
+        return _Rules()
+    what = f"answers with status {status} for its robots.txt, which stands for forbidden"
+    return _Rules(refusal=DownloadRefusedError("forbidden_by_robots", what, status=status))
+
+
+def _work(text: str) -> int:
+    """How many rules a parser keeps: each rule of a group once for each agent of that group."""
+    agents = rules = kept = 0
+    for line in text.splitlines():
+        if line.lstrip()[:4].lower() == "user":
+            agents, rules = (1, 0) if rules else (agents + 1, 0)
+        elif line.strip():
+            rules += 1
+            kept += agents
+    return kept
+
+
+def check_tags(headers: Iterable[str], user_agent: str) -> None:
+    """Nothing, if no `X-Robots-Tag` header of an image speaks against collecting it.
+
+    Raises:
+        DownloadRefusedError: one does, to everybody or to us by name.
+    """
+    name = user_agent.partition("/")[0].lower()
+    for header in headers:
+        tags = [tag.strip() for tag in header.lower().split(",")]
+        agent, colon, first = tags[0].partition(":")
+        if colon and agent.strip() != "unavailable_after":
+            if agent.strip() not in (name, "*"):
+                continue  # for somebody else
+            tags[0] = first.strip()
+        if found := sorted(_TAGS.intersection(tags)):
+            what = f"is sent with X-Robots-Tag {found[0]}, which forbids to collect it"
+            raise DownloadRefusedError("forbidden_by_robots", what)

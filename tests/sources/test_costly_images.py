@@ -14,8 +14,8 @@ from schemas.decoders import MOST_SCANS, too_many_scans
 from schemas.download import DownloadSettings
 from sources.decoding import ImageRefusedError, decoded, limited
 from sources.images import ImageLimits, ImageProblem, inspect_image
+from sources.web.addresses import DownloadRefusedError
 from sources.web.contents import read_content
-from sources.web.refusal import DownloadRefusedError
 from tests.sources.carriers import segment
 from tests.sources.pictures import chunk, encode, encoded, jpeg_of_scans, quarters
 

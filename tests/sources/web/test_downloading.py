@@ -147,12 +147,13 @@ def gzip_bomb(megabytes: int) -> bytes:
     return gzip.compress(bytes(megabytes * 2**20), compresslevel=9)
 
 
-@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate"])
-def test_a_bomb_in_a_compressed_body_is_not_inflated(adversary: Adversary, coding: str) -> None:
-    bomb = zlib.compress(bytes(150 * 2**20), 9) if coding == "deflate" else gzip_bomb(150)
-    assert len(bomb) < 200_000
-    adversary.replies["/a.jpg"] = answer(bomb, Content_Encoding=coding)
-    assert refused(adversary).reason == "too_large"
+def test_a_bomb_in_a_compressed_body_is_not_inflated(adversary: Adversary) -> None:
+    gzipped = gzip_bomb(30)
+    for coding in ("gzip", "x-gzip", "deflate"):
+        bomb = zlib.compress(bytes(30 * 2**20), 9) if coding == "deflate" else gzipped
+        assert len(bomb) < 40_000
+        adversary.replies["/a.jpg"] = answer(bomb, Content_Encoding=coding)
+        assert refused(adversary).reason == "too_large", coding
 
 
 def test_compressed_bodies_that_nobody_asked_for_are_read(adversary: Adversary) -> None:
@@ -164,22 +165,17 @@ def test_compressed_bodies_that_nobody_asked_for_are_read(adversary: Adversary) 
             assert image.data == JPEG
 
 
-@pytest.mark.parametrize(
-    ("body", "coding", "reason"),
-    [
-        (JPEG, "gzip", "bad_answer"),
-        (gzip.compress(JPEG)[:-100], "gzip", "interrupted"),
-        (JPEG, "br", "bad_answer"),
-        (gzip.compress(gzip.compress(JPEG)), "gzip, gzip", "bad_answer"),
-        (gzip.compress(JPEG), "identity", "refused_type"),
-    ],
-    ids=["no gzip", "cut gzip", "brotli", "gzip in gzip", "hidden gzip"],
-)
-def test_odd_encodings_are_refused(
-    adversary: Adversary, body: bytes, coding: str, reason: str
-) -> None:
-    adversary.replies["/a.jpg"] = answer(body, Content_Encoding=coding)
-    assert refused(adversary).reason == reason
+def test_odd_encodings_are_refused(adversary: Adversary) -> None:
+    cases = {
+        "no gzip": (JPEG, "gzip", "bad_answer"),
+        "cut gzip": (gzip.compress(JPEG)[:-100], "gzip", "interrupted"),
+        "brotli": (JPEG, "br", "bad_answer"),
+        "gzip in gzip": (gzip.compress(gzip.compress(JPEG)), "gzip, gzip", "bad_answer"),
+        "hidden gzip": (gzip.compress(JPEG), "identity", "refused_type"),
+    }
+    for name, (body, coding, reason) in cases.items():
+        adversary.replies["/a.jpg"] = answer(body, Content_Encoding=coding)
+        assert refused(adversary).reason == reason, name
 
 
 DRIPS = {
@@ -217,9 +213,8 @@ def test_the_time_is_for_all_redirects_together(adversary: Adversary) -> None:
     assert len(adversary.paths()) <= 3
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
+def test_odd_answers_are_refused(adversary: Adversary) -> None:
+    cases = [
         (b"garbage\r\n\r\n", "bad_answer"),
         (b"HTTP/1.1 200 OK\r\nA: " + b"b" * 100_000 + b"\r\n\r\n", "bad_answer"),
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 10_000 + b"\r\n", "bad_answer"),
@@ -231,15 +226,10 @@ def test_the_time_is_for_all_redirects_together(adversary: Adversary) -> None:
         (answer(status="404 s3cr3t"), "http_status"),
         (answer(status="999 s3cr3t"), "http_status"),
         (answer(), "not_an_image"),
-    ],
-    ids=[
-        "no HTTP", "a long header", "many headers", "a negative length", "two lengths",
-        "a bad chunk", "204", "206", "404", "999", "an empty body",
-    ],
-)  # fmt: skip
-def test_odd_answers_are_refused(adversary: Adversary, reply: bytes, reason: str) -> None:
-    adversary.replies["/a.jpg"] = hang_up(reply)
-    assert refused(adversary).reason == reason
+    ]
+    for reply, reason in cases:
+        adversary.replies["/a.jpg"] = hang_up(reply)
+        assert refused(adversary).reason == reason, reply[:60]
 
 
 def test_a_host_that_says_nothing_and_one_that_is_not_there(adversary: Adversary) -> None:

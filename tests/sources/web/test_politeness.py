@@ -1,13 +1,17 @@
 """Rates, pauses and second attempts."""
 
+import math
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import pairwise
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from schemas.records import Rejection
+from sources.web.requests import retry_after_seconds
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import (
     Adversary,
@@ -26,6 +30,7 @@ GOOD = answer(JPEG)
 
 def attempts(adversary: Adversary, *replies: Reply, **changes: object) -> tuple[str, list[float]]:
     """What comes of an address with these replies, and the seconds between requests."""
+    adversary.requests.clear()
     adversary.replies["/a.jpg"] = list(replies)
     settings = quick(adversary.port, attempts=3, robots=False, timeout_seconds=2, **changes)
     with Downloads(adversary, settings) as web:
@@ -35,18 +40,16 @@ def attempts(adversary: Adversary, *replies: Reply, **changes: object) -> tuple[
     return result.reason if isinstance(result, Rejection) else "image", pauses
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        answer(status="429 Slowly"), answer(status="500 Oh"), answer(status="503 Later"),
-        answer(status="504 Late"), hang_up(), hang_up(answer(JPEG, Content_Length="99999")),
-    ],
-    ids=["429", "500", "503", "504", "hung up", "broken off"],
-)  # fmt: skip
-def test_faults_of_the_world_are_survived(adversary: Adversary, fault: Reply) -> None:
-    reason, pauses = attempts(adversary, fault, GOOD, longest_wait_seconds=0.1)
-    assert reason == "image"
-    assert len(pauses) in (1, 2)  # a request that lost a kept connection is sent again at once
+def test_faults_of_the_world_are_survived(adversary: Adversary) -> None:
+    faults: dict[str, Reply] = {
+        status: answer(status=status) for status in ("429 Slowly", "500 Oh", "503 Later", "504 L")
+    }
+    faults["hung up"] = hang_up()
+    faults["broken off"] = hang_up(answer(JPEG, Content_Length="99999"))
+    for name, fault in faults.items():
+        reason, pauses = attempts(adversary, fault, GOOD, longest_wait_seconds=0.1)
+        assert reason == "image", name
+        assert len(pauses) in (1, 2), name  # what lost a kept connection is sent again at once
 
 
 def test_pauses_grow_and_attempts_end(adversary: Adversary) -> None:
@@ -56,18 +59,15 @@ def test_pauses_grow_and_attempts_end(adversary: Adversary) -> None:
     assert 0.4 < pauses[0] < pauses[1]
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        answer(status="404 No"), answer(status="410 Gone"), answer(b"<html>"),
-        answer(status="501 Never"), answer(Content_Length="999999"), b"garbage\r\n\r\n",
-    ],
-    ids=["404", "410", "a page", "501", "too large", "no HTTP"],
-)  # fmt: skip
-def test_all_else_is_final(adversary: Adversary, fault: Reply) -> None:
-    reason, pauses = attempts(adversary, fault, GOOD)
-    assert reason != "image"
-    assert pauses == []
+def test_all_else_is_final(adversary: Adversary) -> None:
+    faults = {status: answer(status=status) for status in ("404 No", "410 Gone", "501 Never")}
+    faults["a page"] = answer(b"<html>")
+    faults["too large"] = answer(Content_Length="999999")
+    faults["no HTTP"] = b"garbage\r\n\r\n"
+    for name, fault in faults.items():
+        reason, pauses = attempts(adversary, fault, GOOD)
+        assert reason != "image", name
+        assert pauses == [], name
 
 
 def test_a_drip_is_not_asked_twice(adversary: Adversary) -> None:
@@ -78,12 +78,11 @@ def test_a_drip_is_not_asked_twice(adversary: Adversary) -> None:
     assert len(adversary.requests) == 1
 
 
-@pytest.mark.parametrize("status", ["429 Slowly", "503 Later"])
-def test_a_host_is_left_alone_as_long_as_it_asks(adversary: Adversary, status: str) -> None:
-    asked = answer(status=status, Retry_After="0.8")
-    reason, pauses = attempts(adversary, asked, GOOD)
-    assert reason == "image"
-    assert pauses[0] >= 0.8
+def test_a_host_is_left_alone_as_long_as_it_asks(adversary: Adversary) -> None:
+    for status in ("429 Slowly", "503 Later"):
+        reason, pauses = attempts(adversary, answer(status=status, Retry_After="0.8"), GOOD)
+        assert reason == "image", status
+        assert pauses[0] >= 0.8, status
 
 
 def test_a_pause_holds_for_all_addresses_of_a_host(adversary: Adversary) -> None:
@@ -134,3 +133,28 @@ def test_who_waits_for_a_host_holds_no_place(adversary: Adversary) -> None:
     with Downloads(adversary, settings, lookup=names) as web:
         web.each(*[adversary.url(host=host) for host in hosts for _ in range(3)])
     assert 1 <= time.monotonic() - started < 7
+
+
+def test_seconds_and_dates_are_read() -> None:
+    assert retry_after_seconds("120") == 120
+    assert retry_after_seconds(" 1.5 ") == 1.5
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    assert 85 < retry_after_seconds(later) <= 90
+
+
+def test_all_else_asks_for_no_pause() -> None:
+    for header in (None, "", "soon", "-5", "nan", "inf", "Wed, 21 Oct 2015 07:28:00 GMT"):
+        assert retry_after_seconds(header) == 0, header
+
+
+NUMBER = st.integers(-(10**25), 10**25).map(str)
+DATE = st.tuples(NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, st.sampled_from(["GMT", "+0100"]) | NUMBER)
+
+
+@given(st.text() | NUMBER | DATE.map(lambda parts: "Mon, {} Nov {} {}:{}:{} {}".format(*parts)))
+@example("Mon, 20 Nov 99999999999999999999 00:00:00 GMT")
+@example("Mon, 20 Nov 2026 00:00:00 +99999999999999999999")
+@example("Fri, 31 Dec 9999 23:59:59 -2359")
+@example("9" * 400)
+def test_any_header_gives_a_number(header: str) -> None:
+    assert 0 <= retry_after_seconds(header) < math.inf

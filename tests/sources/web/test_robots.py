@@ -3,12 +3,13 @@ from itertools import pairwise
 
 import pytest
 
-from sources.web.refusal import DownloadRefusedError
-from sources.web.robots import check_tags
+from sources.web.addresses import DownloadRefusedError
+from sources.web.politeness import check_tags
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import (
     Adversary,
     Downloads,
+    Reply,
     answer,
     drip,
     hang_up,
@@ -18,6 +19,7 @@ from tests.sources.web.adversary import (
 )
 
 JPEG = encoded(size=(120, 90))
+FORBIDDEN = "forbidden_by_robots"
 
 
 def reasons(adversary: Adversary, *paths: str, **changes: object) -> list[str]:
@@ -87,31 +89,28 @@ def test_the_target_of_a_redirect_has_rules_of_its_own(host: Adversary) -> None:
     assert other.paths() == []
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        (answer(status="404 Not Found"), "image"),
-        (answer(status="403 Forbidden"), "image"),
-        (answer(status="500 Oh"), "forbidden_by_robots"),
-        (answer(status="429 Slowly"), "forbidden_by_robots"),
-        (redirect("/robots.txt"), "image"),
-        (redirect("http://10.0.0.1/robots.txt"), "port_not_allowed"),
-        (hang_up(), "interrupted"),
-        (drip(answer(Content_Length="999")), "timed_out"),
-        (robots("\ufeffUser-agent: *\nDisallow: /\n"), "forbidden_by_robots"),
-        (answer(b"\xff\xfe\x00garbage\x00" * 100), "image"),
-        (answer(b"<html>" * 1000), "image"),
-        (robots("User-agent: *\nDisallow: /\n" + "# x\n" * 200_000), "forbidden_by_robots"),
-        (robots("User-agent: *\nDisallow: /" + "a*" * 5000 + "b$\n"), "image"),
-    ],
-    ids=[
-        "404", "403", "500", "429", "a loop", "led inside", "broken off", "a drip",
-        "behind a byte order mark", "garbage", "a page", "very long", "a slow pattern",
-    ],
-)  # fmt: skip
-def test_what_robots_txt_may_be(host: Adversary, reply: object, reason: str) -> None:
-    host.replies["/robots.txt"] = reply  # type: ignore[assignment]
-    assert reasons(host, "/a.jpg", timeout_seconds=0.4) == [reason]
+ROBOTS: dict[str, tuple[Reply, str]] = {
+    "404": (answer(status="404 Not Found"), "image"),
+    "403": (answer(status="403 Forbidden"), "image"),
+    "500": (answer(status="500 Oh"), FORBIDDEN),
+    "429": (answer(status="429 Slowly"), FORBIDDEN),
+    "a loop": (redirect("/robots.txt"), "image"),
+    "led inside": (redirect("http://10.0.0.1/robots.txt"), "port_not_allowed"),
+    "broken off": (hang_up(), "interrupted"),
+    "a drip": (drip(answer(Content_Length="999")), "timed_out"),
+    "behind a byte order mark": (robots("\ufeffUser-agent: *\nDisallow: /\n"), FORBIDDEN),
+    "garbage": (answer(b"\xff\xfe\x00garbage\x00" * 100), "image"),
+    "a page": (answer(b"<html>" * 1000), "image"),
+    "very long": (robots("User-agent: *\nDisallow: /\n" + "# x\n" * 200_000), FORBIDDEN),
+    "a slow pattern": (robots("User-agent: *\nDisallow: /" + "a*" * 5000 + "b$\n"), "image"),
+}
+"""What robots.txt may be, and what comes of an image."""
+
+
+def test_what_robots_txt_may_be(host: Adversary) -> None:
+    for name, (reply, reason) in ROBOTS.items():
+        host.replies["/robots.txt"] = reply
+        assert reasons(host, "/a.jpg", timeout_seconds=0.4) == [reason], name
 
 
 def test_a_robots_txt_that_blows_up_is_not_parsed(host: Adversary) -> None:

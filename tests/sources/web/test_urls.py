@@ -2,9 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sources.web.addresses import public_addresses
-from sources.web.refusal import DownloadRefusedError
-from sources.web.urls import checked, shown
+from sources.web.addresses import DownloadRefusedError, checked, public_addresses, shown
 
 PORTS = frozenset({80, 443})
 
@@ -64,11 +62,9 @@ def test_what_is_oddly_written_is_refused(subtests: pytest.Subtests) -> None:
             assert reason(text) == "invalid_url"
 
 
-@pytest.mark.parametrize(
-    "text", ["http://u:p@example.com/", "http://u@example.com/", "http://example.com@127.0.0.1/"]
-)
-def test_no_passwords(text: str) -> None:
-    assert reason(text) == "credentials_in_url"
+def test_no_passwords() -> None:
+    for host in ("u:p@example.com", "u@example.com", "example.com@127.0.0.1"):
+        assert reason(f"http://{host}/") == "credentials_in_url", host
 
 
 def test_no_odd_ports(subtests: pytest.Subtests) -> None:
