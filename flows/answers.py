@@ -4,8 +4,9 @@ import json
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from flows.grammar import LANGUAGE, SPELLING, SURE, check_grammar, foreign_script, guessed_language
 from schemas.chat import ChatAnswer
@@ -149,7 +150,10 @@ _OBJECT = re.compile(r"\{\s*[\"}]")  # of other braces there may be some in what
 
 
 class UnusableAnswerError(Exception):
-    """Why an answer cannot be used: `reason` is a stable word, `detail` a sentence."""
+    """Why an answer, or a text in it, cannot be used.
+
+    `reason` is a stable word, `detail` a sentence.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -206,7 +210,7 @@ def _object_or_reasoning(raw: str, at: int, start: int) -> tuple[dict[str, Any] 
     return None, closing.end() if closing else len(raw)
 
 
-def end_of_reasoning_missing(tag: str) -> UnusableAnswerError:
+def _unended_reasoning(tag: str) -> UnusableAnswerError:
     """The error of an answer that ends inside the reasoning that `tag` began."""
     return UnusableAnswerError("truncated_answer", f"The answer ends inside its reasoning ({tag}).")
 
@@ -214,14 +218,14 @@ def end_of_reasoning_missing(tag: str) -> UnusableAnswerError:
 def _end_of_reasoning(raw: str, opened: re.Match[str]) -> int:
     closing = re.compile(rf"<\s*/\s*{opened[1]}\s*>", re.IGNORECASE).search(raw, opened.end())
     if closing is None:
-        raise end_of_reasoning_missing(opened.group())
+        raise _unended_reasoning(opened.group())
     return closing.end()
 
 
 def _require_quiet(before: str, rest: str) -> None:
     """Around the object there may be chatter, but no second object: which one would be meant?"""
     if (opened := _OPEN_TAG.search(rest)) is not None:
-        raise end_of_reasoning_missing(opened.group())
+        raise _unended_reasoning(opened.group())
     if _OBJECT.search(rest) is not None:
         raise UnusableAnswerError(
             "unparseable_answer", "The answer holds more than one JSON object."
@@ -308,136 +312,176 @@ _NOT_LATIN = frozenset[str]().union(*_SCRIPTS.values())
 _MOST_SHOWN = 60
 
 
-class Fault(NamedTuple):
-    """Why a text cannot be used: `reason` is a stable word, `detail` a sentence."""
-
-    reason: str
-    detail: str
+T = TypeVar("T")
 
 
-def answer_object(answer: ChatAnswer, stage: str) -> dict[str, Any] | Rejection:
-    """The one JSON object of an answer, with whatever fields it has, or why there is none.
+def read_answer(
+    answer: ChatAnswer, stage: str, read: Callable[[dict[str, Any]], T]
+) -> T | Rejection:
+    """What `read` makes of the one JSON object of an answer, or why the answer cannot be used.
 
-    It may be among reasoning, chatter and code fences; plain text is no answer where an object
-    was asked for. Reasons: `truncated_answer`, `unparseable_answer`, `refusal` (it is a text by
-    which the model refuses). The raw answer is in the context.
+    The object may be among reasoning, chatter and code fences; plain text is no answer where an
+    object was asked for. Reasons: `truncated_answer`, `unparseable_answer`, `refusal` (it is a text
+    by which the model refuses), and those that `read` raises as `UnusableAnswerError`. The raw
+    answer is in the context.
     """
     try:
-        found = None if answer.truncated else find_object(answer.text)
+        return read(_object_of(answer))
     except UnusableAnswerError as unusable:
-        return refused_answer(answer, stage, Fault(unusable.reason, unusable.detail))
-    if found is not None:
-        return found
-    fault = Fault("unparseable_answer", "The answer holds no JSON object.")
+        return refused_answer(answer, stage, unusable)
+
+
+def _object_of(answer: ChatAnswer) -> dict[str, Any]:
     if answer.truncated:
-        fault = Fault("truncated_answer", "The answer ended at the token limit.")
-    elif (refusal := refusal_in(answer.text)) is not None:
-        fault = _refused(refusal)
-    return refused_answer(answer, stage, fault)
+        raise UnusableAnswerError("truncated_answer", "The answer ended at the token limit.")
+    if (found := find_object(answer.text)) is not None:
+        return found
+    if (refusal := refusal_in(answer.text)) is not None:
+        raise _refused(refusal)
+    raise UnusableAnswerError("unparseable_answer", "The answer holds no JSON object.")
 
 
 def only_field(found: dict[str, Any], field: str) -> Any:
-    """What the only field of an object holds, or a `Fault`: `missing_field`, `extra_fields`."""
-    extra = sorted(set(found) - {field})
+    """What the only field of an object holds.
+
+    Raises:
+        UnusableAnswerError: `missing_field`, `extra_fields`.
+    """
     if field not in found:
-        return Fault("missing_field", f"The answer has no field {field!r}; its fields are {extra}.")
-    if extra:
-        return Fault("extra_fields", f"The answer has unknown fields: {shown(', '.join(extra))}.")
+        detail = f"The answer has no field {field!r}; its fields are {sorted(found)}."
+        raise UnusableAnswerError("missing_field", detail)
+    check_fields(found, (field,), "The answer")
     return found[field]
 
 
-def refused_answer(answer: ChatAnswer, stage: str, fault: Fault) -> Rejection:
+def check_fields(found: dict[str, Any], fields: Sequence[str], name: str) -> None:
+    """Nothing, if an object has these fields and no others.
+
+    Raises:
+        UnusableAnswerError: `missing_field`, `extra_fields`.
+    """
+    if missing := [field for field in fields if field not in found]:
+        raise UnusableAnswerError("missing_field", f"{name} lacks the fields {missing}.")
+    if extra := sorted(set(found) - set(fields)):
+        detail = f"{name} has unknown fields: {shown(', '.join(extra))}."
+        raise UnusableAnswerError("extra_fields", detail)
+
+
+def refused_answer(answer: ChatAnswer, stage: str, unusable: UnusableAnswerError) -> Rejection:
     """The rejection of an answer, with the answer in its context."""
     return Rejection(
-        stage=stage, reason=fault.reason, detail=fault.detail, context={"answer": answer.text}
+        stage=stage,
+        reason=unusable.reason,
+        detail=unusable.detail,
+        context={"answer": answer.text},
     )
 
 
-def read_text(value: object, name: str, most_characters: int) -> str | Fault:
-    """`value` as one line of plain text in words, or what is wrong with it.
-
-    Reasons: those of `read_line`, `no_words` (there are signs and numbers alone) and `markup`,
-    which is fine between quotation marks.
+def read_text(value: object, name: str, most_characters: int) -> str:
+    """`value` as one line of plain text in words.
 
     Args:
         value: what the answer holds.
         name: what the text is called in messages.
         most_characters: the longest that is taken.
+
+    Raises:
+        UnusableAnswerError: as `read_line`; `no_words` (there are signs and numbers alone) and
+            `markup`, which is fine between quotation marks.
     """
     line = read_line(value, name, most_characters)
-    if isinstance(line, Fault):
-        return line
     markup = _MARKUP.search(beside_quotes(line)) or _ESCAPE.search(line)
     if markup is not None:
-        return Fault("markup", f"{name} holds markup: {shown(markup.group())}.")
+        raise UnusableAnswerError("markup", f"{name} holds markup: {shown(markup.group())}.")
     if _ANSWER_TEXTS_WORD.search(line) is None:
-        return Fault("no_words", f"{name} holds no words: {shown(line)}.")
+        raise UnusableAnswerError("no_words", f"{name} holds no words: {shown(line)}.")
     return line
 
 
-def read_line(value: object, name: str, most_characters: int) -> str | Fault:
-    """`value` as one line, nothing changed but its white space, or what is wrong with it.
+def read_line(value: object, name: str, most_characters: int) -> str:
+    """`value` as one line, nothing changed but its white space.
 
-    A line may hold whatever an image shows: signs of programs and sums, tags, braces. Reasons:
-    `wrong_type`, `too_long`, `control_characters`, `empty`, `no_words` (it has neither letters nor
-    signs with a meaning), `markup` (reasoning before it, emphasis around all of it, or JSON again),
-    `refusal` and `chatter` (see `flows.answers`).
+    A line may hold whatever an image shows: signs of programs and sums, tags, braces.
 
     Args:
         value: what the answer holds.
         name: what the text is called in messages.
         most_characters: the longest that is taken.
+
+    Raises:
+        UnusableAnswerError: `wrong_type`, `too_long`, `control_characters`, `empty`, `no_words` (it
+            has neither letters nor signs with a meaning), `markup` (reasoning before it, emphasis
+            around all of it, or JSON again), `refusal` and `chatter`.
     """
     if not isinstance(value, str):
         kind = type(value).__name__
-        return Fault("wrong_type", f"{name} must be a text; got {kind}.")
+        raise UnusableAnswerError("wrong_type", f"{name} must be a text; got {kind}.")
     if len(value) > 2 * most_characters:  # before anything looks for patterns in it
-        return _too_long(name, len(value), most_characters)
+        raise _too_long(name, len(value), most_characters)
     text = value.translate(_UNSEEN)
     if (control := _control_character(text)) is not None:
-        return Fault("control_characters", f"{name} holds the character U+{ord(control):04X}.")
+        detail = f"{name} holds the character U+{ord(control):04X}."
+        raise UnusableAnswerError("control_characters", detail)
     line = " ".join(text.split())
     if len(line) > most_characters:
-        return _too_long(name, len(line), most_characters)
-    return _line_fault(line, name) or line
+        raise _too_long(name, len(line), most_characters)
+    if not line:
+        raise UnusableAnswerError("empty", f"{name} holds no text.")
+    if not words_of(line):
+        raise UnusableAnswerError("no_words", f"{name} holds no words: {shown(line)}.")
+    if (around := _AROUND.search(line)) is not None:
+        detail = f"{name} is wrapped in markup: {shown(around.group())}."
+        raise UnusableAnswerError("markup", detail)
+    if _is_json(line):
+        raise UnusableAnswerError("markup", f"{name} holds JSON again: {shown(line)}.")
+    if (refusal := refusal_in(line)) is not None:
+        raise _refused(refusal)
+    if (chatter := chatter_in(line)) is not None:
+        detail = f"{name} begins with what is no part of it: {shown(chatter)}."
+        raise UnusableAnswerError("chatter", detail)
+    return line
 
 
-def language_fault(text: str, name: str, like: str) -> Fault | None:
-    """Whether `text` is in another script or language than the caption `like`, and which.
+def check_language(text: str, name: str, like: str) -> None:
+    """Nothing, if `text` is in the script and language of the caption `like`.
 
     Text in quotation marks is ignored: captions quote signs. The language of fewer than three words
-    is unknown; the reason is `wrong_language`.
+    is unknown.
+
+    Raises:
+        UnusableAnswerError: `wrong_language`.
     """
     plain = beside_quotes(text)
     if (foreign := foreign_script(plain)) is not None and foreign_script(like) is None:
-        return _wrong_language(name, f"in {foreign.language} script", text)
+        raise _wrong_language(name, f"in {foreign.language} script", text)
     if len(_LETTERS.findall(plain)) < _FEWEST_WORDS:
-        return None
+        return
     wanted, (guess, probability) = _language_of(like), guessed_language(plain)
-    if guess == wanted or (wanted != _ENGLISH and probability < SURE):
-        return None
-    if wanted == _ENGLISH and _is_english(plain):
-        return None
-    return _wrong_language(name, f"in the language {guess!r}, wanted {wanted!r}", text)
+    is_other = not _is_english(plain) if wanted == _ENGLISH else probability >= SURE
+    if guess != wanted and is_other:
+        raise _wrong_language(name, f"in the language {guess!r}, wanted {wanted!r}", text)
 
 
-def translation_fault(text: str, name: str, caption: str, language: str) -> Fault | None:
-    """Why `text` is no translation of `caption` into `language` (ISO 639-1).
+def check_translation(text: str, name: str, caption: str, language: str) -> None:
+    """Nothing, if `text` may be a translation of `caption` into `language` (ISO 639-1).
 
-    Reasons: `untranslated` (it is the caption), `wrong_language` (it is surely in another).
+    Raises:
+        UnusableAnswerError: `untranslated` (it is the caption), `wrong_language` (it is surely in
+            another).
     """
     if text.casefold() == caption.casefold():
-        return Fault("untranslated", f"{name} is its caption, wanted it in {language!r}.")
+        detail = f"{name} is its caption, wanted it in {language!r}."
+        raise UnusableAnswerError("untranslated", detail)
     plain = beside_quotes(text)
     foreign = foreign_script(plain)
     if foreign is None and language in _NOT_LATIN:
-        return _wrong_language(name, f"in Latin letters, wanted {language!r}", text)
+        raise _wrong_language(name, f"in Latin letters, wanted {language!r}", text)
     if foreign is not None and language not in _SCRIPTS.get(foreign.language, {language}):
-        return _wrong_language(name, f"in {foreign.language} script, wanted {language!r}", text)
+        raise _wrong_language(name, f"in {foreign.language} script, wanted {language!r}", text)
     guess, probability = guessed_language(plain)
-    if guess == language or probability < SURE or len(_LETTERS.findall(plain)) < _FEWEST_WORDS:
-        return None
-    return _wrong_language(name, f"in the language {guess!r}, wanted {language!r}", text)
+    is_sure = probability >= SURE and len(_LETTERS.findall(plain)) >= _FEWEST_WORDS
+    if guess != language and is_sure:
+        raise _wrong_language(name, f"in the language {guess!r}, wanted {language!r}", text)
 
 
 def shown(text: str) -> str:
@@ -472,23 +516,6 @@ def _control_character(text: str) -> str | None:
     return None
 
 
-def _line_fault(line: str, name: str) -> Fault | None:
-    """What is wrong with a line, judged by its words."""
-    if not line:
-        return Fault("empty", f"{name} holds no text.")
-    if not words_of(line):
-        return Fault("no_words", f"{name} holds no words: {shown(line)}.")
-    if (around := _AROUND.search(line)) is not None:
-        return Fault("markup", f"{name} is wrapped in markup: {shown(around.group())}.")
-    if _is_json(line):
-        return Fault("markup", f"{name} holds JSON again: {shown(line)}.")
-    if (refusal := refusal_in(line)) is not None:
-        return _refused(refusal)
-    if (chatter := chatter_in(line)) is not None:
-        return Fault("chatter", f"{name} begins with what is no part of it: {shown(chatter)}.")
-    return None
-
-
 def _is_json(line: str) -> bool:
     if not line.startswith(("{", "[")):
         return False
@@ -499,16 +526,17 @@ def _is_json(line: str) -> bool:
     return True
 
 
-def _refused(words: str) -> Fault:
-    return Fault("refusal", f"The model refused: {shown(words)}.")
+def _refused(words: str) -> UnusableAnswerError:
+    return UnusableAnswerError("refusal", f"The model refused: {shown(words)}.")
 
 
-def _too_long(name: str, characters: int, most: int) -> Fault:
-    return Fault("too_long", f"{name} has {characters:,} characters; wanted {most:,} at most.")
+def _too_long(name: str, characters: int, most: int) -> UnusableAnswerError:
+    detail = f"{name} has {characters:,} characters; wanted {most:,} at most."
+    return UnusableAnswerError("too_long", detail)
 
 
-def _wrong_language(name: str, what: str, text: str) -> Fault:
-    return Fault("wrong_language", f"{name} is {what}: {shown(text)}.")
+def _wrong_language(name: str, what: str, text: str) -> UnusableAnswerError:
+    return UnusableAnswerError("wrong_language", f"{name} is {what}: {shown(text)}.")
 
 
 # What a model says in the place of words of its own: those of its prompt, or the same ones again.
@@ -546,13 +574,18 @@ def loop_in(text: str) -> str | None:
     return None
 
 
-def copy_fault(text: str, prompt: str) -> Fault | None:
-    """Whether `text` is no answer in words of its own: `instruction_echo` or `repetition`."""
+def check_own_words(text: str, prompt: str) -> None:
+    """Nothing, if `text` is in words of its own.
+
+    Raises:
+        UnusableAnswerError: `instruction_echo`, `repetition`.
+    """
     if (echo := echo_in(text, prompt)) is not None:
-        return Fault("instruction_echo", f"The answer repeats its prompt: {shown(echo)}.")
+        detail = f"The answer repeats its prompt: {shown(echo)}."
+        raise UnusableAnswerError("instruction_echo", detail)
     if (loop := loop_in(text)) is not None:
-        return Fault("repetition", f"The answer says the same again and again: {shown(loop)}.")
-    return None
+        detail = f"The answer says the same again and again: {shown(loop)}."
+        raise UnusableAnswerError("repetition", detail)
 
 
 # Takes a description of a person, or its rewrite, out of a raw model answer.
@@ -563,7 +596,6 @@ def copy_fault(text: str, prompt: str) -> Fault | None:
 STAGE = "rewrite_description"
 FIELD = "rewrite"
 
-_CLEAN_ANSWER_OPEN_TAG = re.compile(rf"<\s*({'|'.join(REASONING)})\b[^>]*>", re.IGNORECASE)
 _CLEAN_ANSWER_FENCE = re.compile(r"```[\w+-]*\s*\n?(.*?)```", re.DOTALL)
 _CLEAN_ANSWER_MARKUP = re.compile(r"<\|[^|<>]{1,40}\|>|</?s>|\[/?INST\]", re.IGNORECASE)
 _QUOTES = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’"}
@@ -602,86 +634,63 @@ def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str 
         max_characters: the longest rewrite that is taken.
         truncated: whether the server says that the answer ended at the token limit.
     """
-    if truncated:
-        return _rejected("truncated_answer", "The answer ended at the token limit.", raw)
-    try:
-        text = _tidied(_text_in(raw))
-    except UnusableAnswerError as unusable:
-        return _rejected(unusable.reason, unusable.detail, raw)
-    if not text:
-        return _rejected("empty", "The answer holds no text.", raw)
-    if control := _CONTROL.search(text):
-        detail = f"The rewrite holds the control character U+{ord(control.group()):04X}."
-        return _rejected("control_characters", detail, raw)
-    if len(text) > max_characters:
-        detail = f"The rewrite has {len(text)} characters, wanted {max_characters} at most."
-        return _rejected("too_long", detail, raw)
-    return text
-
-
-def _rejected(reason: str, detail: str, raw: str) -> Rejection:
+    reason, detail = "truncated_answer", "The answer ended at the token limit."
+    if not truncated:
+        try:
+            text = _tidied(_text_in(raw))
+        except UnusableAnswerError as unusable:
+            reason, detail = unusable.reason, unusable.detail
+        else:
+            if not text:
+                reason, detail = "empty", "The answer holds no text."
+            elif control := _CONTROL.search(text):
+                reason = "control_characters"
+                detail = f"The rewrite holds the control character U+{ord(control.group()):04X}."
+            elif len(text) > max_characters:
+                reason = "too_long"
+                detail = f"The rewrite has {len(text)} characters, wanted {max_characters} at most."
+            else:
+                return text
     return Rejection(stage=STAGE, reason=reason, detail=detail, context={"answer": raw})
-
-
-def _without_reasoning(raw: str) -> str:
-    """`raw` without reasoning blocks; the text before a lone closing tag is reasoning too."""
-    text = _CLEAN_ANSWER_MARKUP.sub(" ", raw)
-    for name in REASONING:
-        text = re.sub(
-            rf"<\s*{name}\b[^>]*>.*?<\s*/\s*{name}\s*>", " ", text, flags=re.DOTALL | re.IGNORECASE
-        )
-        closing = list(re.finditer(rf"<\s*/\s*{name}\s*>", text, flags=re.IGNORECASE))
-        if closing:
-            text = text[closing[-1].end() :]
-    if match := _CLEAN_ANSWER_OPEN_TAG.search(text):
-        raise end_of_reasoning_missing(match.group())
-    return text.strip()
 
 
 def _text_in(raw: str) -> str:
     """The text in an answer, without reasoning: the field of its JSON object, or all of it."""
     found = find_object(raw)
     if found is None:
-        return _plain(_unfenced(_without_reasoning(raw)))
-    return _text_of(FIELD, found)
-
-
-def _unfenced(text: str) -> str:
-    fenced = _CLEAN_ANSWER_FENCE.search(text)
-    if fenced is not None:
-        return fenced.group(1).strip()
-    if text.startswith("```"):
-        raise UnusableAnswerError("truncated_answer", "The answer's code fence does not end.")
-    return text
-
-
-def _value_of(field: str, value: dict[str, Any]) -> Any:
-    """What the only field of an object holds."""
-    extra = sorted(set(value) - {field})
-    if field not in value:
-        detail = f"The answer's JSON has no field {field!r}; its fields are {extra!r}."
+        text = _without_reasoning(raw)
+        if (fenced := _CLEAN_ANSWER_FENCE.search(text)) is not None:
+            text = fenced.group(1).strip()
+        elif text.startswith(_FENCE):
+            raise UnusableAnswerError("truncated_answer", "The answer's code fence does not end.")
+        if "}" in text or text.startswith("["):
+            detail = "The answer is neither JSON nor plain text."
+            raise UnusableAnswerError("unparseable_answer", detail)
+        return text
+    extra = sorted(set(found) - {FIELD})
+    if FIELD not in found:
+        detail = f"The answer's JSON has no field {FIELD!r}; its fields are {extra!r}."
         raise UnusableAnswerError("unparseable_answer", detail)
     if extra:
         raise UnusableAnswerError("extra_fields", f"The answer has unknown fields: {extra!r}.")
-    return value[field]
-
-
-def _text_of(field: str, value: dict[str, Any]) -> str:
-    text = _value_of(field, value)
+    text = found[FIELD]
     if not isinstance(text, str):
-        kind = type(text).__name__
-        raise UnusableAnswerError("unparseable_answer", f"{field!r} must be a string; got {kind}.")
+        detail = f"{FIELD!r} must be a string; got {type(text).__name__}."
+        raise UnusableAnswerError("unparseable_answer", detail)
     if text.lstrip().startswith(("{", "[")):
-        raise UnusableAnswerError("unparseable_answer", f"{field!r} holds JSON again, wanted text.")
+        detail = f"{FIELD!r} holds JSON again, wanted text."
+        raise UnusableAnswerError("unparseable_answer", detail)
     return _without_reasoning(text)
 
 
-def _plain(text: str) -> str:
-    if "}" in text or text.startswith("["):
-        raise UnusableAnswerError(
-            "unparseable_answer", "The answer is neither JSON nor plain text."
-        )
-    return text
+def _without_reasoning(raw: str) -> str:
+    """`raw` without reasoning blocks; the text before a lone closing tag is reasoning too."""
+    text = _BLOCK.sub(" ", _CLEAN_ANSWER_MARKUP.sub(" ", raw))
+    for closing in list(_CLOSE_TAG.finditer(text))[-1:]:
+        text = text[closing.end() :]
+    if match := _OPEN_TAG.search(text):
+        raise _unended_reasoning(match.group())
+    return text.strip()
 
 
 def _tidied(text: str) -> str:

@@ -9,16 +9,16 @@ from db.pending import Pending
 from db.store import Store
 from db.work import WorkResult
 from flows.answers import (
-    Fault,
-    answer_object,
-    language_fault,
+    UnusableAnswerError,
+    check_fields,
+    check_language,
+    check_translation,
     object_schema,
     quoted_answer,
+    read_answer,
     read_text,
-    refused_answer,
     shown,
     text_schema,
-    translation_fault,
 )
 from flows.ccd.anchors import coarse_captions
 from flows.ccd.caption_checks import GroupChecks, refused_phrase, same_captions
@@ -171,79 +171,53 @@ def read_refinement(answer: ChatAnswer, brief: RefinementBrief) -> RefinedCaptio
     `missing_field`, `extra_fields`, `untranslated` (a translation is its caption), and those of
     `flows.answers`. The raw answer is in the context.
     """
-    found = answer_object(answer, STAGE)
-    if isinstance(found, Rejection):
-        return found
-    read = _read(found, brief)
-    if isinstance(read, Fault):
-        return refused_answer(answer, STAGE, read)
-    return read
+    return read_answer(answer, STAGE, lambda found: _read(found, brief))
 
 
-def _read(found: dict[str, Any], brief: RefinementBrief) -> RefinedCaptions | Fault:
+def _read(found: dict[str, Any], brief: RefinementBrief) -> RefinedCaptions:
     fields = [CAPTIONS_FIELD, *([TRANSLATIONS_FIELD] if brief.second_language else [])]
-    if missing := [field for field in fields if field not in found]:
-        return Fault("missing_field", f"The answer lacks the fields {missing}.")
-    if extra := sorted(set(found) - set(fields)):
-        return Fault("extra_fields", f"The answer has unknown fields: {shown(', '.join(extra))}.")
+    check_fields(found, fields, "The answer")
     captions = _texts(found[CAPTIONS_FIELD], "Caption", brief.images)
-    if isinstance(captions, Fault):
-        return captions
-    if fault := _caption_fault(captions, brief):
-        return fault
+    for number, caption in enumerate(captions, start=1):
+        name = f"Caption {number}"
+        check_language(caption, name, brief.caption)
+        if (phrase := refused_phrase(caption, brief.caption)) is not None:
+            detail = f"{name} speaks of what is not in its own picture: {shown(phrase.text)}."
+            raise UnusableAnswerError("speaks_of_other_image", detail)
+    if same := same_captions(captions):
+        one, other = same[0]
+        detail = f"Captions {one + 1} and {other + 1} say the same; wanted different ones."
+        raise UnusableAnswerError("same_captions", detail)
     if brief.second_language is None:
         return RefinedCaptions(captions)
     translations = _texts(found[TRANSLATIONS_FIELD], "Translation", brief.images)
-    if isinstance(translations, Fault):
-        return translations
     for number, (text, caption) in enumerate(zip(translations, captions, strict=True), start=1):
-        name = f"Translation {number}"
-        if fault := translation_fault(text, name, caption, brief.second_language):
-            return fault
+        check_translation(text, f"Translation {number}", caption, brief.second_language)
     return RefinedCaptions(captions, translations)
 
 
-def _texts(value: object, name: str, count: int) -> tuple[str, ...] | Fault:
+def _texts(value: object, name: str, count: int) -> tuple[str, ...]:
+    """The texts without the numbers before them, which must be those of the images."""
     if not isinstance(value, list):
-        return Fault("wrong_type", f"{name}s must be a list; got {type(value).__name__}.")
+        detail = f"{name}s must be a list; got {type(value).__name__}."
+        raise UnusableAnswerError("wrong_type", detail)
     if len(value) != count:
         detail = (
             f"The answer holds {len(value)} {name.lower()}s; wanted {count}, one of each image."
         )
-        return Fault("wrong_count", detail)
-    texts: list[str] = []
-    for number, one in enumerate(value, start=1):
-        text = read_text(one, f"{name} {number}", REFINEMENT_REQUEST_MOST_CHARACTERS)
-        if isinstance(text, Fault):
-            return text
-        texts.append(text)
-    return _without_numbers(texts, name)
-
-
-def _without_numbers(texts: Sequence[str], name: str) -> tuple[str, ...] | Fault:
-    """The texts without the numbers before them, which must be those of the images."""
+        raise UnusableAnswerError("wrong_count", detail)
+    texts = [
+        read_text(one, f"{name} {number}", REFINEMENT_REQUEST_MOST_CHARACTERS)
+        for number, one in enumerate(value, start=1)
+    ]
     matches = [_NUMBER.match(text) for text in texts]
     if not any(matches):
         return tuple(texts)
     numbers = [int(match[1]) if match else None for match in matches]
-    if numbers != list(range(1, len(texts) + 1)):
-        return Fault("wrong_order", f"The {name.lower()}s have the numbers {numbers}.")
+    if numbers != list(range(1, count + 1)):
+        detail = f"The {name.lower()}s have the numbers {numbers}."
+        raise UnusableAnswerError("wrong_order", detail)
     return tuple(text[match.end() :] for text, match in zip(texts, matches, strict=True) if match)
-
-
-def _caption_fault(captions: Sequence[str], brief: RefinementBrief) -> Fault | None:
-    for number, caption in enumerate(captions, start=1):
-        name = f"Caption {number}"
-        if fault := language_fault(caption, name, brief.caption):
-            return fault
-        if (phrase := refused_phrase(caption, brief.caption)) is not None:
-            detail = f"{name} speaks of what is not in its own picture: {shown(phrase.text)}."
-            return Fault("speaks_of_other_image", detail)
-    if same := same_captions(captions):
-        one, other = same[0]
-        detail = f"Captions {one + 1} and {other + 1} say the same; wanted different ones."
-        return Fault("same_captions", detail)
-    return None
 
 
 class _Group(NamedTuple):

@@ -8,13 +8,13 @@ from db.entities import NewEntity, StoredEntity, find, new_entity, parents_of
 from db.pending import Pending
 from db.work import WorkResult
 from flows.answers import (
-    Fault,
-    answer_object,
-    language_fault,
+    UnusableAnswerError,
+    check_fields,
+    check_language,
     object_schema,
     quoted_answer,
+    read_answer,
     read_text,
-    refused_answer,
     shown,
     text_schema,
 )
@@ -218,13 +218,6 @@ class StrategiesRead(NamedTuple):
     refused: tuple[Rejection, ...]
 
 
-class _Numbered(NamedTuple):
-    """A strategy, or what is wrong with it, and its place in the answer, from 1."""
-
-    number: int
-    found: ProposedStrategy | Fault
-
-
 def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead | Rejection:
     """The strategies that `answer` holds, each looked at for itself, or why there are none.
 
@@ -235,144 +228,122 @@ def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead 
     (`no_usable_strategy`), the whole is rejected. Every rejection has the raw answer in its
     context.
     """
-    listed = _listed(answer)
-    if isinstance(listed, Rejection):
-        return listed
-    read = [_Numbered(at, _read(one, brief)) for at, one in enumerate(listed, start=1)]
-    read = _chosen(_different(read), brief.count)
-    strategies = tuple(one.found for one in read if isinstance(one.found, ProposedStrategy))
-    faults = [(one.number, one.found) for one in read if isinstance(one.found, Fault)]
-    refused = tuple(_refused(answer, number, fault) for number, fault in faults)
-    if strategies:
-        return StrategiesRead(strategies, refused)
-    problems = " ".join(f"{number}. {fault.detail}" for number, fault in faults)
+    values = read_answer(answer, STAGE, _listed)
+    if isinstance(values, Rejection):
+        return values
+    usable: dict[int, ProposedStrategy] = {}
+    faults: dict[int, UnusableAnswerError] = {}
+    said: dict[tuple[object, ...], int] = {}
+    for number, value in enumerate(values, start=1):
+        try:
+            usable[number] = _read(value, brief)
+            _check_novelty(usable[number], said, number)
+        except UnusableAnswerError as unusable:
+            usable.pop(number, None)
+            faults[number] = unusable
+    types: set[DifferenceType] = set()
+    repeated: set[int] = set()
+    for number, strategy in usable.items():
+        if strategy.difference in types:
+            repeated.add(number)
+        types.add(strategy.difference)
+    for number in sorted(usable, key=lambda number: (number in repeated, number))[brief.count :]:
+        del usable[number]
+        detail = f"The answer has more than the {brief.count} strategies that are wanted."
+        faults[number] = UnusableAnswerError("too_many", detail)
+    refused = tuple(
+        Rejection(
+            stage=STAGE,
+            reason=fault.reason,
+            detail=f"Strategy {number}: {fault.detail}",
+            context={"answer": answer.text, "strategy": number},
+        )
+        for number, fault in sorted(faults.items())
+    )
+    if usable:
+        return StrategiesRead(tuple(usable.values()), refused)
+    problems = " ".join(f"{number}. {fault.detail}" for number, fault in sorted(faults.items()))
     return Rejection(
         stage=STAGE,
         reason="no_usable_strategy",
         detail=f"No strategy of the answer can be used. {problems}".strip(),
-        context={"answer": answer.text, "reasons": [fault.reason for _, fault in faults]},
+        context={"answer": answer.text, "reasons": [one.reason for one in refused]},
     )
 
 
-def _listed(answer: ChatAnswer) -> list[Any] | Rejection:
+def _listed(found: dict[str, Any]) -> list[Any]:
     """The list of strategies, unparsed."""
-    found = answer_object(answer, STAGE)
-    if isinstance(found, Rejection):
-        return found
     if set(found) != {STRATEGIES_FIELD} or not isinstance(found[STRATEGIES_FIELD], list):
         detail = (
             f"The answer must be one object with the field {STRATEGIES_FIELD!r}, a list; "
             f"got the fields {shown(', '.join(sorted(found)))}."
         )
-        return refused_answer(answer, STAGE, Fault("unparseable_answer", detail))
+        raise UnusableAnswerError("unparseable_answer", detail)
     return list(found[STRATEGIES_FIELD])
 
 
-def _read(value: object, brief: StrategyBrief) -> ProposedStrategy | Fault:
+def _read(value: object, brief: StrategyBrief) -> ProposedStrategy:
     if not isinstance(value, dict):
-        return Fault("wrong_type", f"It must be an object; got {type(value).__name__}.")
-    if missing := [field for field in FIELDS if field not in value]:
-        return Fault("missing_field", f"It lacks the fields {missing}.")
-    if extra := sorted(set(value) - set(FIELDS)):
-        return Fault("extra_fields", f"It has unknown fields: {shown(', '.join(extra))}.")
-    kind = _kind(value[TYPE_FIELD])
-    if isinstance(kind, Fault):
-        return kind
-    texts: dict[str, str] = {}
-    for field, most in MOST_CHARACTERS.items():
-        text = read_text(value[field], f"Its {field}", most)
-        if isinstance(text, Fault):
-            return text
-        texts[field] = text
+        detail = f"It must be an object; got {type(value).__name__}."
+        raise UnusableAnswerError("wrong_type", detail)
+    check_fields(value, FIELDS, "It")
+    difference = _difference(value[TYPE_FIELD])
+    texts = {
+        field: read_text(value[field], f"Its {field}", most)
+        for field, most in MOST_CHARACTERS.items()
+    }
+    for field, text in texts.items():
+        check_language(text, f"Its {field}", brief.caption)
+    check_language(" ".join(texts.values()), "It", brief.caption)  # each may be too short to judge
     strategy = ProposedStrategy(
         detail=texts[DETAIL_FIELD],
-        difference=kind,
+        difference=difference,
         plan=texts[PLAN_FIELD],
         contrastive_caption=texts[CAPTION_FIELD],
         editing_instruction=texts[INSTRUCTION_FIELD],
     )
-    if fault := _language_fault(texts, brief):
-        return fault
     if stays := what_stays(strategy, brief.caption):
-        return Fault("no_change", stays)
+        raise UnusableAnswerError("no_change", stays)
     return strategy
 
 
-def _kind(value: object) -> DifferenceType | Fault:
+def _difference(value: object) -> DifferenceType:
     if not isinstance(value, str):
-        return Fault("wrong_type", f"Its type must be a text; got {type(value).__name__}.")
+        detail = f"Its type must be a text; got {type(value).__name__}."
+        raise UnusableAnswerError("wrong_type", detail)
     try:
         return DifferenceType(value)
-    except ValueError:
-        return Fault("unknown_type", f"There is no type {shown(value)}.")
+    except ValueError as error:
+        detail = f"There is no type {shown(value)}."
+        raise UnusableAnswerError("unknown_type", detail) from error
 
 
-def _language_fault(texts: dict[str, str], brief: StrategyBrief) -> Fault | None:
-    """Of the texts one by one, and of all together, where each is too short to judge."""
-    for field, text in texts.items():
-        if fault := language_fault(text, f"Its {field}", brief.caption):
-            return fault
-    return language_fault(" ".join(texts.values()), "It", brief.caption)
+def _check_novelty(
+    strategy: ProposedStrategy, said: dict[tuple[object, ...], int], number: int
+) -> None:
+    """Adds what a strategy says to what is `said`, case, space and punctuation aside.
 
-
-def _different(read: list[_Numbered]) -> list[_Numbered]:
-    """With a fault for each strategy that says what an earlier one says."""
-    said: dict[tuple[object, ...], int] = {}
-    result = []
-    for number, found in read:
-        if isinstance(found, ProposedStrategy):
-            keys = _said(found)
-            earlier = next((said[key] for key in keys if key in said), None)
-            if earlier is not None:
-                fault = Fault("duplicate", f"It says what strategy {earlier} says.")
-                result.append(_Numbered(number, fault))
-                continue
-            said |= dict.fromkeys(keys, number)
-        result.append(_Numbered(number, found))
-    return result
-
-
-def _said(strategy: ProposedStrategy) -> list[tuple[object, ...]]:
-    """What no two strategies may share, case, space and punctuation aside."""
-    return [
+    Raises:
+        UnusableAnswerError: `duplicate`, if it says what an earlier one says.
+    """
+    keys: list[tuple[object, ...]] = [
         (DETAIL_FIELD, folded(strategy.detail), strategy.difference),
         (PLAN_FIELD, folded(strategy.plan)),
         (CAPTION_FIELD, folded(strategy.contrastive_caption)),
     ]
-
-
-def _chosen(read: list[_Numbered], count: int) -> list[_Numbered]:
-    """With a fault for each strategy beyond `count`; the first of each type go before others."""
-    usable = [one for one in read if isinstance(one.found, ProposedStrategy)]
-    if len(usable) <= count:
-        return read
-    types: set[DifferenceType] = set()
-    first: list[int] = []
-    further: list[int] = []
-    for number, found in usable:
-        if isinstance(found, ProposedStrategy):
-            (further if found.difference in types else first).append(number)
-            types.add(found.difference)
-    kept = set([*first, *further][:count])
-    fault = Fault("too_many", f"The answer has more than the {count} strategies that are wanted.")
-    return [
-        one if isinstance(one.found, Fault) or one.number in kept else _Numbered(one.number, fault)
-        for one in read
-    ]
-
-
-def _refused(answer: ChatAnswer, number: int, fault: Fault) -> Rejection:
-    return Rejection(
-        stage=STAGE,
-        reason=fault.reason,
-        detail=f"Strategy {number}: {fault.detail}",
-        context={"answer": answer.text, "strategy": number},
-    )
+    if earlier := next((said[key] for key in keys if key in said), None):
+        raise UnusableAnswerError("duplicate", f"It says what strategy {earlier} says.")
+    said |= dict.fromkeys(keys, number)
 
 
 TAKE, TAKE_VERSION = "take_strategies", "1"
 
-_NO_CAPTION = "no_caption"
+
+class _Asked(NamedTuple):
+    """An anchor, and the brief on it."""
+
+    anchor: StoredEntity
+    brief: StrategyBrief
 
 
 def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
@@ -388,13 +359,60 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
     prompts = {one.digest: strategist.store_prompt(one).id for one in (prompt, repair_prompt)}
     settings_id = _settings_of(strategist, settings).id
 
+    def requests(anchors: Sequence[StoredEntity]) -> Iterator[list[Ask[_Asked]] | WorkResult]:
+        ids = [anchor.id for anchor in anchors]
+        captions = coarse_captions(strategist.context.store, ids)
+        facts = facts_of(strategist.context.store, ids)
+        for anchor in anchors:
+            if not is_anchor(anchor):  # a contrastive image that was withdrawn, and is open again
+                yield WorkResult(anchor.seq)
+                continue
+            if not captions[anchor.id]:
+                yield WorkResult(anchor.seq, rejection=_without_caption(anchor))
+                continue
+            caption = captions[anchor.id][0].record(Caption).text
+            brief = StrategyBrief(caption=caption, facts=facts.get(anchor.id, ()))
+            image = strategist.picture(anchor)
+            request = request_strategies(image, brief, prompt, settings.image_area)
+            if isinstance(request, Rejection):
+                yield WorkResult(anchor.seq, rejection=request)
+            else:
+                yield [Ask(_Asked(anchor, brief), request)]
+
     def output(answer: Parsed[_Asked, StrategiesRead]) -> WorkResult:
-        parents = [
-            (Role.ANCHOR, answer.subject.anchor.id),
-            (Role.PROMPTED_BY, prompts[answer.prompt_digest]),
-            (Role.WRITTEN_WITH, settings_id),
+        """A draft of each strategy of an answer, the refused ones included."""
+        anchor, brief = answer.subject
+        drafts: list[Strategy | Rejection] = [
+            Strategy(
+                source=anchor.record(Image).source,
+                anchor=picture_of(anchor),
+                caption=brief.caption,
+                author=strategist.author,
+                **dict(proposed),
+            )
+            for proposed in answer.value.strategies
         ]
-        return _drafts(answer, parents, strategist.author)
+        drafts += answer.value.refused
+        entities = (
+            new_entity(
+                StrategyDraft(
+                    position=position,
+                    call=answer.call,
+                    strategy=draft if isinstance(draft, Strategy) else None,
+                    refusal=draft if isinstance(draft, Rejection) else None,
+                ),
+                anchor.dataset,
+                parents=[
+                    (Role.ANCHOR, anchor.id),
+                    (Role.PROMPTED_BY, prompts[answer.prompt_digest]),
+                    (Role.WRITTEN_WITH, settings_id),
+                ],
+                group=anchor.id,
+                model_call=answer.call,
+            )
+            for position, draft in enumerate(drafts)
+        )
+        return WorkResult(anchor.seq, tuple(entities))
 
     step: LLMStep[StoredEntity, _Asked, StrategiesRead] = LLMStep(
         name=STAGE,
@@ -402,7 +420,7 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
         label="propose strategies",
         configuration={"settings": settings_id},
         inputs=Pending(strategist.dataset, Image.kind, ("proposed",)),
-        request=lambda anchors: _requests(strategist, anchors, prompt, settings.image_area),
+        request=requests,
         parse=lambda asked, answer: read_strategies(answer, asked.brief),
         outputs=lambda answers: [output(one) for (one,) in answers],
         repair=lambda request, answer, problem: request_repair(
@@ -411,57 +429,6 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
         chunk_size=50,  # of pictures, which are held
     )
     return run_llm_step(strategist, step)
-
-
-class _Asked(NamedTuple):
-    """An anchor, and the brief on it."""
-
-    anchor: StoredEntity
-    brief: StrategyBrief
-
-
-def _requests(
-    strategist: DatasetModel, anchors: Sequence[StoredEntity], prompt: Prompt, area: ImageArea
-) -> Iterator[list[Ask[_Asked]] | WorkResult]:
-    """What is asked about each anchor, or why nothing is."""
-    ids = [anchor.id for anchor in anchors]
-    captions = coarse_captions(strategist.context.store, ids)
-    facts = facts_of(strategist.context.store, ids)
-    for anchor in anchors:
-        if not is_anchor(anchor):  # a contrastive image that was withdrawn, and is open again
-            yield WorkResult(anchor.seq)
-        elif not captions[anchor.id]:
-            yield WorkResult(anchor.seq, rejection=_without_caption(anchor))
-        else:
-            caption = captions[anchor.id][0].record(Caption).text
-            brief = StrategyBrief(caption=caption, facts=facts.get(anchor.id, ()))
-            request = request_strategies(strategist.picture(anchor), brief, prompt, area)
-            if isinstance(request, Rejection):
-                yield WorkResult(anchor.seq, rejection=request)
-            else:
-                yield [Ask(_Asked(anchor, brief), request)]
-
-
-def _drafts(
-    answer: Parsed[_Asked, StrategiesRead], parents: Sequence[tuple[Role, str]], author: str
-) -> WorkResult:
-    """A draft of each strategy of an answer, the refused ones included."""
-    anchor = answer.subject.anchor
-    drafts: list[dict[str, Any]] = [
-        *({"strategy": _strategy(answer.subject, one, author)} for one in answer.value.strategies),
-        *({"refusal": refusal} for refusal in answer.value.refused),
-    ]
-    entities = (
-        new_entity(
-            StrategyDraft.model_validate({"position": place, "call": answer.call, **draft}),
-            anchor.dataset,
-            parents=parents,
-            group=anchor.id,
-            model_call=answer.call,
-        )
-        for place, draft in enumerate(drafts)
-    )
-    return WorkResult(anchor.seq, entities=tuple(entities))
 
 
 def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
@@ -488,8 +455,7 @@ def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> Sta
     report = run_stage(context, stage, Pending(dataset, StrategyDraft.kind, ("proposed",)), work)
     strategies = [one.id for one in find(context.store, dataset, Strategy.kind)]
     drafted = parents_of(context.store, strategies, Role.DRAFTED_AS)
-    drafts = {found[0] for found in drafted.values()}
-    written = parents_of(context.store, drafts, Role.WRITTEN_WITH)
+    written = parents_of(context.store, {one[0] for one in drafted.values()}, Role.WRITTEN_WITH)
     now = [_settings_of(strategist, settings).id]
 
     def stands(strategy: str) -> bool | None:
@@ -507,16 +473,6 @@ def _settings_of(strategist: DatasetModel, settings: ContrastSettings) -> NewEnt
         load_prompt(settings.prompt),
         repair=load_prompt(settings.repair_prompt).digest,
         area=settings.image_area.model_dump(),
-    )
-
-
-def _strategy(asked: _Asked, proposed: ProposedStrategy, author: str) -> Strategy:
-    return Strategy(
-        source=asked.anchor.record(Image).source,
-        anchor=picture_of(asked.anchor),
-        caption=asked.brief.caption,
-        author=author,
-        **dict(proposed),
     )
 
 
@@ -542,7 +498,7 @@ def _without_caption(anchor: StoredEntity) -> Rejection:
     name = anchor.record(Image).file_path
     return Rejection(
         stage=STAGE,
-        reason=_NO_CAPTION,
+        reason="no_caption",
         detail=f"Image {name!r} has no caption; an anchor needs at least one.",
         context={"file_path": name},
     )

@@ -17,7 +17,7 @@ from db.quarantine import (
 )
 from db.store import Store
 from db.work import WorkResult, register_plan
-from flows.answers import copy_fault, refused_answer
+from flows.answers import UnusableAnswerError, check_own_words, refused_answer
 from flows.engine.context import RunContext
 from flows.engine.ledger import RecordedChatModel
 from flows.engine.report import Deferred, StageReport, StageResult
@@ -283,9 +283,12 @@ def _copy_rejection(value: object, request: ChatRequest, answer: ChatAnswer) -> 
     """Why the texts of a value are not a model's own words, if they are not."""
     texts = (value,) if isinstance(value, str) else value
     if type(texts) is tuple:  # texts alone: what else a step parses has fields with given words
-        for text in texts:
-            if isinstance(text, str) and (fault := copy_fault(text, request.prompt)) is not None:
-                return refused_answer(answer, request.purpose, fault)
+        try:
+            for text in texts:
+                if isinstance(text, str):
+                    check_own_words(text, request.prompt)
+        except UnusableAnswerError as unusable:
+            return refused_answer(answer, request.purpose, unusable)
     return None
 
 

@@ -16,12 +16,11 @@ from db.pending import Pending
 from db.store import Store
 from db.work import WorkResult
 from flows.answers import (
-    Fault,
-    answer_object,
+    UnusableAnswerError,
     object_schema,
     only_field,
+    read_answer,
     read_line,
-    refused_answer,
     text_schema,
     words_of,
 )
@@ -143,46 +142,38 @@ def read_captions(
 ) -> tuple[str, ...] | Rejection:
     """The `count` captions that `answer` holds, as they are, or why they cannot be used.
 
-    One that cannot be used spoils the answer. Reasons are those of `answer_object`, `only_field`
+    One that cannot be used spoils the answer. Reasons are those of `read_answer`, `only_field`
     and `read_line` (`flows.answers`), and `wrong_count` and `same_captions` (two have the
     same words).
     """
-    found = answer_object(answer, CAPTION_PURPOSE)
-    if isinstance(found, Rejection):
-        return found
-    captions = _captions(only_field(found, CAPTIONS_FIELD), count)
-    if isinstance(captions, Fault):
-        return refused_answer(answer, CAPTION_PURPOSE, captions)
-    return captions
+
+    def read(found: dict[str, Any]) -> tuple[str, ...]:
+        values = only_field(found, CAPTIONS_FIELD)
+        if not isinstance(values, list):
+            detail = f"The captions must be a list; got {type(values).__name__}."
+            raise UnusableAnswerError("wrong_type", detail)
+        if len(values) != count:
+            detail = f"The answer holds {len(values)} captions; wanted {count}."
+            raise UnusableAnswerError("wrong_count", detail)
+        captions = tuple(
+            read_line(one, f"Caption {number}", MAX_CHARACTERS)
+            for number, one in enumerate(values, start=1)
+        )
+        if len(set(map(words_of, captions))) < count:
+            detail = "Two of the captions say the same; wanted different ones."
+            raise UnusableAnswerError("same_captions", detail)
+        return captions
+
+    return read_answer(answer, CAPTION_PURPOSE, read)
 
 
 def read_revision(answer: ChatAnswer) -> str | Rejection:
     """The caption that `answer` holds, as it is, or why it cannot be used."""
-    found = answer_object(answer, REVISION_PURPOSE)
-    if isinstance(found, Rejection):
-        return found
-    text = only_field(found, CAPTION_FIELD)
-    if not isinstance(text, Fault):
-        text = read_line(text, "The caption", MAX_CHARACTERS)
-    return refused_answer(answer, REVISION_PURPOSE, text) if isinstance(text, Fault) else text
-
-
-def _captions(value: object, count: int) -> tuple[str, ...] | Fault:
-    if isinstance(value, Fault):
-        return value
-    if not isinstance(value, list):
-        return Fault("wrong_type", f"The captions must be a list; got {type(value).__name__}.")
-    if len(value) != count:
-        return Fault("wrong_count", f"The answer holds {len(value)} captions; wanted {count}.")
-    captions: list[str] = []
-    for number, one in enumerate(value, start=1):
-        caption = read_line(one, f"Caption {number}", MAX_CHARACTERS)
-        if isinstance(caption, Fault):
-            return caption
-        captions.append(caption)
-    if len(set(map(words_of, captions))) < count:
-        return Fault("same_captions", "Two of the captions say the same; wanted different ones.")
-    return tuple(captions)
+    return read_answer(
+        answer,
+        REVISION_PURPOSE,
+        lambda found: read_line(only_field(found, CAPTION_FIELD), "The caption", MAX_CHARACTERS),
+    )
 
 
 class Captioner(DatasetModel):

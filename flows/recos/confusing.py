@@ -8,13 +8,12 @@ from db.entities import LIVE, StoredEntity, find, parents_of
 from db.store import Store
 from db.work import WorkResult
 from flows.answers import (
-    Fault,
+    UnusableAnswerError,
     Words,
-    answer_object,
     object_schema,
     only_field,
+    read_answer,
     read_line,
-    refused_answer,
     text_schema,
     words_of,
 )
@@ -64,20 +63,19 @@ def request_confusion(
 def read_confusion(answer: ChatAnswer, caption: str, max_characters: int) -> str | Rejection:
     """The confusing caption that `answer` holds, as it is, or why it cannot be used.
 
-    Reasons are those of `answer_object`, `only_field` and `read_line` (`flows.answers`), and
+    Reasons are those of `read_answer`, `only_field` and `read_line` (`flows.answers`), and
     `same_words`: the answer says what `caption` says, so that it would be right for both images or
     wrong for the one that was shown.
     """
-    found = answer_object(answer, STAGE)
-    if isinstance(found, Rejection):
-        return found
-    text = only_field(found, CONFUSION_FIELD)
-    if not isinstance(text, Fault):
-        text = read_line(text, "The caption", max_characters)
-    if not isinstance(text, Fault) and words_of(text) == words_of(caption):
-        detail = f"The confusing caption has the same words as the caption: {text!r}."
-        text = Fault("same_words", detail)
-    return refused_answer(answer, STAGE, text) if isinstance(text, Fault) else text
+
+    def read(found: dict[str, Any]) -> str:
+        text = read_line(only_field(found, CONFUSION_FIELD), "The caption", max_characters)
+        if words_of(text) == words_of(caption):
+            detail = f"The confusing caption has the same words as the caption: {text!r}."
+            raise UnusableAnswerError("same_words", detail)
+        return text
+
+    return read_answer(answer, STAGE, read)
 
 
 # A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. People may

@@ -11,12 +11,11 @@ from pydantic import ValidationError
 from db.entities import NewEntity, new_entity
 from db.work import WorkResult
 from flows.answers import (
-    Fault,
-    answer_object,
+    UnusableAnswerError,
     object_schema,
     only_field,
+    read_answer,
     read_line,
-    refused_answer,
     shown,
     text_schema,
 )
@@ -105,85 +104,74 @@ def read_sign_pairs(
 ) -> list[SignPair | Rejection]:
     """The pairs of an answer in their order, each as it is or why it cannot be used.
 
-    An answer that is unusable as a whole is one rejection. Reasons are those of `answer_object`,
+    An answer that is unusable as a whole is one rejection. Reasons are those of `read_answer`,
     `only_field` and `read_line` (`flows.answers`), and `wrong_type`, `wrong_count` (more than
     were wanted), `wrong_kind`, `wrong_language` (not in Chinese characters, or without a word in
     Latin letters), `no_glyph`, and `duplicate_text` (one of the texts is taken, or is in an
     earlier pair of the answer).
     """
-    found = answer_object(answer, STAGE)
-    if isinstance(found, Rejection):
-        return [found]
-    values = only_field(found, PAIRS_FIELD)
-    if not isinstance(values, Fault):
-        values = _count_fault(values, count) or values
-    if isinstance(values, Fault):
-        return [refused_answer(answer, STAGE, values)]
+
+    def listed(found: dict[str, Any]) -> list[Any]:
+        values = only_field(found, PAIRS_FIELD)
+        if not isinstance(values, list):
+            kind = type(values).__name__
+            raise UnusableAnswerError("wrong_type", f"{PAIRS_FIELD!r} must be a list; got {kind}.")
+        if not 1 <= len(values) <= count:
+            detail = f"There are {len(values):,} pairs; wanted 1 to {count}."
+            raise UnusableAnswerError("wrong_count", detail)
+        return values
+
+    values = read_answer(answer, STAGE, listed)
+    if isinstance(values, Rejection):
+        return [values]
     known = {text for pair in taken for text in _folded(pair)}
     read: list[SignPair | Rejection] = []
     for value in values:
-        pair = _read_pair(value, model_call, known, undrawable)
-        if isinstance(pair, SignPair):
+        try:
+            pair = _read_pair(value, model_call, known, undrawable)
+        except UnusableAnswerError as unusable:
+            context = {"pair": json.dumps(value)}  # which may hold what databases do not
+            rejection = Rejection(
+                stage=STAGE, reason=unusable.reason, detail=unusable.detail, context=context
+            )
+            read.append(rejection)
+        else:
             known |= _folded(pair)
             read.append(pair)
-        else:
-            read.append(_refused(value, pair))
     return read
 
 
-def _count_fault(values: object, count: int) -> Fault | None:
-    if not isinstance(values, list):
-        kind = type(values).__name__
-        return Fault("wrong_type", f"{PAIRS_FIELD!r} must be a list; got {kind}.")
-    if not 1 <= len(values) <= count:
-        return Fault("wrong_count", f"There are {len(values):,} pairs; wanted 1 to {count}.")
-    return None
-
-
-def _read_pair(
-    value: object, model_call: str, known: set[str], undrawable: Undrawable
-) -> SignPair | Fault:
+def _read_pair(value: object, model_call: str, known: set[str], undrawable: Undrawable) -> SignPair:
     if not isinstance(value, dict) or value.keys() != set(_FIELDS):
         detail = f"A pair must have {', '.join(_FIELDS)}; got {shown(str(value))}."
-        return Fault("wrong_type", detail)
+        raise UnusableAnswerError("wrong_type", detail)
     chinese = read_line(value[CHINESE_FIELD], "The Chinese text", MOST_CHINESE)
     english = read_line(value[ENGLISH_FIELD], "The English text", MOST_ENGLISH)
-    if isinstance(chinese, Fault):
-        return chinese
-    if isinstance(english, Fault):
-        return english
     if value[KIND_FIELD] not in list(SignCategory):
         kinds = ", ".join(SignCategory)
         got = shown(str(value[KIND_FIELD]))
-        return Fault("wrong_kind", f"The kind must be one of {kinds}; got {got}.")
+        raise UnusableAnswerError("wrong_kind", f"The kind must be one of {kinds}; got {got}.")
     try:
         pair = SignPair(
             category=value[KIND_FIELD], chinese=chinese, english=english, model_call=model_call
         )
     except ValidationError as error:
-        return Fault("wrong_language", f"{error.errors()[0]['msg']}.")
-    return _pair_fault(pair, known, undrawable) or pair
-
-
-def _pair_fault(pair: SignPair, known: set[str], undrawable: Undrawable) -> Fault | None:
+        detail = f"{error.errors()[0]['msg']}."
+        raise UnusableAnswerError("wrong_language", detail) from error
     if _LATIN_WORD.search(pair.english) is None:
         detail = f"The English text has no word in Latin letters: {shown(pair.english)}."
-        return Fault("wrong_language", detail)
+        raise UnusableAnswerError("wrong_language", detail)
     for text in (pair.chinese, pair.english):
         if text.casefold() in known:
-            return Fault("duplicate_text", f"The text {shown(text)} is in another pair.")
+            detail = f"The text {shown(text)} is in another pair."
+            raise UnusableAnswerError("duplicate_text", detail)
     if (letter := undrawable(pair)) is not None:
-        return Fault("no_glyph", f"A typeface has no glyph for {letter!r}.")
-    return None
+        raise UnusableAnswerError("no_glyph", f"A typeface has no glyph for {letter!r}.")
+    return pair
 
 
 def _folded(pair: SignPair) -> set[str]:
     return {pair.chinese.casefold(), pair.english.casefold()}
-
-
-def _refused(value: object, fault: Fault) -> Rejection:
-    context = {"pair": json.dumps(value)}  # which may hold what databases do not
-    return Rejection(stage=STAGE, reason=fault.reason, detail=fault.detail, context=context)
 
 
 # Every answer is stored as it comes, so that another run asks nothing twice and draws from the same

@@ -1,0 +1,414 @@
+"""Answers of models: their object is found, and their texts are clean, or refused."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.answers import (
+    UnusableAnswerError,
+    chatter_in,
+    check_language,
+    check_translation,
+    clean_answer,
+    find_object,
+    quoted_answer,
+    read_answer,
+    read_line,
+    read_text,
+    refusal_in,
+    words_of,
+)
+from schemas.records import Rejection
+from tests.annotate.interfaces.proposed import PHOTOGRAPHS
+from tests.flows.steps.contrast_strategies.proposals import answered
+
+ENGLISH = "A red car stands on a street."
+FOREIGN = (
+    "Das Auto ist rot.",
+    "Ein rotes Auto steht auf der Straße.",
+    "Ändere die Farbe des Autos von Rot zu Blau.",
+    "Male das Auto blau und lass alles andere, wie es ist.",
+    "La voiture est rouge.",
+    "Une voiture rouge est garée dans la rue.",
+    "Changer la couleur de la voiture du rouge au bleu.",
+    "Un homme marche.",
+    "El coche es rojo.",
+    "Un coche rojo está en la calle.",
+    "Cambia el color del coche de rojo a azul.",
+    "La macchina è rossa.",
+    "Una macchina rossa si trova sulla strada.",
+    "Cambia il colore della macchina da rosso a blu.",
+    "De auto is rood.",
+    "Een rode auto staat op straat.",
+    "Verander de kleur van de auto van rood naar blauw.",
+    "O carro é vermelho.",
+    "Um carro vermelho está na rua.",
+    "Samochód jest czerwony.",
+    "Czerwony samochód stoi na ulicy.",
+    "Mobil itu berwarna merah.",
+    "Sebuah mobil merah berdiri di jalan.",
+    "Một chiếc xe màu đỏ đứng trên đường.",
+    "街上有一辆红色的汽车。",
+    "Красная машина стоит на улице.",
+    "赤い車が通りにある。",
+    "سيارة حمراء تقف في الشارع",
+)
+
+
+def fault(check: Callable[..., object], *arguments: object) -> str | None:
+    """The reason for which a text is refused; None where it is taken."""
+    try:
+        check(*arguments)
+    except UnusableAnswerError as unusable:
+        return unusable.reason
+    return None
+
+
+def test_other_languages_are_found() -> None:
+    missed = [text for text in FOREIGN if fault(check_language, text, "It", ENGLISH) is None]
+    assert missed == ["De auto is rood."]
+
+
+def test_names_and_quoted_words_are_english_enough() -> None:
+    cases = [
+        "Change the Labrador Retriever into a Siberian Husky.",
+        "A croissant on a plate",
+        "Redraw it as ukiyo-e",
+        "A man in a kimono eats sushi and sashimi.",
+        "A yellow taxi in Manhattan",
+        "A sign that says «Achtung, hier wird gebaut» on a wall",
+        "A shop window with the word “餃子”",
+        "Husky",
+    ]
+    for text in cases:
+        assert fault(check_language, text, "It", ENGLISH) is None, text
+
+
+@pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")
+def test_no_published_caption_is_called_foreign() -> None:
+    rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
+    captions = [one["caption"] for row in rows for one in json.loads(row)["captions"]]
+    assert [one for one in captions if fault(check_language, one, "It", ENGLISH)] == []
+
+
+def test_a_translation_is_in_its_language() -> None:
+    cases = [
+        (ENGLISH.upper(), "de", "untranslated"),
+        ("A car that is red is on the street.", "zh", "wrong_language"),
+        ("A car that is red stands there on the street.", "de", "wrong_language"),
+        ("Красная машина стоит на улице города.", "zh", "wrong_language"),
+        ("Ein rotes Auto.", "de", None),
+        ("街上有一辆红色的汽车。", "zh", None),
+    ]
+    for text, language, reason in cases:
+        assert fault(check_translation, text, "It", ENGLISH, language) == reason, text
+
+
+@given(st.text(max_size=80), st.integers(1, 60))
+def test_what_is_taken_is_a_plain_line(text: str, most: int) -> None:
+    read = detail = ""
+    try:
+        read = read_text(text, "It", most)
+    except UnusableAnswerError as unusable:
+        detail = unusable.detail
+    if detail:
+        assert detail.startswith("It")
+        assert json.dumps(detail)
+        return
+    assert 0 < len(read) <= most
+    assert read == " ".join(read.split())
+    assert not any(sign in read for sign in "{}\x00\x1b\u202e\ufeff")
+
+
+@given(st.text(max_size=9000))
+def test_a_quoted_answer_is_one_line_that_ends_no_marker(raw: str) -> None:
+    quoted = quoted_answer(raw)
+    assert "<" not in quoted
+    assert "\n" not in quoted
+    assert isinstance(json.loads(quoted), str)
+    if len(raw) <= 6000:
+        assert json.loads(quoted) == raw
+
+
+def test_an_answer_without_one_object_is_refused() -> None:
+    for raw in ('{"a": ' + "9" * 5000 + "}", "no", '{"a": 1} {"b": 2}', "[1]"):
+        found = read_answer(answered(raw), "ask", dict)
+        assert isinstance(found, Rejection), raw
+        assert (found.stage, found.reason) == ("ask", "unparseable_answer"), raw
+        assert found.context["answer"] == raw
+
+
+def test_a_foreign_text_is_foreign_between_quotation_marks_too() -> None:
+    assert fault(check_language, f'"{FOREIGN[1]}"', "It", ENGLISH) == "wrong_language"
+
+
+@given(st.text(max_size=80))
+def test_nothing_but_white_space_is_changed(text: str) -> None:
+    unseen = "\u00ad\u200b\u2060\ufeff"
+    for read in (read_line, read_text):
+        with suppress(UnusableAnswerError):
+            line = read(text, "It", 80)
+            assert line.split() == "".join(one for one in text if one not in unseen).split()
+
+
+def test_a_text_in_words_holds_markup_as_a_quotation_alone() -> None:
+    cases: list[tuple[str, str | None]] = [
+        ('A shirt that says "<think>".', None),
+        ("A shirt that says <think>.", "markup"),
+        ('"<b>A red car.</b>"', "markup"),
+        ("A car that says {go}.", "markup"),
+        ('A car \\"red\\" in colour.', "markup"),
+        ("12 + 3", "no_words"),
+        ("I cannot see the image.", "refusal"),
+    ]
+    for text, reason in cases:
+        assert fault(read_text, text, "It", 80) == reason, text
+
+
+# The object of an answer, whatever is around it and whatever it quotes.
+
+_PIECES = st.sampled_from(
+    ("<think>", "</think>", "```", "```json", "</s>", "<|im_end|>", "[INST]", "{", "}", '"', "a ")
+)
+_TEXTS = st.lists(st.one_of(_PIECES, st.text(max_size=5)), max_size=8).map("".join)
+_AROUND = st.sampled_from(
+    (
+        "{}",
+        "<think>It is {no} object.</think>{}",
+        "It is {no} object.</think>\n{}",
+        "Sure:\n```json\n{}\n```\nDone.",
+        "In the form {caption}, as you said:\n{}\nIt fits {all} of it.",
+        "<|im_start|>assistant\n{}<|im_end|>",
+        "{} <think>Was that right? {yes}</think>",
+        "<think>a</think><reasoning>b</reasoning>{}\nI hope it helps.",
+    )
+)
+
+
+@given(_TEXTS, _AROUND)
+def test_texts_come_back_to_the_letter(text: str, around: str) -> None:
+    content = {"caption": text}
+    assert find_object(around.replace("{}", json.dumps(content))) == content
+
+
+@given(_TEXTS, st.text(max_size=20))
+def test_any_answer_gives_an_object_none_or_an_error_of_ours(one: str, other: str) -> None:
+    with suppress(UnusableAnswerError):
+        found = find_object(one + other)
+        assert found is None or isinstance(found, dict)
+
+
+def test_what_is_no_answer() -> None:
+    cases = [
+        ('<think>{"caption": "a"}', "truncated_answer"),
+        ('```json\n{"caption": "a"}', "truncated_answer"),
+        ('{"caption": "a"} <think>or', "truncated_answer"),
+        ('{"caption": "a"} {"caption": "b"}', "unparseable_answer"),
+        ("{caption}", "unparseable_answer"),
+    ]
+    for raw, reason in cases:
+        assert fault(find_object, raw) == reason, raw
+
+
+def test_there_may_be_no_object() -> None:
+    cases = ["", "A dog.", "[1]", '{"a": 1}</think>', "<think>{}</think> A dog.", '{"a": "</think>']
+    for raw in cases:
+        assert find_object(raw) is None, raw
+
+
+# Rewrites.
+
+TEXT = "A man in a red coat walks."
+ANSWER = json.dumps({"rewrite": TEXT})
+
+
+def test_only_the_rewrite_is_left() -> None:
+    cases: list[str] = [
+        ANSWER,
+        TEXT,
+        f'<think>The coat is red. {{"rewrite": "no"}}</think>\n{ANSWER}',
+        f"The coat is red.</think>{ANSWER}",
+        f"<think>one</think><reasoning>two</reasoning>{TEXT}",
+        f"```json\n{ANSWER}\n```",
+        f"Sure! Here is the JSON:\n```\n{ANSWER}\n```\nLet me know if you need more.",
+        f"Sure, here is the rewritten description:\n\n{TEXT}",
+        f'Certainly! Here\'s a reorganized version of the description:\n"{TEXT}"',
+        f"**Rewritten description:** {TEXT}",
+        f"Rewritten description: {TEXT}\n\nLet me know if you would like another version.",
+        f"{TEXT}\n\nI hope this helps!",
+        f"“{TEXT}”",
+        json.dumps({"rewrite": f"Sure, here is the rewritten description: {TEXT}"}),
+        json.dumps({"rewrite": f"<think>red</think> {TEXT}"}),
+        f"<|im_start|>{ANSWER}<|im_end|>",
+        json.dumps({"rewrite": "A man in a  red\ncoat walks."}),
+    ]
+    for raw in cases:
+        assert clean_answer(raw, 200) == TEXT, raw
+
+
+def test_what_holds_no_rewrite_is_rejected() -> None:
+    cases: list[tuple[str, str]] = [
+        ("empty", ""),
+        ("empty", "<think>nothing</think>"),
+        ("empty", '{"rewrite": "  "}'),
+        ("truncated_answer", "<think>The coat is"),
+        ("truncated_answer", '{"rewrite": "A man in a r'),
+        ("truncated_answer", '{"rewr'),
+        ("truncated_answer", '{"rewrite": "A man."'),
+        ("truncated_answer", '```json\n{"rewrite": "A'),
+        ("unparseable_answer", '{"rewrite": A man}'),
+        ("unparseable_answer", '{"text": "A man."}'),
+        ("unparseable_answer", '{"rewrite": 3}'),
+        ("unparseable_answer", '{"rewrite": "a"} {"rewrite": "b"}'),
+        ("unparseable_answer", '{"rewrite": "a", "rewrite": "b"}'),
+        ("unparseable_answer", '["A man."]'),
+        ("extra_fields", '{"rewrite": "A man.", "why": "because"}'),
+        ("too_long", json.dumps({"rewrite": "A man. " * 100})),
+    ]
+    for reason, raw in cases:
+        result = clean_answer(raw, 200)
+        assert isinstance(result, Rejection), raw
+        assert (result.stage, result.reason) == ("rewrite_description", reason), raw
+        assert result.context == {"answer": raw}
+
+
+def test_an_answer_at_the_token_limit_is_rejected() -> None:
+    result = clean_answer(ANSWER, 200, truncated=True)
+    assert isinstance(result, Rejection)
+    assert result.reason == "truncated_answer"
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    start=st.integers(0, len(ANSWER)),
+    length=st.integers(0, 12),
+    inserted=st.text(max_size=6),
+    wrap=st.sampled_from(("{}", "<think>x</think>{}", "```json\n{}\n```", "Sure: {}", "{} Bye")),
+)
+def test_mutated_answers_are_never_lost_and_never_wrongly_taken(
+    start: int, length: int, inserted: str, wrap: str
+) -> None:
+    mutated = ANSWER[:start] + inserted + ANSWER[start + length :]
+    raw = wrap.replace("{}", mutated)
+    result = clean_answer(raw, 200)
+    if isinstance(result, Rejection):
+        assert result.context["answer"] == raw
+        return
+    assert result
+    assert len(result) <= 200
+    assert not any(mark in result.lower() for mark in ('{"', "<think", "```", '"rewrite":'))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, len(ANSWER) - 1))
+def test_a_cut_json_answer_is_never_taken(end: int) -> None:
+    assert isinstance(clean_answer(ANSWER[:end], 200), Rejection)
+
+
+def test_controls_that_json_smuggles_in_never_reach_a_caption() -> None:
+    for escape in (r"\ud800", r"\u0000", r"\u001b[2J", r"\u202e"):
+        answer = clean_answer(f'{{"rewrite": "A man {escape} in a coat."}}', 2000)
+        assert isinstance(answer, Rejection), escape
+        assert answer.reason == "control_characters", escape
+        assert answer.model_dump_json()
+
+
+# Refusals and chatter, and captions that quote them or only sound like them.
+
+REFUSALS = (
+    "I'm sorry, but I can't identify people in images.",
+    "I’m really sorry, but I cannot help with that.",
+    "Sorry, I can't assist with that request.",
+    "I can't help with identifying people.",
+    "I am unable to view images.",
+    "I apologize, but this is against our guidelines.",
+    "Unfortunately, I cannot describe this picture.",
+    "As an AI, I do not have eyes.",
+    "As a large language model, I have no opinion.",
+    "It shows two people, but I won't identify them.",
+    '"I cannot describe real people."',
+    "We are not able to process this image.",
+    "My apologies, this cannot be done.",
+)
+CAPTIONS = (
+    'A card that reads "I\'m sorry" lies on a table.',
+    "A poster reads “I can't help falling in love”.",
+    "A T-shirt that reads I can't help it.",
+    "A sign says «Sorry, we are closed».",
+    "A sorry dog lies on a rug.",
+    "A robot as an aid in a ward.",
+    "A man who cannot see leads a dog.",
+    "Here is a dog: it sleeps.",
+    "The answer is 42: a sum on a board.",
+    "Sure footing: a goat on a rock.",
+    "A version of the Mona Lisa: she wears a hat.",
+    "A girl makes her apologies.",
+)
+
+
+def test_refusals_are_found() -> None:
+    for text in REFUSALS:
+        assert refusal_in(text), text
+
+
+def test_captions_are_no_refusals() -> None:
+    for text in CAPTIONS:
+        assert refusal_in(text) is None, text
+        assert chatter_in(text) is None, text
+
+
+def test_chatter_is_found() -> None:
+    for text in (
+        "Sure! Here is the caption: A dog.",
+        "Here's a rewritten version: A dog.",
+        "Certainly, I have looked at it. A dog.",
+        "Here are the captions you asked for: A dog.",
+    ):
+        assert chatter_in(text), text
+
+
+# When two captions say the same: one rule for all stages.
+
+
+def test_signs_and_numbers_are_words() -> None:
+    assert words_of("3.5 × 2 = 7!") == ("3.5", "×", "2", "=", "7")
+
+
+def test_these_say_the_same() -> None:
+    cases = [
+        ("A red car.", "a RED  car"),
+        ("A red car, parked", "A red car – parked!"),
+        ("“Exit” is written there.", "Exit is written there"),
+        ("The man’s hat", "The man's hat."),
+        ("街上有一辆车。", "街上有一辆车"),
+    ]
+    for one, other in cases:
+        assert words_of(one) == words_of(other), one
+
+
+def test_these_say_something_else() -> None:
+    cases = [
+        ("It prints -1.", "It prints 1."),
+        ("It prints −1.", "It prints 1."),
+        ("It asks for 2 + 3.", "It asks for 2 × 3."),
+        ("It asks for 2*3.", "It asks for 2**3."),
+        ("It prints 3.5.", "It prints 35."),
+        ("if x != y", "if x = y"),
+        ("It calls __init__.", "It calls init."),
+        ("It prints [1, 2].", "It prints (1, 2)."),
+        ("dogs chase a cat", "a cat chase dogs"),
+    ]
+    for one, other in cases:
+        assert words_of(one) != words_of(other), one
+
+
+@given(st.text(max_size=40))
+def test_case_space_and_a_final_stop_never_count(text: str) -> None:
+    said = words_of(text)
+    assert words_of(f"  {text} .") == said
+    assert words_of(" ".join(text.split())) == said
+    assert all(words_of(word) for word in said if word != "-")  # a word before a number only
