@@ -9,12 +9,12 @@ name, or under that of the original in COCO or Flickr30k.
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
-from schemas.errors import FormatError
-from schemas.json_stream import open_annotations
-from schemas.records import Attribution, Granularity, Split
+from schemas.json_stream import Element
+from schemas.records import Attribution
 from schemas.taxonomy import DifferenceType
+from sources.annotations import Importer
 from sources.fields import (
     MISSING,
     Field,
@@ -23,11 +23,20 @@ from sources.fields import (
     checked_caption,
     checked_object,
     checked_path,
+    optional_text,
+    refuse_second,
+    source_page,
+    wrong_type,
 )
-from sources.json_lines import Line, lines_of, parsed_line
-from sources.licensed_images import optional_text, source_page
-from sources.records import ReadOptions, Row, SourceContrast, SourceRow, shown
-from sources.terms import ImporterTerms
+from sources.records import (
+    DEFAULT_OPTIONS,
+    BadRow,
+    ReadOptions,
+    Row,
+    SourceContrast,
+    SourceRow,
+    shown,
+)
 
 CAPTIONS: Final = 5
 _ASPECT, _ANCHOR = "contrastive_aspect", "ori_image"
@@ -40,107 +49,91 @@ _Anchors = Mapping[str, SourceRow]
 """The rows of the anchors by the name of their image."""
 
 
-class _Record(NamedTuple):
-    """A line that is an object, by its place among the lines."""
-
-    at: int
-    fields: dict[str, Any]
-
-    @property
-    def is_contrastive(self) -> bool:
-        """Whether it describes an image that differs from an anchor."""
-        return _ASPECT in self.fields or _ANCHOR in self.fields
-
-
-class CcdImporter(ImporterTerms):
+class CcdImporter(Importer):
     """Reads anchors and what differs from them; each image is its own identity.
 
     A record must have all five captions: with four, nothing can be compared as the paper does. A
     contrastive image whose anchor is not there, or cannot be used, cannot be used either.
     """
 
-    default_split: Split = "test"
-
-    def rows(self, path: Path, options: ReadOptions | None = None) -> Iterator[Row]:
+    def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
         """One row or one bad row for each line that is not blank, in the file's order.
 
         Raises:
             FormatError: the file cannot be opened, or its first line is not such an object.
         """
-        options = options or ReadOptions()
-        self._refuse_stranger(path, options)
         anchors = self._anchors(path, options)
         seen: set[str] = set()
-        for line in self._lines(path, options):
+        for element in self._elements(path, options):
+            if isinstance(element, BadRow):
+                yield element
+                continue
             try:
-                record = _Record(line.index, checked_object(parsed_line(line, options)))
-                row = self._row(record, anchors, options)
-                _refuse_second(row.identity, seen)
+                row = _row(element.index, checked_object(element.value), anchors, options)
+                refuse_second("image", row.identity, seen)
             except FieldError as fault:
-                yield bad_row(fault, path.name, line.index, line.text)
+                yield bad_row(fault, path.name, element.index, element.value)
             else:
                 seen.add(row.identity)
                 yield row
 
-    def _lines(self, path: Path, options: ReadOptions) -> Iterator[Line]:
-        with open_annotations(path) as file:
-            yield from lines_of(file, options.max_record_characters)
-
-    def _refuse_stranger(self, path: Path, options: ReadOptions) -> None:
-        for line in self._lines(path, options):
-            try:
-                fields = checked_object(parsed_line(line, options))
-            except FieldError:
-                fields = {}
-            if {"image", "captions"} <= fields.keys():
-                return
-            raise FormatError(
-                f"{path} is not a {self.format} file: line {line.number:,}, its first, is not a "
-                f"JSON object with the fields image and captions"
-            )
-        raise FormatError(f"{path} is not a {self.format} file: it has no records")
+    def _elements(self, path: Path, options: ReadOptions) -> Iterator[Element | BadRow]:
+        wanted = "the fields image and captions"
+        return self.lines(path, options, lambda keys: {"image", "captions"} <= keys, wanted)
 
     def _anchors(self, path: Path, options: ReadOptions) -> dict[str, SourceRow]:
         """The anchors that can be used, without their captions."""
         anchors: dict[str, SourceRow] = {}
-        for line in self._lines(path, options):
+        without = dict.fromkeys(("captions", "positions", "coarse_captions", "translations"), ())
+        for element in self._elements(path, options):
+            if isinstance(element, BadRow):
+                continue
             try:
-                record = _Record(line.index, checked_object(parsed_line(line, options)))
-                if not record.is_contrastive:
-                    row = self._row(record, {}, options)
-                    anchors.setdefault(row.identity, _bare(row))
+                fields = checked_object(element.value)
+                if not _is_contrastive(fields):
+                    row = _row(element.index, fields, {}, options)
+                    anchors.setdefault(row.identity, row.model_copy(update=without))
             except FieldError:
-                continue  # named when the rows are read
+                continue  # a bad row in the second pass
         return anchors
 
-    def _row(self, record: _Record, anchors: _Anchors, options: ReadOptions) -> SourceRow:
-        fields = record.fields
-        name = checked_path(Field("image", fields.get("image", MISSING)))
-        contrast = None
-        if record.is_contrastive:
-            contrast = _contrast(name, fields, anchors, options)
-        elif _anchor_by_name(name) in anchors.keys() - {name}:
-            detail = f"{_ASPECT} is missing, wanted the type of what differs from the anchor"
-            raise FieldError(_ASPECT, "missing_field", detail)
-        return SourceRow(
-            index=record.at,
-            identity=name,
-            split=options.split or self.default_split,
-            file_path=name,
-            other_paths=tuple(_other_paths(name)),
-            captions=_five(fields, options),
-            positions=tuple(range(CAPTIONS)),
-            attribution=_attribution(fields, options),
-            coarse_captions=_texts(fields, "coarse_captions", options),
-            translations=tuple(_translations(fields, options)),
-            contrast=contrast,
-            is_grouped=True,
-        )
+
+def _is_contrastive(fields: Mapping[str, Any]) -> bool:
+    """Whether a record describes an image that differs from an anchor."""
+    return _ASPECT in fields or _ANCHOR in fields
 
 
-def _bare(row: SourceRow) -> SourceRow:
-    return row.model_copy(
-        update={"captions": (), "positions": (), "coarse_captions": (), "translations": ()}
+def _row(
+    index: int, fields: Mapping[str, Any], anchors: _Anchors, options: ReadOptions
+) -> SourceRow:
+    name = checked_path(Field("image", fields.get("image", MISSING)))
+    contrast = None
+    if _is_contrastive(fields):
+        contrast = _contrast(name, fields, anchors, options)
+    elif _anchor_by_name(name) in anchors.keys() - {name}:
+        detail = f"{_ASPECT} is missing, wanted the type of what differs from the anchor"
+        raise FieldError(_ASPECT, "missing_field", detail)
+    captions = _texts(fields, "captions", options)
+    if len(captions) != CAPTIONS:
+        detail = f"captions has {len(captions)} captions, wanted {CAPTIONS}"
+        raise FieldError("captions", "wrong_caption_count", detail)
+    return SourceRow(
+        index=index,
+        identity=name,
+        split=options.split_or_test,
+        file_path=name,
+        other_paths=tuple(_other_paths(name)),
+        captions=captions,
+        positions=tuple(range(CAPTIONS)),
+        attribution=_attribution(fields, options),
+        coarse_captions=_texts(fields, "coarse_captions", options),
+        translations=tuple(
+            (match[1], _texts_or_null(fields, key, options))
+            for key in sorted(fields)
+            if (match := _TRANSLATED.fullmatch(key))
+        ),
+        contrast=contrast,
+        is_grouped=True,
     )
 
 
@@ -182,37 +175,21 @@ def _difference(value: object) -> DifferenceType:
         raise FieldError(_ASPECT, "unknown_difference", detail) from None
 
 
-def _five(fields: Mapping[str, Any], options: ReadOptions) -> tuple[str, ...]:
-    captions = _texts(fields, "captions", options)
-    if len(captions) != CAPTIONS:
-        detail = f"captions has {len(captions)} captions, wanted {CAPTIONS}"
-        raise FieldError("captions", "wrong_caption_count", detail)
-    return captions
-
-
 def _texts(fields: Mapping[str, Any], key: str, options: ReadOptions) -> tuple[str, ...]:
     """The captions of a list; none where there is no such field."""
-    values = fields.get(key, [])
-    if not isinstance(values, list):
-        detail = f"{key} has the wrong type: got {shown(values)}, wanted a list of captions"
-        raise FieldError(key, "wrong_type", detail)
+    listed = Field(key, fields.get(key, []))
+    if not isinstance(listed.value, list):
+        raise wrong_type(listed, "a list of captions")
     return tuple(
-        checked_caption(Field(f"{key}[{at}]", value), options) for at, value in enumerate(values)
+        checked_caption(Field(f"{key}[{at}]", value), options)
+        for at, value in enumerate(listed.value)
     )
-
-
-def _translations(
-    fields: Mapping[str, Any], options: ReadOptions
-) -> Iterator[tuple[str, tuple[str | None, ...]]]:
-    """The captions in other languages, in their places; None where one is null."""
-    for key in sorted(fields):
-        if match := _TRANSLATED.fullmatch(key):
-            yield match[1], _texts_or_null(fields, key, options)
 
 
 def _texts_or_null(
     fields: Mapping[str, Any], key: str, options: ReadOptions
 ) -> tuple[str | None, ...]:
+    """The captions in another language, in their places; None where one is null."""
     values = fields[key]
     if not isinstance(values, list):
         return _texts(fields, key, options)
@@ -241,21 +218,3 @@ def _other_paths(name: str) -> Iterator[str]:
     yield from dict.fromkeys(names[1:])
     for folder in _FOLDERS:
         yield from (f"{folder}/{one}" for one in dict.fromkeys(names))
-
-
-def _refuse_second(name: str, seen: set[str]) -> None:
-    if name in seen:
-        detail = f"image repeats {shown(name)} of a record before it, wanted its own"
-        raise FieldError("image", "duplicate_image", detail)
-
-
-CCD = CcdImporter(
-    format="ccd",
-    licence="Images under the terms of MSCOCO or Flickr30k, or of their creators (CC licences)",
-    citation=(
-        "Benchmarking the Fine-Grained Discriminability in Image-Text Retrieval via Controlled "
-        "Contrastive Differences. Findings of ACL 2026"
-    ),
-    homepage="https://github.com/miaomiao1215/CCD",
-    granularity=Granularity.FINE,
-)

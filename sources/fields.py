@@ -2,15 +2,15 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, get_args
 
 from schemas.records import Split
-from sources.records import BadRow, ReadOptions, Row, SourceRow, raw_text, shown
+from sources.records import BadRow, ReadOptions, Scope, raw_text, shown
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
+_SPLIT_IN_NAME = re.compile(rf"(?:^|[^a-z])({'|'.join(SPLITS)})(?![a-z])")
 _MAX_NAME_CHARACTERS = 1000
 # Paths that are in normal form already, which is nearly all: PurePosixPath is slow.
 _PLAIN_PATH = re.compile(r"[^/\\.][^/\\]*(?:/[^/\\.][^/\\]*)*")
@@ -51,62 +51,12 @@ class FieldError(Exception):
         self.detail = detail
 
 
-@dataclass(frozen=True)
-class RawRow:
-    """A record taken apart by its format, nothing checked yet.
-
-    `caption_key` is the key of the text in formats whose captions are objects; a caption that is a
-    plain string is taken as it is.
-    """
-
-    index: int
-    identity: Field
-    split: Field
-    file_path: Field
-    captions: Field
-    record: Any
-    caption_key: str | None = None
-
-
-def checked_rows(raw: RawRow, file: str, options: ReadOptions) -> Iterator[Row]:
-    """The row that `raw` makes, or the bad row instead; before it, one bad row per bad caption."""
-    try:
-        identity = checked_identity(raw.identity)
-        split = checked_split(raw.split)
-        file_path = checked_path(raw.file_path)
-        fields = _caption_fields(raw)
-    except FieldError as fault:
-        yield bad_row(fault, file, raw.index, raw.record)
-        return
-    texts: dict[int, str] = {}
-    for position, field in enumerate(fields):
-        try:
-            texts[position] = checked_caption(field, options)
-        except FieldError as fault:
-            yield bad_row(fault, file, raw.index, raw.record, caption=True)
-    if not texts:
-        detail = f"{raw.captions.path} has no caption that can be used, wanted at least one"
-        none_left = FieldError(raw.captions.path, "no_usable_caption", detail)
-        yield bad_row(none_left, file, raw.index, raw.record)
-        return
-    yield SourceRow(
-        index=raw.index,
-        identity=identity,
-        split=split,
-        file_path=file_path,
-        captions=tuple(texts.values()),
-        positions=tuple(texts),
-    )
-
-
 def bad_row(
     fault: FieldError,
     file: str,
     index: int,
     record: Any,
-    *,
-    caption: bool = False,
-    fact: bool = False,
+    scope: Scope = "record",
 ) -> BadRow:
     """`fault` as the bad row of record `index`, or of one caption or fact of it."""
     return BadRow(
@@ -116,8 +66,44 @@ def bad_row(
         reason=fault.reason,
         detail=fault.detail,
         raw=raw_text(record),
-        scope="caption" if caption else "fact" if fact else "record",
+        scope=scope,
     )
+
+
+def refuse_second(field: str, name: str, seen: Container[str]) -> None:
+    """Refuses an image that an earlier record has already.
+
+    Raises:
+        FieldError: `name` is among those that were seen.
+    """
+    if name in seen:
+        detail = f"{field} repeats {shown(name)} of a record before it, wanted its own"
+        raise FieldError(field, "duplicate_image", detail)
+
+
+def optional_text(fields: Mapping[str, Any], key: str, options: ReadOptions) -> str | None:
+    """The text of a field; None where there is none.
+
+    Raises:
+        FieldError: it is no text, or one that cannot be used.
+    """
+    value = fields.get(key)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    return checked_caption(Field(key, value), options)
+
+
+def source_page(fields: Mapping[str, Any], options: ReadOptions) -> str | None:
+    """The web address in `source_url`; None where there is none.
+
+    Raises:
+        FieldError: it is no address of the web.
+    """
+    text = optional_text(fields, "source_url", options)
+    if text is not None and (" " in text or not text.startswith(("http://", "https://"))):
+        detail = f"source_url is no address of the web: got {shown(text)}, wanted https://…"
+        raise FieldError("source_url", "not_an_address", detail)
+    return text
 
 
 def checked_object(value: Any) -> dict[str, Any]:
@@ -128,7 +114,7 @@ def checked_object(value: Any) -> dict[str, Any]:
     """
     if isinstance(value, dict):
         return value
-    raise _wrong_type(Field("", value), "an object", subject="the record")
+    raise wrong_type(Field("the record", value), "an object", path="")
 
 
 def checked_identity(field: Field) -> str:
@@ -139,13 +125,13 @@ def checked_identity(field: Field) -> str:
     Raises:
         FieldError: it is neither.
     """
-    value = _present(field)
+    value = present(field)
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
             raise _wrong_value(field, "negative_identity", "is negative", "a number from 0 on")
         return str(value)
     if not isinstance(value, str):
-        raise _wrong_type(field, "a whole number or a text")
+        raise wrong_type(field, "a whole number or a text")
     return _name(field, value.strip())
 
 
@@ -155,13 +141,19 @@ def checked_split(field: Field) -> Split:
     Raises:
         FieldError: it is something else.
     """
-    value = _present(field)
+    value = present(field)
     if not isinstance(value, str):
-        raise _wrong_type(field, "a text")
+        raise wrong_type(field, "a text")
     for split in SPLITS:
         if value.strip().casefold() == split:
             return split
     raise _wrong_value(field, "unknown_split", "names no split", f"one of {', '.join(SPLITS)}")
+
+
+def split_in_name(name: str) -> Split | None:
+    """The split that the name of a file or a folder holds."""
+    found = _SPLIT_IN_NAME.search(name.casefold())
+    return next((split for split in SPLITS if found and split == found.group(1)), None)
 
 
 def checked_path(field: Field) -> str:
@@ -170,9 +162,9 @@ def checked_path(field: Field) -> str:
     Raises:
         FieldError: it is not a text, empty, too long or holds control characters.
     """
-    value = _present(field)
+    value = present(field)
     if not isinstance(value, str):
-        raise _wrong_type(field, "a path")
+        raise wrong_type(field, "a path")
     name = _name(field, value)
     return name if _PLAIN_PATH.fullmatch(name) else str(PurePosixPath(name.replace("\\", "/")))
 
@@ -186,9 +178,9 @@ def checked_caption(field: Field, options: ReadOptions) -> str:
     Raises:
         FieldError: it is not a text, without words, over a limit or holds control characters.
     """
-    value = _present(field)
+    value = present(field)
     if not isinstance(value, str):
-        raise _wrong_type(field, "a text")
+        raise wrong_type(field, "a text")
     if len(value) > options.max_caption_characters:
         raise _too_long(field, len(value), options.max_caption_characters, "characters")
     _refuse_controls(field, value)
@@ -201,15 +193,6 @@ def checked_caption(field: Field, options: ReadOptions) -> str:
     return text
 
 
-def _caption_fields(raw: RawRow) -> list[Field]:
-    value = _present(raw.captions)
-    if not isinstance(value, list):
-        raise _wrong_type(raw.captions, "a list of captions")
-    fields = [Field(f"{raw.captions.path}[{at}]", item) for at, item in enumerate(value)]
-    key = raw.caption_key
-    return [f.inner(key) if key and isinstance(f.value, dict) else f for f in fields]
-
-
 def _name(field: Field, value: str) -> str:
     if not value.strip():
         raise _wrong_value(field, "empty_field", "is empty", "a name")
@@ -219,7 +202,12 @@ def _name(field: Field, value: str) -> str:
     return value
 
 
-def _present(field: Field) -> Any:
+def present(field: Field) -> Any:
+    """The value of a field.
+
+    Raises:
+        FieldError: it is missing.
+    """
     if field.value is MISSING:
         detail = f"{field.path} is missing, wanted a value"
         raise FieldError(field.path, "missing_field", detail)
@@ -237,11 +225,10 @@ def _refuse_controls(field: Field, value: str) -> None:
     raise FieldError(field.path, reason, f"{field.path} has {kind} {where}, wanted plain text")
 
 
-def _wrong_type(field: Field, wanted: str, subject: str = "") -> FieldError:
-    detail = (
-        f"{subject or field.path} has the wrong type: got {shown(field.value)}, wanted {wanted}"
-    )
-    return FieldError(field.path, "wrong_type", detail)
+def wrong_type(field: Field, wanted: str, path: str | None = None) -> FieldError:
+    """The fault of a value that is of another type; `path` is that of the field, if it has none."""
+    detail = f"{field.path} has the wrong type: got {shown(field.value)}, wanted {wanted}"
+    return FieldError(field.path if path is None else path, "wrong_type", detail)
 
 
 def _wrong_value(field: Field, reason: str, problem: str, wanted: str) -> FieldError:

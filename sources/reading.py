@@ -7,15 +7,15 @@ from itertools import islice
 from pathlib import Path
 
 from schemas.errors import FormatError
-from sources.image_list import IMAGE_LIST
-from sources.importer import IMPORTERS, Importer
-from sources.records import BadRow, ReadOptions, Row, SourceRow
+from sources.annotations import Importer
+from sources.importer import IMPORTERS
+from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 _BATCH_ROWS = 5000
 
 
 def read_source(
-    importer: Importer, path: Path, options: ReadOptions | None = None
+    importer: Importer, path: Path, options: ReadOptions = DEFAULT_OPTIONS
 ) -> Iterator[Row]:
     """The rows of `path`, those of identities in two splits taken out as bad rows.
 
@@ -30,7 +30,13 @@ def read_source(
         if others := likely_formats(path):
             raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error
         raise
-    return _without_torn(importer.rows(path, options), path.name, torn)
+    rows = importer.rows(path, options)
+    return (
+        _torn_row(row, path.name, torn[row.identity])
+        if isinstance(row, SourceRow) and row.identity in torn
+        else row
+        for row in rows
+    )
 
 
 def likely_formats(path: Path) -> list[str]:
@@ -41,7 +47,7 @@ def likely_formats(path: Path) -> list[str]:
             first = next(importer.rows(path), None)
         except FormatError:
             continue
-        if isinstance(first, SourceRow) and importer is not IMAGE_LIST:
+        if isinstance(first, SourceRow) and name != "image-list":
             found.append(name)
     return found
 
@@ -69,16 +75,6 @@ def identities_in_two_splits(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
         for identity, split in found:
             torn[identity] = (*torn.get(identity, ()), split)
     return torn
-
-
-def _without_torn(
-    rows: Iterable[Row], file: str, torn: dict[str, tuple[str, ...]]
-) -> Iterator[Row]:
-    for row in rows:
-        if isinstance(row, SourceRow) and row.identity in torn:
-            yield _torn_row(row, file, torn[row.identity])
-        else:
-            yield row
 
 
 def _torn_row(row: SourceRow, file: str, splits: tuple[str, ...]) -> BadRow:

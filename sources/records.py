@@ -42,8 +42,8 @@ class SourceRow(Record):
     identity: str
     split: Split
     file_path: str
-    captions: tuple[str, ...]
-    positions: tuple[int, ...]
+    captions: tuple[str, ...] = ()
+    positions: tuple[int, ...] = ()
     other_paths: tuple[str, ...] = Field(default=(), exclude_if=lambda paths: not paths)
     facts: tuple[str, ...] = Field(default=(), exclude_if=lambda facts: not facts)
     categories: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
@@ -54,6 +54,10 @@ class SourceRow(Record):
     )
     contrast: SourceContrast | None = Field(default=None, exclude_if=lambda other: other is None)
     is_grouped: bool = Field(default=False, exclude_if=lambda grouped: not grouped)
+
+
+Scope = Literal["caption", "fact", "record", "file"]
+"""What was lost."""
 
 
 class BadRow(Record):
@@ -71,7 +75,7 @@ class BadRow(Record):
     reason: str
     detail: str
     raw: str
-    scope: Literal["caption", "fact", "record", "file"] = "record"
+    scope: Scope = "record"
 
     def as_rejection(self) -> Rejection:
         """The same as the rejection that goes to quarantine."""
@@ -96,6 +100,14 @@ class ReadOptions(Record):
     max_words: int = Field(default=1000, gt=0)
     max_caption_characters: int = Field(default=20_000, gt=0)
     max_record_characters: int = Field(default=16 * 1024 * 1024, gt=0)
+
+    @property
+    def split_or_test(self) -> Split:
+        """The split of records that name none."""
+        return self.split or "test"
+
+
+DEFAULT_OPTIONS = ReadOptions()
 
 
 def raw_text(value: Any) -> str:

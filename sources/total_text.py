@@ -1,6 +1,7 @@
 """Total-Text: photographs with the words that are to be read in them."""
 
 import ast
+import hashlib
 import io
 import re
 from collections.abc import Iterator
@@ -9,11 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from schemas.errors import FormatError
-from schemas.records import Split
-from sources.digests import digest_folder
-from sources.fields import SPLITS, Field, FieldError, bad_row, checked_caption, checked_path
-from sources.records import ReadOptions, Row, SourceRow, shown, storable
-from sources.terms import ImporterTerms
+from sources.annotations import Importer, digest_file
+from sources.fields import Field, FieldError, bad_row, checked_caption, checked_path, split_in_name
+from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown, storable
 
 # The words of one ground-truth file of Total-Text: numpy's arrays as Python prints them.
 
@@ -22,6 +21,7 @@ ILLEGIBLE = "#"
 
 _START = re.compile(r"^[ \t]*x:", re.MULTILINE)
 _NUMBERS = r"(?:array\()?\[\[?(?P<{0}>[-+\d.,eE\s]*)\]?\](?:,?\s*dtype=\w+)?\)?"
+_EXAMPLE = "x: [[…]], y: [[…]], ornt: [u'c'], transcriptions: [u'the']"
 _LITERAL = r"""[uU]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _RECORD = re.compile(
     rf"x:\s*{_NUMBERS.format('x')}\s*,\s*y:\s*{_NUMBERS.format('y')}\s*,"
@@ -36,11 +36,6 @@ class Word(NamedTuple):
 
     text: str
     area_px: float
-
-
-def has_records(text: str) -> bool:
-    """Whether a text holds the beginning of a record at all."""
-    return _START.search(text) is not None
 
 
 def words_of(text: str, options: ReadOptions) -> Iterator[Word | FieldError]:
@@ -147,19 +142,16 @@ def _area(at: str, xs: list[float], ys: list[float]) -> float:
 # Groundtruth/Test/poly_gt_img1.txt      Images/Test/img1.jpg
 
 _PREFIX, _MATLAB = "poly_gt_", ".mat"
-_SPELLED = re.compile(r"(?:^|[^a-z])(train|val|test)(?![a-z])")
 _SUFFIXES = (".jpg", ".JPG", ".jpeg", ".png")
 """Of an image of which its ground truth gives the name alone; one of Total-Text's is `.JPG`."""
 
 
-class TotalTextImporter(ImporterTerms):
+class TotalTextImporter(Importer):
     """Reads the words on images, each its own identity; a picture without a legible word stays.
 
     The split is that of the folder that a file lies in, where it is named so (`Train`, `Test`),
     else the one asked for on reading, else test.
     """
-
-    default_split: Split = "test"
 
     def digest(self, path: Path) -> str:
         """The SHA-256 of the list of all files of ground truth.
@@ -167,15 +159,18 @@ class TotalTextImporter(ImporterTerms):
         Raises:
             FormatError: there is none, or one cannot be read.
         """
-        return digest_folder(path, self._files(path))
+        listed = hashlib.sha256()  # of what `sha256sum` writes
+        for name in self._files(path):
+            line = f"{digest_file(path / name)}  {name}\n"
+            listed.update(line.encode("utf-8", "surrogateescape"))
+        return listed.hexdigest()
 
-    def rows(self, path: Path, options: ReadOptions | None = None) -> Iterator[Row]:
+    def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
         """For each file its bad words, one bad row for each, and its row, or one bad row.
 
         Raises:
             FormatError: there is no such file in the folder, or the first with content has no word.
         """
-        options = options or ReadOptions()
         is_known = False
         for index, name in enumerate(self._files(path)):
             try:
@@ -184,9 +179,9 @@ class TotalTextImporter(ImporterTerms):
                     words = list(words_of_mat(data, options))
                 else:
                     text = data.decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n")
-                    if text.strip() and not is_known:
-                        self._refuse_stranger(path / name, text)
-                        is_known = True
+                    if text.strip() and not is_known and _START.search(text) is None:
+                        raise self.stranger(path / name, f": it has no line such as {_EXAMPLE}")
+                    is_known = is_known or bool(text.strip())
                     words = list(words_of(text, options))
             except FieldError as fault:
                 yield bad_row(fault, storable(name), index, name)
@@ -206,13 +201,6 @@ class TotalTextImporter(ImporterTerms):
             f"{_PREFIX}img1.txt or {_PREFIX}img1{_MATLAB}, below it or in it"
         )
 
-    def _refuse_stranger(self, path: Path, text: str) -> None:
-        if not has_records(text):
-            raise FormatError(
-                f"{path} is not a {self.format} file: it has no line such as "
-                f"x: [[…]], y: [[…]], ornt: [u'c'], transcriptions: [u'the']"
-            )
-
     def _rows_of(
         self, index: int, name: str, found: list[Word | FieldError], options: ReadOptions
     ) -> Iterator[Row]:
@@ -228,16 +216,15 @@ class TotalTextImporter(ImporterTerms):
             if isinstance(word, Word):
                 words.append(word)
             else:
-                yield bad_row(word, storable(name), index, str(word), fact=True)
+                yield bad_row(word, storable(name), index, str(word), "fact")
         first, *others = (f"{identity}{suffix}" for suffix in _SUFFIXES)
         yield SourceRow(
             index=index,
             identity=identity,
-            split=_split_of(parent) or options.split or self.default_split,
+            split=next(filter(None, map(split_in_name, reversed(parent.parts))), None)
+            or options.split_or_test,
             file_path=first,
             other_paths=tuple(others),
-            captions=(),
-            positions=(),
             facts=_facts(words),
         )
 
@@ -256,15 +243,6 @@ def _content(path: Path, options: ReadOptions) -> bytes:
     return data
 
 
-def _split_of(folder: PurePosixPath) -> Split | None:
-    """The split that the innermost folder with such a name is named after."""
-    for part in reversed(folder.parts):
-        found = _SPELLED.search(part.casefold())
-        if found:
-            return next(split for split in SPLITS if split == found.group(1))
-    return None
-
-
 def _facts(words: list[Word]) -> tuple[str, ...]:
     """A sentence for each different word, the one that is written largest first."""
     largest: dict[str, float] = {}
@@ -272,17 +250,3 @@ def _facts(words: list[Word]) -> tuple[str, ...]:
         largest[word.text] = max(word.area_px, largest.get(word.text, 0.0))
     ordered = sorted(largest, key=lambda text: -largest[text])
     return tuple(f"The word “{text}” is written." for text in ordered)
-
-
-TOTAL_TEXT = TotalTextImporter(
-    format="total-text",
-    licence=(
-        "Non-commercial academic research, no redistribution (Total-Text Dataset Research Use "
-        "Terms); images under the rights of their owners"
-    ),
-    citation=(
-        "Ch'ng, Chan, Liu: Total-Text: Towards Orientation Robustness in Scene Text Detection. "
-        "International Journal on Document Analysis and Recognition 23, 2020"
-    ),
-    homepage="https://github.com/cs-chan/Total-Text-Dataset",
-)

@@ -37,6 +37,7 @@ from models.image_search import ImageSearch, always, build_image_search, plain_q
 from models.search.folder import FolderImage, FolderImageSearch
 from retrieval.embedders import build_embedder, pinned
 from schemas.base import canonical_json, digest_of
+from schemas.build import LICENSED_IMAGES
 from schemas.chat import ModelRef
 from schemas.contrast import FoundHit, ImageRequest
 from schemas.embedding import directed
@@ -60,7 +61,7 @@ from schemas.proposals import Strategy
 from schemas.provenance import Role
 from schemas.records import Attribution, Rejection
 from sources.images import InspectedImage, inspect_image
-from sources.licensed_images import LICENSED_IMAGES
+from sources.importer import importer_for
 from sources.records import BadRow, SourceRow
 
 # An image search whose every query is stored as it returns, and never asked twice.
@@ -379,7 +380,7 @@ def list_folder(spec: FolderSearch) -> FolderListing:
 
 
 def _inspected(root: Path, licence_file: Path) -> Iterator[FolderImage | Rejection]:
-    for row in LICENSED_IMAGES.rows(licence_file):
+    for row in importer_for(LICENSED_IMAGES).rows(licence_file):
         if isinstance(row, BadRow):
             yield row.as_rejection()
             continue

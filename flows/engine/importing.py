@@ -16,7 +16,7 @@ from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, is_finished, run_stream
 from models.profiles.settings import Settings
-from schemas.build import SourceSpec, VideoSourceSpec
+from schemas.build import LICENSED_IMAGES, SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release
 from schemas.processes import usual_workers
@@ -33,10 +33,8 @@ from schemas.records import (
     SourceTerms,
     TermsCorrection,
 )
-from sources.description import describe_source
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
-from sources.importer import Importer, importer_for
-from sources.licensed_images import LICENSED_IMAGES
+from sources.importer import importer_for
 from sources.reading import read_source
 from sources.records import BadRow, ReadOptions, Row, SourceContrast, SourceRow
 
@@ -190,7 +188,7 @@ def refusal_of_terms(
     Raises:
         ConfigurationError: what curators state (`releases.toml`) cannot be read.
     """
-    if format_name == LICENSED_IMAGES.format or permits_release(licence):
+    if format_name == LICENSED_IMAGES or permits_release(licence):
         return None
     stated = release_facts(settings.releases_file, name).permitted_terms
     is_known = licence_of(licence) is not None
@@ -228,7 +226,15 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         raise ConfigurationError(
             f"dataset {spec.name!r} was built from other sources; import under another name"
         )
-    entity, source = register_source(context, _describe(importer, spec), spec)
+    described = importer.describe(
+        spec.annotations,
+        name=spec.name,
+        licence=spec.licence,
+        citation=spec.citation,
+        homepage=spec.homepage,
+        granularity=spec.granularity,
+    )
+    entity, source = register_source(context, described, spec)
     options, limits = ReadOptions(split=spec.split), ImageLimits()
     stage = Stage(
         name=STAGE,
@@ -249,26 +255,9 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         importing.tombstones.look()
         return [importing.result(number, row) for number, row in rows]
 
-    is_done = is_finished(context, stage)
-    rows = () if is_done else _numbered(importer, spec.annotations, options)
-    return entity, run_stream(context, stage, rows, work, fixed=True)
-
-
-def _numbered(importer: Importer, path: Path, options: ReadOptions) -> Iterator[tuple[int, Row]]:
-    """Rows and bad rows by their place in the stream, which the file's digest determines."""
-    return enumerate(read_source(importer, path, options))
-
-
-def _describe(importer: Importer, spec: SourceSpec) -> Source:
-    return describe_source(
-        importer,
-        spec.annotations,
-        name=spec.name,
-        licence=spec.licence,
-        citation=spec.citation,
-        homepage=spec.homepage,
-        granularity=spec.granularity,
-    )
+    # The file's digest determines the places of its rows.
+    rows = () if is_finished(context, stage) else read_source(importer, spec.annotations, options)
+    return entity, run_stream(context, stage, enumerate(rows), work, fixed=True)
 
 
 @dataclass(frozen=True)

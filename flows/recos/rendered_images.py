@@ -21,7 +21,7 @@ from schemas.provenance import Role
 from schemas.records import Image, Rejection, Source
 from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
-from sources.digests import digest_file
+from sources.annotations import digest_file
 from sources.images import ImageProblem, inspect_image
 from sources.rendered import (
     GENERATOR,

@@ -12,7 +12,7 @@ from schemas.records import Attribution
 from schemas.taxonomy import DifferenceType
 from sources.importer import importer_for
 from sources.reading import read_source
-from sources.records import BadRow, ReadOptions, Row, SourceRow
+from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 FIVE = [f"A caption, the {place}th of five." for place in range(5)]
 ANCHOR = {"image": "391895.jpg", "captions": FIVE}
@@ -29,7 +29,7 @@ def lines(*records: Any) -> str:
     )
 
 
-def read(path: Path, *records: Any, options: ReadOptions | None = None) -> list[Row]:
+def read(path: Path, *records: Any, options: ReadOptions = DEFAULT_OPTIONS) -> list[Row]:
     path.write_text(lines(*records), encoding="utf-8", newline="")
     return list(read_source(importer_for("ccd"), path, options))
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from schemas.errors import FormatError
-from sources.coco import split_in_name
 from sources.importer import importer_for
 from sources.reading import read_source
 from sources.records import BadRow, ReadOptions, Row, SourceRow
@@ -115,7 +114,7 @@ def test_another_format_stops_with_one_sentence(subtests: pytest.Subtests, tmp_p
             read(tmp_path, content)
 
 
-def test_the_split_is_in_the_name(subtests: pytest.Subtests) -> None:
+def test_the_split_is_in_the_name(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [
         ("captions_train2014.json", "train"),
         ("captions_val2017.json", "val"),
@@ -125,7 +124,10 @@ def test_the_split_is_in_the_name(subtests: pytest.Subtests) -> None:
     ]
     for name, split in cases:
         with subtests.test(name=name, split=split):
-            assert split_in_name(name) == split
+            path = tmp_path / name
+            path.write_text(json.dumps({"images": IMAGES, "annotations": ANNOTATIONS}))
+            found = importer_for("coco-captions").rows(path)
+            assert {one.split for one in found if isinstance(one, SourceRow)} == {split}
 
 
 def test_the_split_may_be_asked_for(tmp_path: Path) -> None:

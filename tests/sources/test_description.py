@@ -5,15 +5,14 @@ import pytest
 
 from schemas.errors import FormatError
 from schemas.records import Granularity, Source
-from sources.description import describe_source
-from sources.digests import digest_file
+from sources.annotations import digest_file
 from sources.importer import importer_for
 
 
 def test_a_source_has_its_importers_terms_and_its_files_digest(tmp_path: Path) -> None:
     path = tmp_path / "reid_raw.json"
     path.write_bytes(b"[]" * 1_000_000)
-    source = describe_source(importer_for("cuhk-pedes"), path)
+    source = importer_for("cuhk-pedes").describe(path)
     assert source == Source(
         name="cuhk-pedes",
         format="cuhk-pedes",
@@ -29,8 +28,7 @@ def test_a_source_has_its_importers_terms_and_its_files_digest(tmp_path: Path) -
 def test_the_user_may_know_better(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{}")
-    source = describe_source(
-        importer_for("json-lines"),
+    source = importer_for("json-lines").describe(
         path,
         name="street",
         licence="CC0-1.0",
@@ -45,7 +43,7 @@ def test_the_user_may_know_better(tmp_path: Path) -> None:
 def test_another_citation_is_another_homepage(tmp_path: Path) -> None:
     path = tmp_path / "reid_raw.json"
     path.write_bytes(b"[]")
-    assert describe_source(importer_for("cuhk-pedes"), path, citation="Ours").homepage is None
+    assert importer_for("cuhk-pedes").describe(path, citation="Ours").homepage is None
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:

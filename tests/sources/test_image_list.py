@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import FormatError
-from sources.image_list import IMAGE_LIST
+from sources.importer import importer_for
 from sources.records import BadRow, ReadOptions, SourceRow
 
 
@@ -15,7 +15,7 @@ def write(tmp_path: Path, text: str) -> Path:
 
 def test_every_line_is_an_image_without_captions(tmp_path: Path) -> None:
     path = write(tmp_path, "\ufeff# my photos\n./a.jpg\r\n\nsub folder/b.PNG\n")
-    rows = list(IMAGE_LIST.rows(path, ReadOptions(split="val")))
+    rows = list(importer_for("image-list").rows(path, ReadOptions(split="val")))
     assert [row.file_path for row in rows if isinstance(row, SourceRow)] == [
         "a.jpg",
         "sub folder/b.PNG",
@@ -28,7 +28,7 @@ def test_every_line_is_an_image_without_captions(tmp_path: Path) -> None:
 
 def test_a_path_that_cannot_be_one_costs_itself(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jpg\nb\x00.jpg\nc.jpg\n")
-    rows = list(IMAGE_LIST.rows(path))
+    rows = list(importer_for("image-list").rows(path))
     assert [isinstance(row, BadRow) for row in rows] == [False, True, False]
 
 
@@ -38,4 +38,4 @@ def test_a_path_that_cannot_be_one_costs_itself(tmp_path: Path) -> None:
 )
 def test_what_is_no_list_of_images_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(FormatError, match=sentence):
-        list(IMAGE_LIST.rows(write(tmp_path, text)))
+        list(importer_for("image-list").rows(write(tmp_path, text)))

@@ -5,13 +5,13 @@ import pytest
 
 from schemas.errors import FormatError
 from sources.importer import importer_for
-from sources.records import BadRow, ReadOptions, Row, SourceRow
+from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 DATA = Path("../shared/data/coco_captions/annotations.jsonl")
 LINE = '{"file_name": "0.jpg", "url": "http://x", "captions": [{"caption": "A cat."}, "A dog."]}'
 
 
-def read(folder: Path, text: str, options: ReadOptions | None = None) -> list[Row]:
+def read(folder: Path, text: str, options: ReadOptions = DEFAULT_OPTIONS) -> list[Row]:
     path = folder / "annotations.jsonl"
     path.write_text(text, encoding="utf-8")
     return list(importer_for("json-lines").rows(path, options))

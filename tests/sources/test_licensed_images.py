@@ -10,7 +10,7 @@ from schemas.errors import FormatError
 from schemas.records import Attribution
 from sources.importer import importer_for
 from sources.reading import read_source
-from sources.records import BadRow, ReadOptions, Row, SourceRow
+from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 ADA = {
     "file_name": "people/ada.jpg",
@@ -33,7 +33,7 @@ ADA_ROW = SourceRow(
 )
 
 
-def read(path: Path, text: str, options: ReadOptions | None = None) -> list[Row]:
+def read(path: Path, text: str, options: ReadOptions = DEFAULT_OPTIONS) -> list[Row]:
     path.write_text(text, encoding="utf-8", newline="")
     return list(read_source(importer_for("licensed-images"), path, options))
 

@@ -5,7 +5,7 @@ import pytest
 
 from schemas.errors import FormatError
 from sources.importer import importer_for
-from sources.records import BadRow, ReadOptions, Row, SourceRow
+from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 GOOD = {"id": 1, "split": "train", "file_path": "a/1.jpg", "captions": ["A man.", "A tall man."]}
 
@@ -16,8 +16,12 @@ def written(tmp_path: Path, value: object) -> Path:
     return path
 
 
-def read(path: Path, format: str = "cuhk-pedes", options: ReadOptions | None = None) -> list[Row]:  # noqa: A002
-    return list(importer_for(format).rows(path, options))
+def read(
+    path: Path,
+    image_format: str = "cuhk-pedes",
+    options: ReadOptions = DEFAULT_OPTIONS,
+) -> list[Row]:
+    return list(importer_for(image_format).rows(path, options))
 
 
 def test_a_record_becomes_a_row(tmp_path: Path) -> None:

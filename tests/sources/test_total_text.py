@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from scipy.io import savemat
 
 from schemas.errors import FormatError
-from sources.description import describe_source
 from sources.importer import importer_for
 from sources.reading import read_source
-from sources.records import BadRow, ReadOptions, Row, SourceRow
+from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 from sources.total_text import Word, words_of
 
 ALPACA = (
@@ -30,7 +29,7 @@ def folder_of(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def read(folder: Path, options: ReadOptions | None = None) -> list[Row]:
+def read(folder: Path, options: ReadOptions = DEFAULT_OPTIONS) -> list[Row]:
     return list(read_source(importer_for("total-text"), folder, options))
 
 
@@ -125,7 +124,7 @@ def test_another_folder_is_refused(tmp_path: Path, files: dict[str, str], messag
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     path = folder_of(tmp_path, {"poly_gt_img1.txt": ALPACA}) / "poly_gt_img1.txt"
     with pytest.raises(FormatError, match="wanted a folder of total-text files"):
-        describe_source(importer_for("total-text"), path)
+        importer_for("total-text").describe(path)
 
 
 def test_the_digest_is_of_all_files_as_sha256sum_lists_them(tmp_path: Path) -> None:
@@ -134,12 +133,12 @@ def test_the_digest_is_of_all_files_as_sha256sum_lists_them(tmp_path: Path) -> N
         f"{hashlib.sha256(text.encode()).hexdigest()}  Test/poly_gt_img{number}.txt\n"
         for number, text in ((1, ALPACA), (2, UNREAD))
     )
-    source = describe_source(importer_for("total-text"), tmp_path)
+    source = importer_for("total-text").describe(tmp_path)
     assert source.annotation_sha256 == hashlib.sha256(listed.encode()).hexdigest()
     folder_of(tmp_path, {"Test/.DS_Store": "x"})
-    assert describe_source(importer_for("total-text"), tmp_path) == source
+    assert importer_for("total-text").describe(tmp_path) == source
     (tmp_path / "Test/poly_gt_img2.txt").rename(tmp_path / "Test/poly_gt_img3.txt")
-    assert describe_source(importer_for("total-text"), tmp_path) != source
+    assert importer_for("total-text").describe(tmp_path) != source
 
 
 @given(st.lists(st.text(min_size=1).filter(lambda text: "\r" not in text), max_size=5))

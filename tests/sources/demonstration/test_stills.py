@@ -14,7 +14,6 @@ from models.builtin.stills.scene import HEIGHT_PX, KINDS, STRIP_BOX, WIDTH_PX, a
 from models.builtin.stills.text import content_of
 from schemas.errors import ConfigurationError
 from schemas.retrieval_task import RetrievalTask
-from sources.coco import COCO_CAPTIONS
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import (
     TASKS,
@@ -27,6 +26,7 @@ from sources.demonstration.stills import (
     vary,
     write_stills_world,
 )
+from sources.importer import importer_for
 from sources.records import SourceRow
 
 COUNT, PAIRS = 48, 6
@@ -47,7 +47,7 @@ def truths(home: Path) -> tuple[StillTruth, ...]:
 def test_the_importer_reads_every_image_with_five_captions(
     home: Path, truths: tuple[StillTruth, ...]
 ) -> None:
-    rows = list(COCO_CAPTIONS.rows(home / "captions_test.json"))
+    rows = list(importer_for("coco-captions").rows(home / "captions_test.json"))
     assert all(isinstance(row, SourceRow) for row in rows)
     assert [row.captions for row in rows if isinstance(row, SourceRow)] == [
         truth.captions for truth in truths

@@ -1,0 +1,186 @@
+"""Formats whose records are images with their captions; they differ in the names of the fields."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from schemas.json_stream import Element, JsonCursor, stream_list, stream_members, stream_sections
+from sources.annotations import Importer
+from sources.fields import (
+    MISSING,
+    Field,
+    FieldError,
+    bad_row,
+    checked_caption,
+    checked_identity,
+    checked_object,
+    checked_path,
+    checked_split,
+    present,
+    wrong_type,
+)
+from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
+
+
+class CaptionedImporter(Importer):
+    """Reads records of an image each: CUHK-PEDES and what took its form over, Karpathy's splits.
+
+    Attributes:
+        layout: whether the file is a list of records, an object with a list of `images`, or JSON
+            lines.
+        identity: the fields that may name the identity; the first that a record has counts.
+        file_path: the field with the image's path.
+        folder: the field with the folder of that path, which a record may have.
+        captions: the field with the list of captions.
+        caption_key: the key of the text where captions are objects; a plain string is taken as it
+            is.
+        renamed_splits: splits that go by another name.
+        split_is_optional: whether a record without a split is in the one asked for, else in test.
+    """
+
+    layout: Literal["list", "images", "lines"] = "list"
+    identity: tuple[str, ...] = ("id",)
+    file_path: str = "file_path"
+    folder: str | None = None
+    captions: str = "captions"
+    caption_key: str | None = None
+    renamed_splits: Mapping[str, str] = {}
+    split_is_optional: bool = False
+
+    def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
+        """One row or one bad row for each record, in the file's order.
+
+        Raises:
+            FormatError: the file is not of this format.
+        """
+        for element in self._elements(path, options):
+            if isinstance(element, BadRow):
+                yield element
+                continue
+            try:
+                record = checked_object(element.value)
+            except FieldError as fault:
+                yield bad_row(fault, path.name, element.index, element.value)
+                continue
+            name = next((key for key in self.identity if key in record), self.identity[-1])
+            default = options.split_or_test if self.split_is_optional else MISSING
+            split = record.get("split", default)
+            if isinstance(split, str):
+                split = self.renamed_splits.get(split, split)
+            yield from checked_rows(
+                element.index,
+                path.name,
+                record,
+                options,
+                identity=Field(name, record.get(name, MISSING)),
+                split=Field("split", split),
+                file_path=self._path(record),
+                captions=Field(self.captions, record.get(self.captions, MISSING)),
+                caption_key=self.caption_key,
+            )
+
+    def _elements(self, path: Path, options: ReadOptions) -> Iterator[Element | BadRow]:
+        if self.layout == "lines":
+            known = {self.file_path, self.captions}
+            wanted = f"one of the fields {', '.join(sorted(known))}"
+            return self.lines(path, options, lambda keys: not known.isdisjoint(keys), wanted)
+        fields = {self.file_path, self.captions}
+        if self.layout == "images":
+            return self.elements(path, stream_sections, {"images": frozenset(fields)}, options)
+        return self.elements(path, stream_list, {"": frozenset({*fields, *self.identity})}, options)
+
+    def _path(self, record: dict[str, Any]) -> Field:
+        """The image's path, with its folder where the record has one."""
+        folder = record.get(self.folder, "") if self.folder else ""
+        name = record.get(self.file_path, MISSING)
+        if not isinstance(folder, str):
+            return Field(str(self.folder), folder)
+        if folder and isinstance(name, str) and name:
+            name = f"{folder}/{name}"
+        return Field(self.file_path, name)
+
+
+class FineGrainedImporter(Importer):
+    """Reads MSCOCO-FG and Flickr30K-FG: finer captions of two test sets, `{"name": [texts]}`.
+
+    Each image is its own identity, and its file is named `NAME.jpg`. The images without captions
+    that the authors add to both galleries are not read: they name them in a file of their own, and
+    ReCoS' table 2 has as many images as the original test sets.
+    """
+
+    def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
+        """One row or one bad row for each image, in the file's order.
+
+        Raises:
+            FormatError: the file is not of this format.
+        """
+        known = {"": frozenset({"name"})}
+        for element in self.elements(path, _members, known, options):
+            if isinstance(element, BadRow):
+                yield element
+                continue
+            name, captions = element.value["name"], element.value["captions"]
+            if element.index == 0 and not (
+                isinstance(captions, list) and all(isinstance(one, str) for one in captions)
+            ):
+                raise self.stranger(path, f": {name[:80]!r} must have a list of texts")
+            yield from checked_rows(
+                element.index,
+                path.name,
+                {name: captions},
+                options,
+                identity=Field("name", name),
+                split=Field("split", options.split_or_test),
+                file_path=Field("name", f"{name}.jpg"),
+                captions=Field(name, captions),
+            )
+
+
+def _members(cursor: JsonCursor) -> Iterator[Element]:
+    for index, name in enumerate(stream_members(cursor)):
+        yield Element("", index, {"name": name, "captions": cursor.value()})
+
+
+def checked_rows(
+    index: int,
+    file: str,
+    record: Any,
+    options: ReadOptions,
+    *,
+    identity: Field,
+    split: Field,
+    file_path: Field,
+    captions: Field,
+    caption_key: str | None = None,
+) -> Iterator[Row]:
+    """The row of a record, or the bad row instead; before it, one bad row per bad caption."""
+    try:
+        name = checked_identity(identity)
+        checked = checked_split(split)
+        image = checked_path(file_path)
+        values = present(captions)
+        if not isinstance(values, list):
+            raise wrong_type(captions, "a list of captions")
+    except FieldError as fault:
+        yield bad_row(fault, file, index, record)
+        return
+    texts: dict[int, str] = {}
+    for position, value in enumerate(values):
+        field = Field(f"{captions.path}[{position}]", value)
+        try:
+            found = field.inner(caption_key) if caption_key and isinstance(value, dict) else field
+            texts[position] = checked_caption(found, options)
+        except FieldError as fault:
+            yield bad_row(fault, file, index, record, "caption")
+    if not texts:
+        detail = f"{captions.path} has no caption that can be used, wanted at least one"
+        yield bad_row(FieldError(captions.path, "no_usable_caption", detail), file, index, record)
+        return
+    yield SourceRow(
+        index=index,
+        identity=name,
+        split=checked,
+        file_path=image,
+        captions=tuple(texts.values()),
+        positions=tuple(texts),
+    )
