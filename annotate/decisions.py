@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 from annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
 from annotate.backend import AnnotationBackend, RemoteTask
 from annotate.interfaces.registry import interface_of
-from annotate.items import INHERITED
 from annotate.projects import Desks, Seat, project_marker, stored_project
 from annotate.queues import Queue
 from db.annotations import (
@@ -213,6 +212,10 @@ def _by_time(answer: Answer) -> tuple[datetime, str]:
 # Turns answers into decisions, as soon as those about an item are enough to decide it.
 
 
+_INHERITED = (Role.REWRITE_OF, Role.DESCRIBES)
+"""The roles of parents that an edit inherits from the edited entity."""
+
+
 class ReviewBatch(NamedTuple):
     """Entities that people were asked about, with the parents that an edit of them inherits."""
 
@@ -239,7 +242,7 @@ def load_shown(store: Store, entity_ids: Iterable[str]) -> ReviewBatch:
     """The entities and what their edits inherit."""
     entities = fetch(store, set(entity_ids))
     inherited: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for role in INHERITED:
+    for role in _INHERITED:
         for entity_id, parents in parents_of(store, entities, role).items():
             inherited[entity_id] += [(role, parent) for parent in parents]
     return ReviewBatch(entities, inherited)

@@ -6,18 +6,15 @@ them can be taken as it is.
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from html.parser import HTMLParser
-from itertools import groupby
-from operator import itemgetter
 from string import ascii_uppercase
-from typing import Any, NamedTuple
+from typing import Any
 
 from annotate.answers import ReviewAnswer
 from annotate.interfaces.page import (
     Interface,
-    definition_list,
+    Summary,
     instructions,
     only_choice,
     resource,
@@ -48,16 +45,12 @@ def adjudication_config(interface: Interface) -> str:
         tag.attrib.pop("required", None)
     panel = ET.fromstring(resource("adjudication.xml"))  # noqa: S314 - our own file
     tags = list(page.iter())
-    place = next(one for one in tags if _PLACES & set(_classes(one)))
+    place = next(one for one in tags if _PLACES & set(one.get("className", "").split()))
     if any(tag.get("name") for tag in tags[: tags.index(place)]):
         place.insert(0, panel)
     else:  # the item comes after the controls
         page.append(panel)
     return ET.tostring(page, encoding="unicode")
-
-
-def _classes(view: ET.Element) -> list[str]:
-    return view.get("className", "").split()
 
 
 def taken_answer(result: Sequence[Mapping[str, Any]]) -> str | None:
@@ -86,10 +79,10 @@ def adjudication_data(
     ordered = sorted(
         answers, key=lambda key: digest_of(shown.id, answers[key].model_dump_json(), key)
     )
-    summaries = [definition_list(interface.summary(answers[key], shown)) for key in ordered]
+    summaries = marked_differences([interface.summary(answers[key], shown) for key in ordered])
     columns = "".join(
         f'<div class="loupe-given"><b>Answer {letter}</b>{summary}</div>'
-        for letter, summary in zip(ascii_uppercase, marked_differences(summaries), strict=False)
+        for letter, summary in zip(ascii_uppercase, summaries, strict=False)
     )
     takes = [
         {"value": key, "html": f"Take answer {letter}", "hotkey": f"alt+{number}"}
@@ -99,90 +92,45 @@ def adjudication_data(
     return {ANSWERS: f'<div class="loupe-given-all">{columns}</div>', TAKES: [*takes, own]}
 
 
-def marked_differences(fragments: Sequence[str]) -> list[str]:
-    """Each piece of HTML with those words marked that some other one does not have in its place.
+_MARK = '<mark class="loupe-differs">'
 
-    In a definition list, a word has its place among the words of its term alone.
+
+def marked_differences(summaries: Sequence[Summary]) -> list[str]:
+    """Each summary as a list in HTML, the words marked that some other lacks under the same name.
+
+    Words that follow each other share a mark.
     """
-    parsed = [_parsed(fragment) for fragment in fragments]
-    return [
-        _marked(one, [other for at, other in enumerate(parsed) if at != position])
-        for position, one in enumerate(parsed)
-    ]
-
-
-class _Piece(NamedTuple):
-    """A tag as it was written, a word, or the white space between words."""
-
-    kind: str
-    text: str
-
-
-class _Pieces(HTMLParser):
-    """Takes HTML apart."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[_Piece] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
-        self.pieces.append(_Piece("tag", self.get_starttag_text() or ""))
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        self.pieces.append(_Piece("tag", f"</{tag}>"))
-
-    def handle_data(self, data: str) -> None:
-        self.pieces += [
-            _Piece("space" if text.isspace() else "word", text)
-            for text in re.findall(r"\s+|\S+", data)
-        ]
-
-
-def _parsed(fragment: str) -> list[_Piece]:
-    parser = _Pieces()
-    parser.feed(fragment)
-    parser.close()
-    return parser.pieces
-
-
-def _marked(one: Sequence[_Piece], others: Sequence[Sequence[_Piece]]) -> str:
-    """The HTML of `one` with what differs in marks, one for words that follow each other."""
-    differing = iter(_differing(_words(one), [_words(other) for other in others]))
-    marked = [piece.kind == "word" and next(differing) for piece in one]
-    for position in range(1, len(one) - 1):
-        if one[position].kind == "space" and marked[position - 1]:
-            marked[position] = marked[position + 1]
-    html: list[str] = []
-    for in_mark, group in groupby(zip(one, marked, strict=True), key=itemgetter(1)):
-        text = "".join(
-            piece.text if piece.kind == "tag" else escape(piece.text) for piece, _ in group
+    rows = [[row for row in summary if row[1].strip()] for summary in summaries]
+    words = [[word for row in summary for word in _words_of(row)] for summary in rows]
+    marked = []
+    for position, summary in enumerate(rows):
+        differs = iter(_differing(words[position], words))
+        items = (
+            f"<dt>{_marked(name, differs)}</dt><dd>{_marked(value, differs)}</dd>"
+            for name, value in summary
         )
-        html.append(f'<mark class="loupe-differs">{text}</mark>' if in_mark else text)
-    return "".join(html)
+        marked.append(f"<dl>{''.join(items)}</dl>")
+    return marked
 
 
-def _words(pieces: Sequence[_Piece]) -> list[tuple[str, str]]:
-    """The words, each with the term (`<dt>`) that it is said of."""
-    words: list[tuple[str, str]] = []
-    term, in_term = "", False
-    for kind, text in pieces:
-        if kind == "tag" and text in ("<dt>", "</dt>"):
-            in_term = text == "<dt>"
-            term = "" if in_term else term
-        elif kind == "word" and in_term:
-            term += f" {text}"
-        if kind == "word":
-            words.append(("" if in_term else term, text))
-    return words
+def _marked(text: str, differs: Iterator[bool]) -> str:
+    pieces = [
+        f"{_MARK}{escape(piece)}</mark>" if piece.strip() and next(differs) else escape(piece)
+        for piece in re.findall(r"\s+|\S+", text)
+    ]
+    return re.sub(rf"</mark>(\s+){_MARK}", r"\1", "".join(pieces))
+
+
+def _words_of(row: tuple[str, str]) -> list[tuple[str, str]]:
+    """The words of a name and its value, each with the name of its row."""
+    name, value = row
+    return [("", word) for word in name.split()] + [(name, word) for word in value.split()]
 
 
 def _differing(
     words: Sequence[tuple[str, str]], others: Sequence[Sequence[tuple[str, str]]]
 ) -> list[bool]:
-    """For each word whether one of the others lacks it in its place."""
+    """For each word whether one of `others` lacks it in its place."""
     from rapidfuzz.distance import LCSseq
 
     differs = [False] * len(words)

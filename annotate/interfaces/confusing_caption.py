@@ -6,20 +6,19 @@ search result would count as wrong.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.candidates import latest_flags
 from annotate.interfaces.page import (
-    LabellingPage,
+    Interface,
+    Regions,
     Summary,
     TaskContent,
-    finding_list,
     image_address,
-    marked_text,
     only_choice,
     shown_image,
 )
+from annotate.interfaces.text_pages import finding_list, marked_text
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.base import digest_of
@@ -33,13 +32,6 @@ OUTCOMES = {
     "neither": "fits neither image",
 }
 """The outcomes; only the first accepts the caption."""
-_ON_THE_PAGE = {
-    "left": "fits the left image only",
-    "both": "fits both images",
-    "right": "fits the right image only",
-    "neither": "fits neither image",
-}
-"""The choices by their aliases."""
 
 
 def own_side(entity_id: str) -> str:
@@ -47,71 +39,51 @@ def own_side(entity_id: str) -> str:
     return "left" if int(digest_of("confusion-side", entity_id), 16) % 2 else "right"
 
 
-def _outcome(choice: str, own: str) -> str:
-    """The outcome of a choice on a page that shows the caption's own image on side `own`."""
-    if choice in ("left", "right"):
-        return "own" if choice == own else "other"
-    return choice
+def _outcomes(entity_id: str) -> dict[str, str]:
+    """The outcome that each choice on a question's page stands for."""
+    left, right = ("own", "other") if own_side(entity_id) == "left" else ("other", "own")
+    return {"left": left, "both": "both", "right": right, "neither": "neither"}
 
 
-def _choice(outcome: str, own: str) -> str:
-    return next(choice for choice in _ON_THE_PAGE if _outcome(choice, own) == outcome)
-
-
-class ConfusingCaption(LabellingPage):
+class ConfusingCaption(Interface):
     """The labelling interface `confusing-caption`."""
 
     name = "confusing-caption"
 
     def pages(
-        self,
-        store: Store,
-        entities: Sequence[StoredEntity],
-        images_url: str,
+        self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
-        """One page per caption and pair of images, in order."""
-        doubts = latest_flags(store, [entity.id for entity in entities])
-        return [
-            confusion_page(entity, images_url, doubts.get(entity.id, ())) for entity in entities
-        ]
+        """One page per caption and pair of images, in order; warnings are below the caption."""
+        flags = latest_flags(store, [entity.id for entity in entities])
+        contents = []
+        for entity in entities:
+            asked, warnings = entity.record(Confusion), flags.get(entity.id)
+            shown = (asked.own, asked.other)
+            left, right = shown if own_side(entity.id) == "left" else reversed(shown)
+            data = {
+                "left": image_address(images_url, left.sha256),
+                "right": image_address(images_url, right.sha256),
+                "caption_html": marked_text(asked.text)
+                + (finding_list((), warnings) if warnings else ""),
+            }
+            contents.append(TaskContent(data, [], (shown_image(left), shown_image(right))))
+        return contents
 
-    def read_annotation(
-        self,
-        result: Sequence[dict[str, Any]],
-        shown: StoredEntity,
-    ) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         """Which images the caption fits."""
-        choice = only_choice(result, FIT)
-        if choice not in _ON_THE_PAGE:
+        outcome = _outcomes(shown.id).get(only_choice(result, FIT) or "")
+        if outcome is None:
             return UnclearAnswer(problem="no choice of the images that the caption fits")
-        outcome = _outcome(choice, own_side(shown.id))
         choices = {FIT: (outcome,)}
         if outcome == "own":
             return ReviewAnswer(verdict="accept", choices=choices)
         return ReviewAnswer(verdict="reject", choices=choices, reason=OUTCOMES[outcome])
 
-    def summary(
-        self,
-        answer: ReviewAnswer,
-        shown: StoredEntity,
-    ) -> Summary:
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
         """The answer in the words of the page."""
-        own = own_side(shown.id)
-        return [
-            ("The caption", _ON_THE_PAGE[_choice(outcome, own)]) for outcome in answer.choices[FIT]
+        chosen = [
+            choice
+            for choice, outcome in _outcomes(shown.id).items()
+            if outcome in answer.choices[FIT]
         ]
-
-
-def confusion_page(
-    entity: StoredEntity, images_url: str, doubts: Sequence[str] = ()
-) -> TaskContent:
-    """The page's content; warnings about the caption are below it."""
-    confusion = entity.record(Confusion)
-    pictures = [confusion.own, confusion.other]
-    left, right = pictures if own_side(entity.id) == "left" else reversed(pictures)
-    data = {
-        "left": image_address(images_url, left.sha256),
-        "right": image_address(images_url, right.sha256),
-        "caption_html": marked_text(confusion.text) + (finding_list((), doubts) if doubts else ""),
-    }
-    return TaskContent(data, [], (shown_image(left), shown_image(right)))
+        return [("The caption", self.labels(FIT, chosen))]

@@ -2,29 +2,30 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.backend import OPENED_WITH
 from annotate.interfaces.page import (
-    TEXT,
     VERDICT,
-    LabellingPage,
+    Interface,
+    Regions,
     Summary,
     TaskContent,
     choice_region,
     image_address,
     one_line,
     only_choice,
-    page_config,
     read_rejection,
     resource,
     script_frame,
     text_fields_script,
     values,
+    verdict_answer,
 )
+from annotate.interfaces.text_pages import TEXT
 from db.entities import StoredEntity
 from db.reviews import ShownImage
 from schemas.base import EntityRecord
@@ -33,48 +34,13 @@ from schemas.records import Caption, Image
 # The words by which a description mentions an attribute. They remind writers of what is missing;
 # they do not check the truth. The page searches for the same words while people write.
 
-_COLOURS = (
-    "black white gr[ae]y(?:ish)? silver red(?:dish)? orange yellow green(?:ish)? blue purple pink "
-    "brown(?:ish)? beige khaki navy golden? maroon cream tan teal turquoise violet burgundy "
-    "dark[- ]colou?red light[- ]colou?red colou?rful"
-)
-
-ATTRIBUTES: Mapping[str, str] = {
-    "sex and age": "man men woman women male female boy girl gentleman lady guy young old elderly "
-    "middle-aged adult teenager teenage child senior",
-    "build and skin": "slim slender thin stocky sturdy fat plump chubby build built figure stature "
-    "tall short height medium-built overweight muscular strong skin complexion fair pale tanned "
-    "skinned",
-    "hair": "hair haired bald ponytail braids? bun bangs fringe curls curly hairstyle beard "
-    "moustache mustache bearded dreadlocks pigtails",
-    "headwear and glasses": "hat cap helmet hood beanie headscarf turban bareheaded bare-headed "
-    "headband glasses sunglasses spectacles bespectacled mask hatless",
-    "upper body": "shirt t-shirt tee top sweater jumper jacket coat hoodie blouse vest dress suit "
-    "sweatshirt cardigan polo windbreaker parka blazer upper tunic gown robe overcoat jersey",
-    "sleeves and length": r"long[- ](?:\w+[- ])?(?:jeans|pants|trousers|skirt|dress|coat|jacket) "
-    "legs? sleeves? sleeved sleeveless short-sleeved? long-sleeved? knee ankle "
-    "ankles knees calf thigh waist hip length knee-length cropped rolled mid-length",
-    "lower body": "trousers pants jeans shorts skirt leggings slacks lower dress joggers "
-    "sweatpants tights culottes",
-    "colour": _COLOURS,
-    "pattern": "plain pattern patterned stripes? striped check checked checkered chequered plaid "
-    "dots dotted floral logo letters? lettering print printed graphic design solid camouflage "
-    "text words embroidered",
-    "footwear": "shoes? sneakers? trainers boots? sandals? slippers heels footwear barefoot socks "
-    "loafers flip-flops soles?",
-    "carried": "bag handbag backpack rucksack satchel purse suitcase briefcase tote umbrella phone "
-    "carries carrying holds holding empty-handed hands? basket stroller parcel",
-    "action": "walks walking stands standing runs running sits sitting rides riding looks looking "
-    "talks talking pushes pushing pulls leans leaning crosses crossing turns turned facing faces "
-    "strides striding waits waiting steps stepping",
-}
-"""The attributes in the order of a description, each with its words: patterns without a `$`."""
+ATTRIBUTES: Mapping[str, str] = tomllib.loads(resource("description_attributes.toml"))
+"""The attributes in the order of a description, each with its words."""
 
 
 def attribute_pattern(attribute: str) -> str:
     """The regular expression that finds an attribute's words, for Python and for JavaScript."""
-    # A space inside a word's own pattern is written as `[- ]`.
-    words = re.split(r" (?![^\[]*\])", ATTRIBUTES[attribute])
+    words = re.split(r"\s(?![^\[]*\])", ATTRIBUTES[attribute].strip())
     return rf"\b(?:{'|'.join(words)})\b"
 
 
@@ -106,7 +72,7 @@ LEAST_WORDS = 20
 """A text shorter than any of its descriptions is no description."""
 
 
-class DescriptionWriting(LabellingPage):
+class DescriptionWriting(Interface):
     """The labelling interface `description-writing`: every answer is a description of its own."""
 
     name = "description-writing"
@@ -114,12 +80,21 @@ class DescriptionWriting(LabellingPage):
 
     @cached_property
     def config(self) -> str:
-        """The page in Label Studio's XML, with the counter in it."""
-        return page_config("description_writing.xml").replace("COUNTER", counter_frame())
+        """The page in Label Studio's XML, with the frame that counts words and ticks attributes."""
+        patterns = [[attribute, attribute_pattern(attribute)] for attribute in ATTRIBUTES]
+        settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
+        document = resource("description_counter.html").replace('"SETTINGS"', settings)
+        frame = document.replace('"FIELDS"', text_fields_script())
+        return super().config.replace("COUNTER", script_frame("loupe-counter", frame))
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
         """The page of one image."""
-        return _content(entity, images_url)
+        image = entity.record(Image)
+        data = {"image": image_address(images_url, image.sha256), DRAFT: "", DRAFT_NOTE: ""}
+        # Label Studio lets nobody submit a page on which nothing is chosen, whatever is written.
+        described = choice_region(VERDICT, "image", "accept")
+        shown = ShownImage(image.sha256, image.media_type, entity.id)
+        return TaskContent(data, [{"model_version": "loupe", "result": [described]}], (shown,))
 
     def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
         """The page with the draft in the text and its author above it."""
@@ -133,7 +108,7 @@ class DescriptionWriting(LabellingPage):
 
     def read_annotation(
         self,
-        result: Sequence[dict[str, Any]],
+        result: Regions,
         shown: StoredEntity,  # noqa: ARG002 - what was written stands for itself
     ) -> ReviewAnswer | UnclearAnswer:
         """The description that was written, or why the image cannot be described."""
@@ -146,9 +121,7 @@ class DescriptionWriting(LabellingPage):
             return UnclearAnswer(problem=problem)
         missing = missing_attributes(text)
         remark = f"does not mention: {', '.join(missing)}" if missing else ""
-        return ReviewAnswer(
-            verdict="accept", choices={VERDICT: ("accept",)}, texts={TEXT: text}, remark=remark
-        )
+        return verdict_answer("accept", texts={TEXT: text}, remark=remark)
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
@@ -172,19 +145,3 @@ class DescriptionWriting(LabellingPage):
             ("Not mentioned", ", ".join(missing_attributes(text)) if text else ""),
             ("Cannot be described", answer.reason),
         ]
-
-
-def counter_frame() -> str:
-    """The frame that counts words and ticks attributes."""
-    patterns = [[attribute, attribute_pattern(attribute)] for attribute in ATTRIBUTES]
-    settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
-    document = resource("description_counter.html").replace('"SETTINGS"', settings)
-    return script_frame("loupe-counter", document.replace('"FIELDS"', text_fields_script()))
-
-
-def _content(entity: StoredEntity, images_url: str) -> TaskContent:
-    image = entity.record(Image)
-    data = {"image": image_address(images_url, image.sha256), DRAFT: "", DRAFT_NOTE: ""}
-    # Label Studio lets nobody submit a page on which nothing is chosen, whatever is written.
-    described = {"model_version": "loupe", "result": [choice_region(VERDICT, "image", "accept")]}
-    return TaskContent(data, [described], (ShownImage(image.sha256, image.media_type, entity.id),))

@@ -8,55 +8,71 @@ An edited caption no longer matches its translation. Unless the translation is e
 removed (an empty text), and the new group gets a doubt that says so.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
+    NO_VERDICT,
+    UNCHANGED,
     VERDICT,
-    LabellingPage,
+    Interface,
+    Regions,
     Summary,
     TaskContent,
-    marked_captions,
+    first_text,
     one_line,
     only_choice,
     picture_tag,
     read_problems,
     shown_image,
-    values,
+    verdict_answer,
 )
+from annotate.interfaces.text_pages import marked_captions
 from db.entities import StoredEntity
 from schemas.base import EntityRecord
 from schemas.contrast import caption_name, image_letter, indistinct
-from schemas.proposals import CaptionGroup, GroupMember
-from schemas.taxonomy import DifferenceType
+from schemas.proposals import CaptionGroup
 
 
-class GroupRefinement(LabellingPage):
+class GroupRefinement(Interface):
     """The labelling interface `group-refinement`."""
 
     name = "group-refinement"
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
         """The page of one group."""
-        return _content(entity.record(CaptionGroup), images_url)
+        group = entity.record(CaptionGroup)
+        figures = []
+        for column, member in enumerate(group.members):
+            said = "Anchor" if member.difference is None else f"{member.difference}: {member.plan}"
+            figures.append(
+                f"<figure>{picture_tag(member.picture, images_url)}"
+                f"<figcaption><b>{image_letter(column)}</b> {escape(said)}</figcaption></figure>"
+            )
+        flags = "".join(f"<li>{escape(flag)}</li>" for flag in group.doubts)
+        data = {
+            "pictures_html": f'<div class="loupe-pictures">{"".join(figures)}</div>',
+            "doubts_html": f'<ul class="loupe-doubts">{flags}</ul>' if flags else "<span></span>",
+            "rows": [_row(group, row) for row in range(len(group.coarse_captions))],
+        }
+        return TaskContent(data, [], tuple(shown_image(one.picture) for one in group.members))
 
-    def read_annotation(
-        self, result: Sequence[dict[str, Any]], shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         """What the regions of an annotation say about the group that was shown.
 
         Texts count only under «edit», where the page shows them.
         """
-        verdict = only_choice(result, VERDICT)
-        if verdict == "reject":
-            return read_problems(result)
-        if verdict == "accept":
-            return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",)})
-        if verdict != "edit":
-            return UnclearAnswer(problem="no verdict was chosen")
-        return _edit(result, shown.record(CaptionGroup))
+        match only_choice(result, VERDICT):
+            case "reject":
+                return read_problems(result)
+            case "accept":
+                return verdict_answer("accept")
+            case "edit":
+                return _edit(result, shown.record(CaptionGroup))
+            case _:
+                return NO_VERDICT
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
@@ -69,12 +85,24 @@ class GroupRefinement(LabellingPage):
         if answer.verdict != "edit":
             return ()
         group = shown.record(CaptionGroup)
-        texts = {cell.control: cell.text for cell in _cells(group)} | answer.texts
+        texts: dict[tuple[bool, int], list[str]] = {}
+        removed = []
+        for cell in _cells(group):
+            text = answer.texts.get(cell.control, cell.text)
+            texts.setdefault((cell.translated, cell.column), []).append(text)
+            if cell.translated and not text:
+                caption = caption_name(cell.row, cell.column)
+                removed.append(f"Caption {caption} has no translation: it was edited.")
         members = tuple(
-            member.model_copy(update=_column(texts, group, column))
+            member.model_copy(
+                update={
+                    "captions": tuple(texts[False, column]),
+                    "translations": tuple(texts.get((True, column), member.translations)),
+                }
+            )
             for column, member in enumerate(group.members)
         )
-        change = {"members": members, "author": author, "doubts": _removed(group, texts)}
+        change = {"members": members, "author": author, "doubts": tuple(removed)}
         return (group.model_copy(update=change),)
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
@@ -89,13 +117,17 @@ class GroupRefinement(LabellingPage):
 
 
 class _Cell(NamedTuple):
-    """A text on the page: its control, its place, and whether it is a translation."""
+    """A text on the page: its place, and whether it is a translation."""
 
-    control: str
     row: int
     column: int
     text: str
     translated: bool = False
+
+    @property
+    def control(self) -> str:
+        """The name of its control."""
+        return f"{'translation' if self.translated else 'text'}_{self.row}_{self.column}"
 
     @property
     def name(self) -> str:
@@ -107,109 +139,38 @@ def _cells(group: CaptionGroup) -> Iterator[_Cell]:
     """Every caption, row by row, each with its translation after it where it has one."""
     for row in range(len(group.coarse_captions)):
         for column, member in enumerate(group.members):
-            yield _Cell(_control("text", row, column), row, column, member.captions[row])
+            yield _Cell(row, column, member.captions[row])
             if group.second_language is not None:
-                control, text = _control("translation", row, column), member.translations[row]
-                yield _Cell(control, row, column, text, translated=True)
-
-
-def _control(kind: str, row: int, column: int) -> str:
-    return f"{kind}_{row}_{column}"
-
-
-def _column(texts: Mapping[str, str], group: CaptionGroup, column: int) -> dict[str, Any]:
-    """The captions and translations of an image, by the texts of their controls."""
-    rows = range(len(group.coarse_captions))
-    column_texts = {"captions": tuple(texts[_control("text", row, column)] for row in rows)}
-    if group.second_language is not None:
-        column_texts["translations"] = tuple(
-            texts[_control("translation", row, column)] for row in rows
-        )
-    return column_texts
-
-
-def _removed(group: CaptionGroup, texts: Mapping[str, str]) -> tuple[str, ...]:
-    """A doubt for each caption that has no translation, in a group that has a second language."""
-    return tuple(
-        f"Caption {caption_name(cell.row, cell.column)} has no translation: it was edited."
-        for cell in _cells(group)
-        if cell.translated and not texts[cell.control]
-    )
-
-
-def _content(group: CaptionGroup, images_url: str) -> TaskContent:
-    data = {
-        "pictures_html": _pictures(group.members, images_url),
-        "doubts_html": _doubts(group.doubts),
-        "rows": [_row(group, row) for row in range(len(group.coarse_captions))],
-    }
-    pictures = [member.picture for member in group.members]
-    images = tuple(map(shown_image, pictures))
-    return TaskContent(data, [], images)
+                yield _Cell(row, column, member.translations[row], translated=True)
 
 
 def _row(group: CaptionGroup, row: int) -> dict[str, Any]:
     """The row of a coarse caption as HTML, and the texts of its fields."""
-    translated = group.second_language is not None
     texts = [member.captions[row] for member in group.members]
-    translations = [member.translations[row] for member in group.members] if translated else []
-    differences = [member.difference for member in group.members]
-    coarse = f'<div class="loupe-coarse">{row + 1}. {escape(group.coarse_captions[row])}</div>'
-    html = coarse + _captions(texts, differences) + _translations(translations)
+    captions = ""
+    same = indistinct(texts, [member.difference for member in group.members])
+    for marked, others in zip(marked_captions(texts), same, strict=True):
+        letters = " and ".join(map(image_letter, others))
+        warning = f' <span class="loupe-warning">not distinct from {letters}</span>'
+        captions += f"<p>{marked}{warning if others else ''}</p>"
+    html = (
+        f'<div class="loupe-coarse">{row + 1}. {escape(group.coarse_captions[row])}</div>'
+        f'<div class="loupe-row">{captions}</div>'
+    )
+    translations: list[str] = []
+    if group.second_language is not None:
+        translations = [member.translations[row] for member in group.members]
+        cells = "".join(f"<p>{escape(one) or '<i>no translation</i>'}</p>" for one in translations)
+        html += f'<div class="loupe-row loupe-translated">{cells}</div>'
     return {"html": html, "texts": texts, "translations": translations}
 
 
-def _doubts(doubts: Sequence[str]) -> str:
-    """The warnings about captions; an empty element if there are none."""
-    items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts)
-    return f'<ul class="loupe-doubts">{items}</ul>' if doubts else "<span></span>"
-
-
-def _pictures(members: Sequence[GroupMember], images_url: str) -> str:
-    items = "".join(
-        f"<figure>{picture_tag(member.picture, images_url)}"
-        f"<figcaption><b>{image_letter(column)}</b> {_difference(member)}</figcaption></figure>"
-        for column, member in enumerate(members)
-    )
-    return f'<div class="loupe-pictures">{items}</div>'
-
-
-def _difference(member: GroupMember) -> str:
-    if member.difference is None:
-        return "Anchor"
-    return f"{escape(member.difference)}: {escape(member.plan)}"
-
-
-def _captions(fine: Sequence[str], differences: Sequence[DifferenceType | None]) -> str:
-    """The fine captions of a row with the distinguishing words marked."""
-    same = indistinct(fine, differences)
-    cells = "".join(
-        f"<p>{marked}{_warning(others)}</p>"
-        for marked, others in zip(marked_captions(fine), same, strict=True)
-    )
-    return f'<div class="loupe-row">{cells}</div>'
-
-
-def _translations(texts: Sequence[str]) -> str:
-    cells = "".join(f"<p>{escape(text) or '<i>no translation</i>'}</p>" for text in texts)
-    return f'<div class="loupe-row loupe-translated">{cells}</div>' if texts else ""
-
-
-def _warning(same: Sequence[int]) -> str:
-    if not same:
-        return ""
-    letters = " and ".join(map(image_letter, same))
-    return f' <span class="loupe-warning">not distinct from {letters}</span>'
-
-
-def _edit(result: Sequence[dict[str, Any]], group: CaptionGroup) -> ReviewAnswer | UnclearAnswer:
+def _edit(result: Regions, group: CaptionGroup) -> ReviewAnswer | UnclearAnswer:
     texts: dict[str, str] = {}
     outdated: list[str] = []
     edited = False  # the caption before a translation
     for cell in _cells(group):
-        # The page offers each text once; a second value is the offer, sent again with an old one.
-        written = values(result, cell.control, "text")[:1]
-        text, shown = one_line(written[0]) if written else "", one_line(cell.text)
+        text, shown = first_text(result, cell.control), one_line(cell.text)
         if not cell.translated:
             if not text:
                 return UnclearAnswer(problem=f"edited, but caption {cell.name} is empty")
@@ -219,15 +180,6 @@ def _edit(result: Sequence[dict[str, Any]], group: CaptionGroup) -> ReviewAnswer
             text = ""
         texts[cell.control] = text
     if all(texts[cell.control] == one_line(cell.text) for cell in _cells(group)):
-        return ReviewAnswer(
-            verdict="accept",
-            choices={VERDICT: ("accept",)},
-            remark="an edit that changed nothing",
-        )
+        return verdict_answer("accept", remark=UNCHANGED)
     remark = f"translations removed because their captions changed: {', '.join(outdated)}"
-    return ReviewAnswer(
-        verdict="edit",
-        choices={VERDICT: ("edit",)},
-        texts=texts,
-        remark=remark if outdated else "",
-    )
+    return verdict_answer("edit", texts=texts, remark=remark if outdated else "")

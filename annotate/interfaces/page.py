@@ -1,15 +1,13 @@
-"""The base of all labelling pages: regions, choices, images, forms, marked text."""
+"""The base of all labelling pages: configuration, controls, regions, answers."""
 
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from html import escape
 from importlib.resources import files
-from itertools import pairwise
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from annotate.answers import ReviewAnswer, UnclearAnswer, Verdict
 from annotate.backend import parse_config
@@ -17,13 +15,8 @@ from db.entities import StoredEntity
 from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord
-from schemas.contrast import WORD, PhraseKind, content_words, phrases
 from schemas.errors import ServiceError
-from schemas.faithfulness import Fact, Finding
 from schemas.proposals import Picture
-from schemas.records import Caption, Rewrite
-
-# A labelling interface: a page, how to fill it, and how to read the answers.
 
 
 class TaskContent(NamedTuple):
@@ -37,72 +30,131 @@ class TaskContent(NamedTuple):
     images: tuple[ShownImage, ...] = ()
 
 
+Regions = Sequence[dict[str, Any]]
+"""What an annotation holds, as Label Studio stores it: a region for each control."""
 Summary = list[tuple[str, str]]
 """An answer in words: names and values. What has no value is not shown."""
 
 
-class Interface(Protocol):
-    """A labelling interface. It has no state; one object serves all queues.
+class Interface:
+    """A labelling interface: a page, how to fill it, and how to read the answers.
 
-    Every page has instructions, keys for its choices, and a pre-annotation if something is known.
-    Text from outside is escaped.
+    The page (Label Studio's XML) and its instructions (HTML) are in files named after it. An
+    interface has no state; one object serves all queues. Every page has keys for its choices, and
+    a pre-annotation if something is known. Text from outside is escaped.
+
+    Attributes:
+        name: its name in queue declarations.
+        independent: every answer is a result of its own, such as a description; none can conflict.
     """
 
-    @property
-    def name(self) -> str:
-        """Its name in queue declarations."""
-        ...
+    name: ClassVar[str]
+    independent: ClassVar[bool] = False
 
-    @property
+    @cached_property
     def config(self) -> str:
-        """The page in Label Studio's XML."""
-        ...
+        """The page in Label Studio's XML: its own, and what all pages have in common.
 
-    @property
+        That is the style, the text fields, and the reason why a task came back.
+        """
+        page = resource(f"{self._file_name}.xml")
+        page = page.replace("<Style>\n", f"<Style>\n{resource('common.css')}", 1)
+        page = page.replace("</Style>", f"</Style>{_RETURNED_VIEW}", 1)
+        frame = resource("text_fields.html").replace('"FIELDS"', text_fields_script())
+        return page.replace("TEXT_FIELDS", script_frame("loupe-saved", frame))
+
+    @cached_property
     def instructions(self) -> str:
         """The instructions for annotators, as HTML."""
-        ...
+        return instructions(f"{self._file_name}.html")
 
     @property
-    def independent(self) -> bool:
-        """Whether every answer is a result of its own, such as a description; none can conflict."""
-        ...
+    def _file_name(self) -> str:
+        return self.name.replace("-", "_")
 
     def contents(
         self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
-        """One page per entity, in order; images lie at `<images_url>/<sha256>`."""
-        ...
+        """One page per entity, in order; images lie at `<images_url>/<sha256>`.
 
-    def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
+        Raises:
+            ServiceError: a pre-annotation does not fit the page.
+        """
+        contents = [
+            content._replace(data={**content.data, RETURNED: ""})
+            for content in self.pages(store, entities, images_url)
+        ]
+        guesses = [guess for content in contents for guess in content.predictions]
+        if not guesses:
+            return contents  # the SDK takes seconds to import
+        page = parse_config(self.config)
+        for guess in guesses:
+            if problems := page.validate_prediction(guess, return_errors=True):
+                raise ServiceError(f"a pre-annotation does not fit its page: {'; '.join(problems)}")
+        return contents
+
+    def pages(
+        self,
+        store: Store,  # noqa: ARG002 - read by pages that show more than their entity
+        entities: Sequence[StoredEntity],
+        images_url: str,
+    ) -> list[TaskContent]:
+        """One page per entity, in order; not validated yet."""
+        return [self.page(entity, images_url) for entity in entities]
+
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """The page of one entity; what reads the store overrides `pages` instead."""
+        raise NotImplementedError
+
+    def with_draft(
+        self,
+        content: TaskContent,
+        draft: StoredEntity,  # noqa: ARG002 - most pages have no drafts
+    ) -> TaskContent:
         """The page with a model's draft in it, marked as that model's."""
-        ...
+        return content
 
-    def read_annotation(
-        self, result: Sequence[dict[str, Any]], shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         """The answer in an annotation's regions about the entity that was shown."""
-        ...
+        raise NotImplementedError
 
     def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether two answers agree; texts do from a similarity of `text_agreement` (0 to 1)."""
-        ...
+        """Whether two answers agree: equal choices, and texts of at least that similarity (0 to 1).
+
+        Two rejections always agree, even with different reasons.
+        """
+        if one.verdict == other.verdict == "reject":
+            return True
+        if one.verdict != other.verdict or one.choices != other.choices:
+            return False
+        return one.texts.keys() == other.texts.keys() and all(
+            text_similarity(text, other.texts[control]) >= text_agreement
+            for control, text in one.texts.items()
+        )
 
     def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+        self,
+        shown: StoredEntity,  # noqa: ARG002 - most entities are accepted or rejected unchanged
+        answer: ReviewAnswer,  # noqa: ARG002
+        author: str,  # noqa: ARG002
     ) -> tuple[EntityRecord, ...]:
         """The records that replace an accepted or edited entity, if any.
 
         If the interface is `independent`, the records that the answer adds.
         """
-        ...
+        return ()
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
         """The answer in words, for an adjudicator and for feedback."""
-        ...
+        raise NotImplementedError
+
+    def labels(self, control: str, aliases: Iterable[str]) -> str:
+        """Choices in the words of the page."""
+        known = choice_labels(self.config)
+        return ", ".join(known.get((control, alias), alias) for alias in aliases)
 
 
-# Regions, choices, images, and escaped text.
+# Configuration: XML, instructions, scripts.
 
 
 def resource(name: str) -> str:
@@ -126,16 +178,6 @@ def instructions(name: str) -> str:
     return f'<div class="loupe-instructions">{style}{resource(name).strip()}</div>'
 
 
-def page_config(name: str) -> str:
-    """A page's XML from a file beside this one, with what all pages have in common.
-
-    That is the style, the text fields, and the reason why a task came back.
-    """
-    common = f"<Style>\n{resource('common.css')}"
-    page = resource(name).replace("<Style>\n", common, 1)
-    return _with_text_fields(page.replace("</Style>", f"</Style>{_RETURNED_VIEW}", 1))
-
-
 def script_frame(name: str, document: str) -> str:
     """A frame with a document of ours in it, as HTML for the `value` of a `Markdown` tag.
 
@@ -153,20 +195,12 @@ def script_frame(name: str, document: str) -> str:
     return escape(f'<iframe class="{name}" title="" srcdoc="{inside}"></iframe>')
 
 
-def _with_text_fields(config: str) -> str:
-    """The page with the frame that saves what is typed, says so, and gives text fields their keys.
-
-    Enter goes to the page's text (class `loupe-write`), Escape leaves a text field, and Ctrl+Enter
-    submits from inside one.
-    """
-    document = resource("text_fields.html").replace('"FIELDS"', text_fields_script())
-    return config.replace("TEXT_FIELDS", script_frame("loupe-saved", document))
-
-
 def text_fields_script() -> str:
     """The script of a frame that adds `text_fields.js` to Label Studio's page.
 
-    It is added to the page itself, because frames come and go with the tasks.
+    It saves what is typed, says so, and gives text fields their keys: Enter goes to the page's text
+    (class `loupe-write`), Escape leaves a text field, and Ctrl+Enter submits from inside one. It is
+    added to the page itself, because frames come and go with the tasks.
     """
     code = json.dumps(resource("text_fields.js"))
     return (
@@ -284,7 +318,7 @@ def _shown(value: Any) -> str:
     return ascii(value)[:_SHOWN_CHARACTERS]
 
 
-def values(result: Sequence[dict[str, Any]], control: str, kind: str) -> list[str]:
+def values(result: Regions, control: str, kind: str) -> list[str]:
     """All values of `kind` (`choices`, `text`) that an annotation has in a control, in order."""
     return [
         str(value)
@@ -294,10 +328,18 @@ def values(result: Sequence[dict[str, Any]], control: str, kind: str) -> list[st
     ]
 
 
-def only_choice(result: Sequence[dict[str, Any]], control: str) -> str | None:
+def only_choice(result: Regions, control: str) -> str | None:
     """The choice in a control, or None without exactly one."""
     chosen = values(result, control, "choices")
     return chosen[0] if len(chosen) == 1 else None
+
+
+def first_text(result: Regions, control: str) -> str:
+    """What a text field says now, in one line; "" without it.
+
+    A page offers each text once; a second value is the offer, sent again with an old answer.
+    """
+    return one_line(" ".join(values(result, control, "text")[:1]))
 
 
 def one_line(text: str) -> str:
@@ -318,22 +360,6 @@ def choice_region(control: str, target: str, *choices: str) -> dict[str, Any]:
     }
 
 
-def validate(config: str, contents: Sequence[TaskContent]) -> None:
-    """Checks that pre-annotations fit a page.
-
-    Raises:
-        ServiceError: one does not fit.
-    """
-    guesses = [guess for content in contents for guess in content.predictions]
-    if not guesses:
-        return  # the SDK takes seconds to import
-    interface = parse_config(config)
-    for guess in guesses:
-        problems = interface.validate_prediction(guess, return_errors=True)
-        if problems:
-            raise ServiceError(f"a pre-annotation does not fit its page: {'; '.join(problems)}")
-
-
 def returned_content(content: TaskContent, config: str, problem: str, result: Any) -> TaskContent:
     """The page of a task that comes back: why, and filled in as its annotator had left it."""
     why = f"Your answer could not be used: {problem}. Please correct it and submit it again."
@@ -345,115 +371,15 @@ def returned_content(content: TaskContent, config: str, problem: str, result: An
     )
 
 
-# When two answers agree, and how an answer is shown to an adjudicator.
-
-
 def text_similarity(one: str, other: str) -> float:
     """The similarity of two texts, 0 to 1, ignoring case and white space."""
     from rapidfuzz.distance import Levenshtein
 
-    return Levenshtein.normalized_similarity(_plain(one), _plain(other))
-
-
-def same_answer(one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-    """Whether two answers agree: equal choices and similar texts.
-
-    Two rejections always agree, even with different reasons.
-    """
-    if one.verdict == other.verdict == "reject":
-        return True
-    if one.verdict != other.verdict or one.choices != other.choices:
-        return False
-    return one.texts.keys() == other.texts.keys() and all(
-        text_similarity(text, other.texts[control]) >= text_agreement
-        for control, text in one.texts.items()
-    )
-
-
-def definition_list(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and values as escaped HTML; rows without a value are left out."""
-    items = [
-        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows if value.strip()
-    ]
-    return f"<dl>{''.join(items)}</dl>"
+    return Levenshtein.normalized_similarity(one, other, processor=_plain)
 
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-# Base classes of the labelling interfaces.
-
-
-class LabellingPage:
-    """A page whose XML and instructions are in files named after it."""
-
-    name: ClassVar[str]
-    independent: ClassVar[bool] = False
-
-    @cached_property
-    def config(self) -> str:
-        """The page in Label Studio's XML."""
-        return page_config(f"{self._file_name}.xml")
-
-    @cached_property
-    def instructions(self) -> str:
-        """The instructions for annotators."""
-        return instructions(f"{self._file_name}.html")
-
-    @property
-    def _file_name(self) -> str:
-        return self.name.replace("-", "_")
-
-    def contents(
-        self, store: Store, entities: Sequence[StoredEntity], images_url: str
-    ) -> list[TaskContent]:
-        """One page per entity, in order."""
-        contents = [
-            content._replace(data={**content.data, RETURNED: ""})
-            for content in self.pages(store, entities, images_url)
-        ]
-        validate(self.config, contents)
-        return contents
-
-    def labels(self, control: str, aliases: Iterable[str]) -> str:
-        """Choices in the words of the page."""
-        known = choice_labels(self.config)
-        return ", ".join(known.get((control, alias), alias) for alias in aliases)
-
-    def with_draft(
-        self,
-        content: TaskContent,
-        draft: StoredEntity,  # noqa: ARG002 - most pages have no drafts
-    ) -> TaskContent:
-        """The page as it is."""
-        return content
-
-    def pages(
-        self,
-        store: Store,  # noqa: ARG002 - read by pages that show more than their entity
-        entities: Sequence[StoredEntity],
-        images_url: str,
-    ) -> list[TaskContent]:
-        """One page per entity, in order; not validated yet."""
-        return [self.page(entity, images_url) for entity in entities]
-
-    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one entity; what reads the store overrides `pages` instead."""
-        raise NotImplementedError
-
-    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether the verdicts are equal and the texts similar."""
-        return same_answer(one, other, text_agreement)
-
-    def successors(
-        self,
-        shown: StoredEntity,  # noqa: ARG002 - it is accepted or rejected unchanged
-        answer: ReviewAnswer,  # noqa: ARG002
-        author: str,  # noqa: ARG002
-    ) -> tuple[EntityRecord, ...]:
-        """Nothing: the entity is accepted or rejected unchanged."""
-        return ()
 
 
 # The pictures of proposals on a page.
@@ -469,301 +395,47 @@ def picture_tag(picture: Picture, images_url: str) -> str:
     return f'<img src="{escape(image_address(images_url, picture.sha256))}" alt="">'
 
 
-# The form below a text. Its pages name their controls `text`, `verdict`, `reason` and `note`.
+# What most pages ask for: a verdict; of a rejection a reason or the problems, and a note.
 
-TEXT, VERDICT, REASON, NOTE = "text", "verdict", "reason", "note"
-
-
-def read_text_verdict(
-    result: Sequence[dict[str, Any]], shown_text: str
-) -> ReviewAnswer | UnclearAnswer:
-    """The answer in an annotation's regions about the text that was shown.
-
-    A changed text counts as an edit even with the verdict «accept», an unchanged one as accepted
-    even with «edit». An empty text or a missing verdict is unclear.
-    """
-    verdict = only_choice(result, VERDICT)
-    if verdict == "reject":
-        return read_rejection(result)
-    if verdict not in ("accept", "edit"):
-        return UnclearAnswer(problem="no verdict was chosen")
-    texts = values(result, TEXT, "text")
-    text = one_line(texts[-1]) if texts else ""
-    if not text:
-        return UnclearAnswer(problem=f"the verdict is {verdict!r}, but the text is empty")
-    if text == one_line(shown_text):
-        return _answer("accept", remark="an edit that changed nothing" if verdict == "edit" else "")
-    remark = "accepted with a changed text, which is an edit" if verdict == "accept" else ""
-    return _answer("edit", {TEXT: text}, remark)
+VERDICT, REASON, PROBLEMS, NOTE = "verdict", "reason", "problems", "note"
+"""The names of their controls."""
+NO_VERDICT = UnclearAnswer(problem="no verdict was chosen")
+UNCHANGED = "an edit that changed nothing"
 
 
-def read_rejection(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
-    """The rejection in an annotation's regions, with its reason and its note."""
+def verdict_answer(verdict: Verdict, **values: Any) -> ReviewAnswer:
+    """An answer in which the verdict is all that was chosen; `values` are its other fields."""
+    return ReviewAnswer(verdict=verdict, choices={VERDICT: (verdict,)}, **values)
+
+
+def read_rejection(result: Regions) -> ReviewAnswer | UnclearAnswer:
+    """The rejection in an annotation's regions, with its one reason and its note."""
     reason = only_choice(result, REASON)
     if reason is None:
         return UnclearAnswer(problem="rejected without a reason")
-    note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
-    return ReviewAnswer(
-        verdict="reject",
-        choices={VERDICT: ("reject",), REASON: (reason,)},
-        reason=f"{reason}: {note}" if note else reason,
-    )
+    return _rejection(result, REASON, (reason,))
 
 
-def _answer(
-    verdict: Verdict, texts: dict[str, str] | None = None, remark: str = ""
-) -> ReviewAnswer:
-    return ReviewAnswer(
-        verdict=verdict, choices={VERDICT: (verdict,)}, texts=texts or {}, remark=remark
-    )
-
-
-# The problems of a rejection. Its pages name their controls `verdict`, `problems` and `note`.
-
-PROBLEMS = "problems"
-
-
-def ticked_problems(result: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """The problems ticked in an annotation, in the page's order."""
-    return tuple(values(result, PROBLEMS, "choices"))
-
-
-def read_problems(result: Sequence[dict[str, Any]]) -> ReviewAnswer | UnclearAnswer:
-    """The rejection in an annotation, with its problems as the reason."""
-    problems = ticked_problems(result)
+def read_problems(result: Regions) -> ReviewAnswer | UnclearAnswer:
+    """The rejection in an annotation's regions, with the ticked problems as its reason."""
+    problems = tuple(values(result, PROBLEMS, "choices"))
     if not problems:
         return UnclearAnswer(problem="rejected, but no problem is ticked")
+    return _rejection(result, PROBLEMS, problems)
+
+
+def _rejection(result: Regions, control: str, chosen: tuple[str, ...]) -> ReviewAnswer:
     note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
-    reason = ", ".join(problems)
+    reason = ", ".join(chosen)
     return ReviewAnswer(
         verdict="reject",
-        choices={VERDICT: ("reject",), PROBLEMS: problems},
+        choices={VERDICT: ("reject",), control: chosen},
         reason=f"{reason}: {note}" if note else reason,
     )
 
 
-def accepted_despite(problems: Sequence[str]) -> UnclearAnswer:
-    """A contradictory acceptance is unclear."""
-    return UnclearAnswer(problem=f"accepted, but problems are ticked: {', '.join(problems)}")
-
-
-# Marks on the words that distinguish captions.
-
-_MARKS = {
-    PhraseKind.OTHER_IMAGE: "compares",
-    PhraseKind.COMPARISON: "compares",
-    PhraseKind.ABSENCE: "absent",
-}
-
-
-def marked_captions(captions: Sequence[str]) -> list[str]:
-    """Each caption as HTML with its distinguishing words marked.
-
-    `loupe-own` marks words of no other caption, `loupe-shared` words of some others,
-    `loupe-compares` phrases about another image, `loupe-absent` phrases that name something absent.
-    Function words are not marked.
-    """
-    having = Counter(word for caption in captions for word in content_words(caption))
-    return [_marked(caption, having, len(captions)) for caption in captions]
-
-
-def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
-    """The caption with its marks, where `having` of `count` captions have each content word."""
-    spoken = [(one.start, one.end, _MARKS[one.kind]) for one in phrases(caption)]
-    spans = spoken.copy()
-    for match in WORD.finditer(caption):
-        captions = having.get(match.group().casefold(), count)
-        if captions < count and not any(start <= match.start() < end for start, end, _ in spoken):
-            spans.append((*match.span(), "own" if captions == 1 else "shared"))
-    pieces, position = [], 0
-    for start, end, kind in sorted(spans):
-        pieces.append(escape(caption[position:start]))
-        pieces.append(f'<mark class="loupe-{kind}">{escape(caption[start:end])}</mark>')
-        position = end
-    return "".join(pieces) + escape(caption[position:])
-
-
-# Escaped text with marks on suspicious facts and changed words.
-
-REMOVED, INSERTED = "removed", "inserted"
-_WORD = re.compile(r"\w+(?:[-’']\w+)*")
-_CHANGES = {"added": "added", "lost": "left out", "contradicted": "contradicts"}
-
-
-class Mark(NamedTuple):
-    """A span of a text (end exclusive), its style and its tooltip."""
-
-    start: int
-    end: int
-    style: str
-    title: str = ""
-
-
-class _Word(NamedTuple):
-    start: int
-    end: int
-    plain: str
-
-
-def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
-    """`text` as a paragraph of HTML; marks may overlap."""
-    within = [(place, mark) for place, mark in enumerate(marks) if mark.start < len(text)]
-    edges = {0, len(text)}
-    opening: dict[int, list[tuple[int, Mark]]] = defaultdict(list)
-    for place, mark in within:
-        edges |= {mark.start, min(mark.end, len(text))}
-        opening[mark.start].append((place, mark))
-    pieces: list[str] = []
-    open_marks: list[tuple[int, Mark]] = []
-    for start, end in pairwise(sorted(edges)):
-        still = [(place, mark) for place, mark in open_marks if mark.end > start]
-        open_marks = sorted(still + opening.get(start, []))
-        pieces.append(_piece(text[start:end], [mark for _, mark in open_marks]))
-    return f"<p>{''.join(pieces)}</p>"
-
-
-HintType = tuple[str, str]
-"""What a hint says happened (`added`, `lost`, `contradicted`), and to which attribute."""
-
-HINTS_NOT_SHOWN: frozenset[HintType] = frozenset()
-"""Types of hint that are right less than nine times in ten, as `test_hints.py` measures them."""
-
-
-def hint_type(finding: Finding) -> HintType:
-    """The type of a hint; one that replaces a fact has the attribute of the old one."""
-    fact = finding.source or finding.rewrite
-    return finding.change, str(fact.attribute) if fact is not None else ""
-
-
-def shown_hints(
-    findings: Iterable[Finding], hidden: Collection[HintType] = HINTS_NOT_SHOWN
-) -> list[Finding]:
-    """The findings that people see: those of a type that is right often enough."""
-    return [finding for finding in findings if hint_type(finding) not in hidden]
-
-
-def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"]) -> list[Mark]:
-    """Marks on the facts of findings in the source description or in the rewrite."""
-    facts: list[tuple[Fact | None, Finding]] = [
-        (finding.source if side == "source" else finding.rewrite, finding) for finding in findings
-    ]
-    return [
-        Mark(*fact.span, style=_style(finding), title=finding.message)
-        for fact, finding in facts
-        if fact is not None
-    ]
-
-
-def finding_list(findings: Sequence[Finding], doubts: Sequence[str] = ()) -> str:
-    """The messages of findings as HTML, major ones first, followed by doubts."""
-    rows = [
-        f'<li><mark class="loupe-{_style(finding)}">{_CHANGES[finding.change]}</mark> '
-        f"{escape(finding.message)}</li>"
-        for finding in sorted(findings, key=lambda finding: (finding.minor, finding.change))
-    ]
-    rows += [f"<li>{escape(doubt)}</li>" for doubt in doubts]
-    return f"<ul>{''.join(rows)}</ul>" if rows else "<p>No warnings.</p>"
-
-
-def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
-    """Marks on the words of `before` missing in `after`, and on the new words of `after`.
-
-    Words that only moved are not marked.
-    """
-    old, new = _words(before), _words(after)
-    return _more_often(old, new, REMOVED), _more_often(new, old, INSERTED)
-
-
-def _words(text: str) -> list[_Word]:
-    return [_Word(*match.span(), match.group().casefold()) for match in _WORD.finditer(text)]
-
-
-def _more_often(words: Sequence[_Word], elsewhere: Sequence[_Word], style: str) -> list[Mark]:
-    """Marks on words that are not elsewhere; on the last ones if they are there less often.
-
-    Neighbouring words share a mark.
-    """
-    there = Counter(word.plain for word in elsewhere)
-    marks: list[Mark] = []
-    goes_on = False
-    for word in words:
-        if there[word.plain] > 0:
-            there[word.plain] -= 1
-            goes_on = False
-            continue
-        start = marks.pop().start if goes_on else word.start
-        marks.append(Mark(start, word.end, style))
-        goes_on = True
-    return marks
-
-
-def _style(finding: Finding) -> str:
-    return "minor" if finding.minor else finding.change
-
-
-def _piece(text: str, marks: Sequence[Mark]) -> str:
-    if not marks:
-        return escape(text)
-    styles = " ".join(dict.fromkeys(f"loupe-{mark.style}" for mark in marks))
-    titles = [mark.title for mark in marks if mark.title]
-    title = f' title="{escape(titles[0])}"' if titles else ""
-    return f'<mark class="{styles}"{title}>{escape(text)}</mark>'
-
-
-class TextVerdict(LabellingPage):
-    """A text that is accepted, edited, or rejected with a reason."""
-
-    record: ClassVar[type[Caption] | type[Rewrite]]
-
-    def read_annotation(
-        self, result: Sequence[dict[str, Any]], shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
-        """What the regions of an annotation say about the text that was shown."""
-        return read_text_verdict(result, shown.record(self.record).text)
-
-    def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
-    ) -> tuple[EntityRecord, ...]:
-        """The record with the reviewer's text, if it was edited."""
-        if answer.verdict != "edit":
-            return ()
-        change = {"text": answer.texts[TEXT], "author": author}
-        return (shown.record(self.record).model_copy(update=change),)
-
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """The answer in words."""
-        shown_text = shown.record(self.record).text
-        kept = "" if answer.verdict == "reject" else answer.texts.get(TEXT, shown_text)
-        return [
-            ("Verdict", self.labels(VERDICT, [answer.verdict])),
-            ("Text", kept),
-            ("Reason", answer.reason),
-        ]
-
-
-class ImageVerdict(LabellingPage):
-    """An image that is accepted, or rejected with a list of problems."""
-
-    def read_annotation(
-        self,
-        result: Sequence[dict[str, Any]],
-        shown: StoredEntity,  # noqa: ARG002 - nothing in it can be changed
-    ) -> ReviewAnswer | UnclearAnswer:
-        """Whether the image fits, and what is wrong where it does not."""
-        verdict = only_choice(result, VERDICT)
-        if verdict == "reject":
-            return read_problems(result)
-        if verdict != "accept":
-            return UnclearAnswer(problem="no verdict was chosen")
-        if problems := ticked_problems(result):
-            return accepted_despite(problems)
-        return ReviewAnswer(verdict="accept", choices={VERDICT: ("accept",)})
-
-    def summary(
-        self,
-        answer: ReviewAnswer,
-        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
-    ) -> Summary:
-        """The answer in words."""
-        verdict = self.labels(VERDICT, [answer.verdict])
-        return [("Verdict", verdict), ("Reason", answer.reason)]
+def read_acceptance(result: Regions) -> ReviewAnswer | UnclearAnswer:
+    """An acceptance; one that contradicts ticked problems is unclear."""
+    if problems := values(result, PROBLEMS, "choices"):
+        return UnclearAnswer(problem=f"accepted, but problems are ticked: {', '.join(problems)}")
+    return verdict_answer("accept")

@@ -1,16 +1,13 @@
 """Which labelling interfaces there are."""
 
-from annotate.interfaces.caption_verification import CaptionVerification
 from annotate.interfaces.confusing_caption import ConfusingCaption
 from annotate.interfaces.description_writing import DescriptionWriting
-from annotate.interfaces.duplicate_check import DuplicateCheck
 from annotate.interfaces.group_refinement import GroupRefinement
-from annotate.interfaces.image_filter import ImageFilter
-from annotate.interfaces.image_selection import ImageSelection
+from annotate.interfaces.image_pages import DuplicateCheck, ImageFilter, ImageSelection
 from annotate.interfaces.page import Interface
-from annotate.interfaces.rewrite_revision import RewriteRevision
 from annotate.interfaces.six_way_choice import SixWayChoice
 from annotate.interfaces.strategy_check import StrategyCheck
+from annotate.interfaces.text_pages import CaptionVerification, RewriteRevision
 from annotate.interfaces.tracklet_selection import TrackletSelection
 from annotate.queues import Queue
 

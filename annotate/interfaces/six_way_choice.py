@@ -4,19 +4,17 @@ Neither the page nor its data reveal the correct one: a digest of the test's id 
 the options, and the answer is not sent.
 """
 
-from collections.abc import Sequence
-from typing import Any
-
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
-    LabellingPage,
+    Interface,
+    Regions,
     Summary,
     TaskContent,
-    marked_text,
     only_choice,
     picture_tag,
     shown_image,
 )
+from annotate.interfaces.text_pages import marked_text
 from db.entities import StoredEntity
 from schemas.base import digest_of
 from schemas.quality import OPTIONS, ChoiceTest
@@ -32,7 +30,7 @@ def option_order(test_id: str) -> list[int]:
     )
 
 
-class SixWayChoice(LabellingPage):
+class SixWayChoice(Interface):
     """The labelling interface `six-way-choice`.
 
     Answers are independent: two testers who differ are not a conflict to settle.
@@ -43,11 +41,27 @@ class SixWayChoice(LabellingPage):
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
         """The page of one test."""
-        return choice_page(entity, images_url)
+        test = entity.record(ChoiceTest)
+        order = option_order(entity.id)
+        if test.direction == "caption-to-image":
+            images = [test.images[option] for option in order]
+            question = f'<div class="loupe-caption">{marked_text(test.captions[0])}</div>'
+            options = [picture_tag(image, images_url) for image in images]
+        else:
+            images = list(test.images)
+            question = picture_tag(test.images[0], images_url)
+            options = [marked_text(test.captions[option]) for option in order]
+        items = "".join(
+            f'<li><span class="loupe-number">{number}</span>{option}</li>'
+            for number, option in zip(_NUMBERS, options, strict=True)
+        )
+        data = {
+            "question_html": f'<div class="loupe-question-{test.direction}">{question}</div>',
+            "options_html": f'<ol class="loupe-options loupe-{test.direction}">{items}</ol>',
+        }
+        return TaskContent(data, [], tuple(map(shown_image, images)))
 
-    def read_annotation(
-        self, result: Sequence[dict[str, Any]], shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         """The chosen place; the test is accepted if it has the correct option."""
         picked = only_choice(result, PICK)
         if picked not in _NUMBERS:
@@ -75,30 +89,3 @@ class SixWayChoice(LabellingPage):
     ) -> Summary:
         """The answer, without saying whether it is right."""
         return [("Chosen", number) for number in answer.choices[PICK]]
-
-
-def choice_page(entity: StoredEntity, images_url: str) -> TaskContent:
-    """What the page of a test is filled with."""
-    test = entity.record(ChoiceTest)
-    order = option_order(entity.id)
-    if test.direction == "caption-to-image":
-        images = [test.images[option] for option in order]
-        question = f'<div class="loupe-caption">{marked_text(test.captions[0])}</div>'
-        options = [picture_tag(image, images_url) for image in images]
-    else:
-        images = list(test.images)
-        question = picture_tag(test.images[0], images_url)
-        options = [marked_text(test.captions[option]) for option in order]
-    data = {
-        "question_html": f'<div class="loupe-question-{test.direction}">{question}</div>',
-        "options_html": _numbered(options, test.direction),
-    }
-    return TaskContent(data, [], tuple(map(shown_image, images)))
-
-
-def _numbered(options: Sequence[str], direction: str) -> str:
-    items = "".join(
-        f'<li><span class="loupe-number">{number}</span>{option}</li>'
-        for number, option in zip(_NUMBERS, options, strict=True)
-    )
-    return f'<ol class="loupe-options loupe-{direction}">{items}</ol>'

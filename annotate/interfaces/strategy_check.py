@@ -5,28 +5,29 @@ problems. «Edit» opens the texts.
 """
 
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from html import escape
 from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
+    NO_VERDICT,
     PROBLEMS,
+    UNCHANGED,
     VERDICT,
-    LabellingPage,
+    Interface,
+    Regions,
     Summary,
     TaskContent,
-    accepted_despite,
     choice_region,
+    first_text,
     image_address,
     one_line,
     only_choice,
-    page_config,
+    read_acceptance,
     read_problems,
     shown_image,
-    ticked_problems,
-    values,
 )
 from db.entities import StoredEntity
 from schemas.base import EntityRecord
@@ -35,17 +36,19 @@ from schemas.requests import MOST_INSTRUCTION_WORDS
 from schemas.taxonomy import DifferenceType
 
 TYPE = "type"
-TEXTS = ("detail", "plan", "contrastive_caption", "editing_instruction")
-"""The fields that can be edited; their controls have the same names."""
+TEXTS = {
+    "detail": "Detail",
+    "plan": "Change",
+    "contrastive_caption": "Caption of the wanted image",
+    "editing_instruction": "Editing instruction",
+}
+"""The fields that can be edited, named like their controls, and what they are called."""
 
 TYPE_KEYS = "asdfzxcgq"
 """The keys of the types, in the taxonomy's order: a row of the keyboard for each aspect."""
 
-_OBJECT = "caption"
-_NAMES = ("Detail", "Change", "Caption of the wanted image", "Editing instruction")
 
-
-class StrategyCheck(LabellingPage):
+class StrategyCheck(Interface):
     """The labelling interface `strategy-check`."""
 
     name = "strategy-check"
@@ -53,7 +56,7 @@ class StrategyCheck(LabellingPage):
     @cached_property
     def config(self) -> str:
         """The page in Label Studio's XML, with the types of the taxonomy in it."""
-        page = ET.fromstring(page_config("strategy_check.xml"))  # noqa: S314 - our own file
+        page = ET.fromstring(super().config)  # noqa: S314 - our own file
         offered = next(tag for tag in page.iter("Choices") if tag.get("name") == TYPE)
         for kind, key in zip(DifferenceType, TYPE_KEYS, strict=True):
             attributes = {"value": kind.value, "hotkey": key, "hint": kind.explanation}
@@ -70,11 +73,28 @@ class StrategyCheck(LabellingPage):
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
         """The page of one strategy."""
-        return _content(entity.record(Strategy), images_url)
+        strategy = entity.record(Strategy)
+        kind = strategy.difference
+        rows = [(name, getattr(strategy, field)) for field, name in TEXTS.items()]
+        rows.append(("Proposed type", f"{kind}: {kind.definition}"))
+        words = len(strategy.editing_instruction.split())
+        if words > MOST_INSTRUCTION_WORDS:
+            note = (
+                f"The instruction has {words} words; with more than {MOST_INSTRUCTION_WORDS} no "
+                "image is edited."
+            )
+            rows.append(("Note", note))
+        data = {
+            "image": image_address(images_url, strategy.anchor.sha256),
+            "caption_html": _definitions([("Caption", strategy.caption)]),
+            "strategy_html": _definitions(rows),
+            **{field: getattr(strategy, field) for field in TEXTS},
+        }
+        proposed = choice_region(TYPE, "caption", kind.value)
+        guess = {"model_version": strategy.author, "result": [proposed]}
+        return TaskContent(data, [guess], (shown_image(strategy.anchor),))
 
-    def read_annotation(
-        self, result: Sequence[dict[str, Any]], shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         """What the regions of an annotation say about the strategy that was shown.
 
         Another type makes an acceptance an edit. Texts count only under «edit», where the page
@@ -84,8 +104,29 @@ class StrategyCheck(LabellingPage):
         if verdict == "reject":
             return read_problems(result)
         if verdict not in ("accept", "edit"):
-            return UnclearAnswer(problem="no verdict was chosen")
-        return _approval(result, shown.record(Strategy), verdict)
+            return NO_VERDICT
+        is_edit = verdict == "edit"
+        if not is_edit and isinstance(answer := read_acceptance(result), UnclearAnswer):
+            return answer
+        chosen = only_choice(result, TYPE)
+        if chosen is None:
+            return UnclearAnswer(problem="no type was chosen")
+        texts = {field: first_text(result, field) for field in TEXTS} if is_edit else {}
+        if empty := [field for field, text in texts.items() if not text]:
+            return UnclearAnswer(problem=f"edited, but empty: {', '.join(empty)}")
+        strategy = shown.record(Strategy)
+        rewritten = any(one_line(getattr(strategy, field)) != text for field, text in texts.items())
+        changed = rewritten or chosen != strategy.difference
+        remark = ""
+        if changed != is_edit:
+            remark = UNCHANGED if is_edit else "accepted with another type, which is an edit"
+        made = "edit" if changed else "accept"
+        return ReviewAnswer(
+            verdict=made,
+            choices={VERDICT: (made,), TYPE: (chosen,)},
+            texts=texts if rewritten else {},
+            remark=remark,
+        )
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
@@ -101,85 +142,19 @@ class StrategyCheck(LabellingPage):
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
         """The answer in words."""
         strategy = shown.record(Strategy)
-        kind = answer.choices.get(TYPE, ())
         texts = [
             (name, answer.texts.get(field, getattr(strategy, field)))
-            for name, field in zip(_NAMES, TEXTS, strict=True)
+            for field, name in TEXTS.items()
         ]
         return [
             ("Verdict", self.labels(VERDICT, [answer.verdict])),
-            ("Type", ", ".join(kind)),
+            ("Type", ", ".join(answer.choices.get(TYPE, ()))),
             ("Problems", self.labels(PROBLEMS, answer.choices.get(PROBLEMS, ()))),
             ("Reason", answer.reason),
             *(texts if answer.verdict != "reject" else ()),
         ]
 
 
-def _content(strategy: Strategy, images_url: str) -> TaskContent:
-    anchor = strategy.anchor
-    data = {
-        "image": image_address(images_url, anchor.sha256),
-        "caption_html": _rows([("Caption", strategy.caption)]),
-        "strategy_html": _strategy(strategy),
-        **{field: getattr(strategy, field) for field in TEXTS},
-    }
-    proposed = choice_region(TYPE, _OBJECT, strategy.difference.value)
-    return TaskContent(
-        data,
-        [{"model_version": strategy.author, "result": [proposed]}],
-        (shown_image(anchor),),
-    )
-
-
-def _strategy(strategy: Strategy) -> str:
-    texts = [(name, getattr(strategy, field)) for name, field in zip(_NAMES, TEXTS, strict=True)]
-    kind = strategy.difference
-    rows = [*texts, ("Proposed type", f"{kind}: {kind.definition}")]
-    words = len(strategy.editing_instruction.split())
-    if words > MOST_INSTRUCTION_WORDS:
-        note = (
-            f"The instruction has {words} words; with more than {MOST_INSTRUCTION_WORDS} no image "
-            "is edited."
-        )
-        rows.append(("Note", note))
-    return _rows(rows)
-
-
-def _rows(rows: Sequence[tuple[str, str]]) -> str:
+def _definitions(rows: Iterable[tuple[str, str]]) -> str:
     items = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in rows)
     return f'<dl class="loupe-strategy">{"".join(items)}</dl>'
-
-
-def _approval(
-    result: Sequence[dict[str, Any]], strategy: Strategy, verdict: str
-) -> ReviewAnswer | UnclearAnswer:
-    problems = ticked_problems(result)
-    if verdict == "accept" and problems:
-        return accepted_despite(problems)
-    chosen = only_choice(result, TYPE)
-    if chosen is None:
-        return UnclearAnswer(problem="no type was chosen")
-    texts = _texts(result) if verdict == "edit" else {}
-    if empty := [field for field, text in texts.items() if not text]:
-        return UnclearAnswer(problem=f"edited, but empty: {', '.join(empty)}")
-    rewritten = any(one_line(getattr(strategy, field)) != text for field, text in texts.items())
-    changed = rewritten or chosen != strategy.difference
-    return ReviewAnswer(
-        verdict="edit" if changed else "accept",
-        choices={VERDICT: ("edit" if changed else "accept",), TYPE: (chosen,)},
-        texts=texts if rewritten else {},
-        remark=_remark(verdict, changed),
-    )
-
-
-def _texts(result: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """What the fields say now."""
-    # The page offers each text once; a second value is the offer, sent again with an old answer.
-    written = {field: values(result, field, "text")[:1] for field in TEXTS}
-    return {field: one_line(" ".join(texts)) for field, texts in written.items()}
-
-
-def _remark(verdict: str, changed: bool) -> str:
-    if verdict == "accept" and changed:
-        return "accepted with another type, which is an edit"
-    return "an edit that changed nothing" if verdict == "edit" and not changed else ""

@@ -177,15 +177,16 @@ def test_of_20000_mutated_answers_none_stops_a_pull_and_none_counts(world: World
     assert spoil(world, 20_000, seed=2)["unclear"] >= 20_000
 
 
-@pytest.mark.parametrize("step", GENUINE)
-def test_a_value_that_is_no_object_is_malformed(step: str) -> None:
-    queue = shipped().queue("people", step)
-    config = interface_of(queue).config
-    for place in range(len(GENUINE[step])):
-        for value in ([], ["accept"], "accept", 5, None):
-            regions = on_its_page(queue, deepcopy(GENUINE[step]))
-            regions[place]["value"] = value
-            assert "must hold an object" in malformed(config, regions), value
+def test_a_value_that_is_no_object_is_malformed(subtests: pytest.Subtests) -> None:
+    for step in GENUINE:
+        with subtests.test(step=step):
+            queue = shipped().queue("people", step)
+            config = interface_of(queue).config
+            for place in range(len(GENUINE[step])):
+                for value in ([], ["accept"], "accept", 5, None):
+                    regions = on_its_page(queue, deepcopy(GENUINE[step]))
+                    regions[place]["value"] = value
+                    assert "must hold an object" in malformed(config, regions), value
 
 
 def test_the_lead_sees_what_is_unclear_and_discards_it_so_that_it_is_asked_again(

@@ -99,18 +99,16 @@ def test_a_larger_rate_draws_a_superset() -> None:
     assert all(large.draws(f.entity.id) for f in MANY if small.draws(f.entity.id))
 
 
-@pytest.mark.parametrize(
-    ("text", "policy"),
-    [
+def test_policies_are_read_as_they_are_written(subtests: pytest.Subtests) -> None:
+    for text, policy in (
         ("required", Required()),
         ("auto", Auto()),
         ("sample:0.25", Sample(rate=0.25)),
         ("sample:1:7", Sample(rate=1, seed=7)),
-    ],
-)
-def test_policies_are_read_as_they_are_written(text: str, policy: Policy) -> None:
-    assert parse_policy(text) == policy
-    assert parse_policy(str(policy)) == policy
+    ):
+        with subtests.test(text=text):
+            assert parse_policy(text) == policy
+            assert parse_policy(str(policy)) == policy
 
 
 def test_other_policies_are_refused() -> None:

@@ -151,12 +151,17 @@ def test_times_are_said_as_people_do() -> None:
     assert found == ["0 s", "59 s", "1 min", "2 min 5 s", "13 min", "1 h 0 min", "1 h 20 min"]
 
 
-@pytest.mark.parametrize(
-    ("largest", "scale"),
-    [(0, (1, 1)), (1, (1, 1)), (5, (5, 1)), (6, (6, 2)), (31, (40, 10)), (1234, (1500, 500))],
-)
-def test_a_scale_ends_in_a_round_number(largest: int, scale: tuple[int, int]) -> None:
-    assert nice_scale(largest) == scale
+def test_a_scale_ends_in_a_round_number(subtests: pytest.Subtests) -> None:
+    for largest, scale in (
+        (0, (1, 1)),
+        (1, (1, 1)),
+        (5, (5, 1)),
+        (6, (6, 2)),
+        (31, (40, 10)),
+        (1234, (1500, 500)),
+    ):
+        with subtests.test(largest=largest):
+            assert nice_scale(largest) == scale
 
 
 @pytest.mark.parametrize(

@@ -42,20 +42,16 @@ def test_only_the_last_four_weeks_count() -> None:
     assert forecast(50, [1000] * 50 + [10] * 28, TODAY).per_day == 10
 
 
-@pytest.mark.parametrize(
-    ("per_day", "needed", "reason"),
-    [
+def test_where_nothing_is_known_there_is_a_reason(subtests: pytest.Subtests) -> None:
+    for per_day, needed, reason in (
         ([], 5, "3 full days of work are needed to forecast from; there are 0"),
         ([9, 9], 5, "3 full days of work are needed to forecast from; there are 2"),
         ([9] * 5 + [0] * 28, 5, "nobody answered in the last 28 days"),
         ([0] * 27 + [1], 10_000, "at this rate it takes more than ten years"),
-    ],
-)
-def test_where_nothing_is_known_there_is_a_reason(
-    per_day: list[int], needed: int, reason: str
-) -> None:
-    found = forecast(needed, per_day, TODAY)
-    assert (found.earliest, found.latest, found.reason) == (None, None, reason)
+    ):
+        with subtests.test(reason=reason):
+            found = forecast(needed, per_day, TODAY)
+            assert (found.earliest, found.latest, found.reason) == (None, None, reason)
 
 
 @given(st.integers(1, 500), st.lists(st.integers(0, 30), min_size=3, max_size=40))

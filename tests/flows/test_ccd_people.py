@@ -490,23 +490,27 @@ def texts(columns: dict[str, Any]) -> set[str]:
     return {text for first, *_ in columns.values() for text in first}
 
 
-@pytest.mark.parametrize("says", [wrong, mended_strategy(plan=PLAN)], ids=["rejected", "edited"])
 def test_a_strategy_that_is_changed_later_takes_its_image_with_it(
-    done: Work, build: CcdBuild, says: Opinion
+    done: Work, build: CcdBuild, subtests: pytest.Subtests
 ) -> None:
-    candidate = an_accepted(done)
-    image = image_of(done, candidate)
-    id_ = strategy_of(done, candidate)
-    strategy = fetch(done.run.store, [id_])[id_]
-    before, earlier = live(done), said(done.released(build))
-    done.change(strategy, says, "strategies")
-    done.until_released(later(build))
-    assert done.state(candidate) == done.state(image) == "inactive"
-    rows = contrastive(done.released(later(build)))
-    assert image.id not in rows
-    plans = [row["contrast"]["plan"] for row in rows.values()]
-    assert plans.count(PLAN) == (says is not wrong)
-    assert_it_comes_back(done, later(build, 2), strategy, "strategies", before, earlier)
+    for says in (
+        wrong,
+        mended_strategy(plan=PLAN),
+    ):
+        with subtests.test(says=says):
+            candidate = an_accepted(done)
+            image = image_of(done, candidate)
+            id_ = strategy_of(done, candidate)
+            strategy = fetch(done.run.store, [id_])[id_]
+            before, earlier = live(done), said(done.released(build))
+            done.change(strategy, says, "strategies")
+            done.until_released(later(build))
+            assert done.state(candidate) == done.state(image) == "inactive"
+            rows = contrastive(done.released(later(build)))
+            assert image.id not in rows
+            plans = [row["contrast"]["plan"] for row in rows.values()]
+            assert plans.count(PLAN) == (says is not wrong)
+            assert_it_comes_back(done, later(build, 2), strategy, "strategies", before, earlier)
 
 
 def test_of_two_ways_the_first_that_people_accept_gives_the_image(
@@ -539,23 +543,31 @@ def test_of_two_ways_the_first_that_people_accept_gives_the_image(
     assert said(work.released(later(searching, 2))) == earlier
 
 
-@pytest.mark.parametrize("role", ["strategist", "refiner"])
 def test_what_another_model_says_takes_the_place_and_gives_it_back(
-    done: Work, build: CcdBuild, role: str
+    done: Work, build: CcdBuild, subtests: pytest.Subtests
 ) -> None:
     """One image a strategy and five captions an image, independent of earlier requests."""
-    before, earlier = live(done), said(done.released(build))
-    other = contrast_profile(**{role: BuiltinContraster(revision="3")})
-    while go(done.run, later(build), done.office, other).waiting:
-        assert done.say(right)
-    rows = done.released(later(build))
-    assert len(rows) == len(earlier)
-    assert all(len(row["captions"]) == 5 for row in rows.values())
-    assert len({row["sha256"] for row in rows.values()}) == len(rows), "no image twice"
-    changed = {one.record(Strategy).author for one in entities(done.run, Strategy.kind, "accepted")}
-    assert changed == {"loupe-coded-stills-contraster@3" if role == "strategist" else DRAFTER}
-    calls = done.calls
-    assert done.go(later(build, 2)).waiting == 0, "nobody is asked again"
-    assert done.calls == calls, "nothing is paid again"
-    assert live(done) == before
-    assert said(done.released(later(build, 2))) == earlier
+    for role in (
+        "strategist",
+        "refiner",
+    ):
+        with subtests.test(role=role):
+            before, earlier = live(done), said(done.released(build))
+            other = contrast_profile(**{role: BuiltinContraster(revision="3")})
+            while go(done.run, later(build), done.office, other).waiting:
+                assert done.say(right)
+            rows = done.released(later(build))
+            assert len(rows) == len(earlier)
+            assert all(len(row["captions"]) == 5 for row in rows.values())
+            assert len({row["sha256"] for row in rows.values()}) == len(rows), "no image twice"
+            changed = {
+                one.record(Strategy).author for one in entities(done.run, Strategy.kind, "accepted")
+            }
+            assert changed == {
+                "loupe-coded-stills-contraster@3" if role == "strategist" else DRAFTER
+            }
+            calls = done.calls
+            assert done.go(later(build, 2)).waiting == 0, "nobody is asked again"
+            assert done.calls == calls, "nothing is paid again"
+            assert live(done) == before
+            assert said(done.released(later(build, 2))) == earlier

@@ -20,7 +20,7 @@ from annotate.interfaces.adjudication import (
     taken_answer,
 )
 from annotate.interfaces.group_refinement import GroupRefinement
-from annotate.interfaces.page import TaskContent, choice_labels, definition_list
+from annotate.interfaces.page import TaskContent, choice_labels
 from annotate.interfaces.registry import INTERFACES
 from annotate.interfaces.tracklet_selection import TrackletSelection
 from annotate.queues import shipped
@@ -110,11 +110,11 @@ def test_answers_have_letters_and_differences_are_marked() -> None:
 
 
 def test_words_are_compared_under_their_own_term_alone() -> None:
-    pieces = [
-        definition_list([("Verdict", "reject"), ("Reason", "not in the image")]),
-        definition_list([("Verdict", "accept"), ("Text", "A woman in the red coat.")]),
+    summaries = [
+        [("Verdict", "reject"), ("Reason", "not in the image"), ("left out", " ")],
+        [("Verdict", "accept"), ("Text", "A woman in the red coat.")],
     ]
-    marked = [re.findall("<mark[^>]*>(.*?)</mark>", html) for html in marked_differences(pieces)]
+    marked = [re.findall("<mark[^>]*>(.*?)</mark>", one) for one in marked_differences(summaries)]
     assert marked == [
         ["reject", "Reason", "not in the image"],
         ["accept", "Text", "A woman in the red coat."],
@@ -155,12 +155,14 @@ def test_foreign_text_in_an_answer_is_text() -> None:
 
 @given(st.lists(st.lists(st.text(max_size=20), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_marks_change_neither_text_nor_tags(values: list[list[str]]) -> None:
-    pieces = [definition_list([(text, text) for text in texts]) for texts in values]
-    for before, after in zip(pieces, marked_differences(pieces), strict=True):
-        old, new = ParsedHtml(before), ParsedHtml(after)
-        assert new.text == old.text
-        assert [tag for tag in new.tags if tag != "mark"] == old.tags
-    same = marked_differences([pieces[0], pieces[0]])
+    summaries = [[(text, text) for text in texts] for texts in values]
+    for summary, html in zip(summaries, marked_differences(summaries), strict=True):
+        shown = [row for row in summary if row[1].strip()]
+        parsed = ParsedHtml(html)
+        assert parsed.text == "".join(name + value for name, value in shown)
+        tags = [tag for tag in parsed.tags if tag != "mark"]
+        assert tags == ["dl", *("dt", "dd") * len(shown)]
+    same = marked_differences([summaries[0], summaries[0]])
     assert "<mark" not in "".join(same)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.caption_verification import CaptionVerification
-from annotate.interfaces.image_selection import caption_heading
+from annotate.interfaces.image_pages import caption_heading
 from annotate.interfaces.page import TaskContent
+from annotate.interfaces.text_pages import CaptionVerification
 from db.entities import NewEntity, StoredEntity, fetch, new_entity
 from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
 from schemas.provenance import Role

@@ -19,7 +19,7 @@ from db.store import Store
 from schemas.records import Caption, Image
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, Proposal, person, proposal
-from tests.annotate.interfaces.regions import Regions, ticked, written
+from tests.annotate.interfaces.regions import ticked, written
 from tests.annotate.interfaces.texts import DESCRIPTIONS
 
 PAGE = DescriptionWriting()
@@ -102,24 +102,23 @@ def test_an_image_that_cannot_be_described_is_rejected() -> None:
     assert PAGE.successors(an_image().shown, answer, WRITER) == ()
 
 
-@pytest.mark.parametrize(
-    ("regions", "problem"),
-    [
+def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+    for regions, problem in (
         ([], "at least 20 words; this one has 0"),
         ([written("text", "A man in a coat.")], "at least 20 words; this one has 5"),
         ([ticked("verdict", "reject")], "rejected without a reason"),
-    ],
-)
-def test_what_is_no_answer(regions: Regions, problem: str) -> None:
-    answer = PAGE.read_annotation(regions, an_image().shown)
-    assert isinstance(answer, UnclearAnswer)
-    assert problem in answer.problem
+    ):
+        with subtests.test(problem=problem):
+            answer = PAGE.read_annotation(regions, an_image().shown)
+            assert isinstance(answer, UnclearAnswer)
+            assert problem in answer.problem
 
 
-@pytest.mark.parametrize("text", DESCRIPTIONS)
-def test_full_descriptions_lack_next_to_nothing(text: str) -> None:
-    assert len(missing_attributes(text)) <= 3
-    assert count_words(text) > 50
+def test_full_descriptions_lack_next_to_nothing(subtests: pytest.Subtests) -> None:
+    for text in DESCRIPTIONS:
+        with subtests.test(text=text):
+            assert len(missing_attributes(text)) <= 3
+            assert count_words(text) > 50
 
 
 def test_words_are_found_as_words() -> None:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.duplicate_check import OUTCOMES, DuplicateCheck
+from annotate.interfaces.image_pages import DuplicateCheck
 from db.store import Store
 from schemas.recos import DuplicateQuestion
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
@@ -17,44 +17,54 @@ from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables
 PAGE = DuplicateCheck()
 
 
-@pytest.mark.parametrize("verdict", OUTCOMES)
-def test_different_images_stand_and_the_same_fall(verdict: str) -> None:
+def test_different_images_stand_and_the_same_fall() -> None:
     shown = a_duplicate_question().shown
-    answer = PAGE.read_annotation([ticked("verdict", verdict)], shown)
-    assert isinstance(answer, ReviewAnswer)
-    assert answer.verdict == verdict
-    assert answer.reason == ("" if verdict == "accept" else "the same image")
-    assert OUTCOMES[verdict] in dict(PAGE.summary(answer, shown)).values()
-    assert PAGE.successors(shown, answer, "reviewer-1") == ()
+    for verdict, reason, said in (
+        ("accept", "", "Different images"),
+        ("reject", "the same image", "The same image"),
+    ):
+        answer = PAGE.read_annotation([ticked("verdict", verdict)], shown)
+        assert isinstance(answer, ReviewAnswer)
+        assert (answer.verdict, answer.reason) == (verdict, reason)
+        assert PAGE.summary(answer, shown) == [("These are", said)]
+        assert PAGE.successors(shown, answer, "reviewer-1") == ()
 
 
-@pytest.mark.parametrize("chosen", [(), ("neither",), ("accept", "reject")])
-def test_without_a_verdict_there_is_no_answer(chosen: tuple[str, ...]) -> None:
-    answer = PAGE.read_annotation([ticked("verdict", *chosen)], a_duplicate_question().shown)
-    assert answer == UnclearAnswer(problem="no choice of whether the images differ")
+def test_without_a_verdict_there_is_no_answer(subtests: pytest.Subtests) -> None:
+    for chosen in (
+        (),
+        ("neither",),
+        ("accept", "reject"),
+    ):
+        with subtests.test(chosen=chosen):
+            answer = PAGE.read_annotation(
+                [ticked("verdict", *chosen)], a_duplicate_question().shown
+            )
+            assert answer == UnclearAnswer(problem="no choice of whether the images differ")
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
+def test_the_page_shows_both_and_what_was_measured(
+    sqlite_store: Store, subtests: pytest.Subtests
+) -> None:
+    for values, said in (
         ({}, ["distance 0.031", "content 0.948", "mirror"]),
         ({"mirrored": False, "distance": None}, ["content 0.948"]),
         ({"mirrored": False, "similarity": None}, ["distance 0.031"]),
-    ],
-)
-def test_the_page_shows_both_and_what_was_measured(
-    sqlite_store: Store, values: dict[str, object], said: list[str]
-) -> None:
-    shown = a_duplicate_question(**values).shown
-    (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
-    assert set(content.data) == variables(PAGE.config)
-    parts = ParsedHtml(content.data["measured_html"]).text.split(" · ")[1:]
-    assert len(parts) == len(said)
-    assert all(words in part for words, part in zip(said, parts, strict=True))
-    record = shown.record(DuplicateQuestion)
-    assert [image.sha256 for image in content.images] == [record.first.sha256, record.second.sha256]
-    assert content.data["first"].endswith(f"/{record.first.sha256}")
-    assert content.data["second"].endswith(f"/{record.second.sha256}")
+    ):
+        with subtests.test(values=values):
+            shown = a_duplicate_question(**values).shown
+            (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
+            assert set(content.data) == variables(PAGE.config)
+            parts = ParsedHtml(content.data["measured_html"]).text.split(" · ")[1:]
+            assert len(parts) == len(said)
+            assert all(words in part for words, part in zip(said, parts, strict=True))
+            record = shown.record(DuplicateQuestion)
+            assert [image.sha256 for image in content.images] == [
+                record.first.sha256,
+                record.second.sha256,
+            ]
+            assert content.data["first"].endswith(f"/{record.first.sha256}")
+            assert content.data["second"].endswith(f"/{record.second.sha256}")
 
 
 def test_the_two_images_must_differ() -> None:

@@ -76,17 +76,15 @@ def test_an_edit_that_changed_nothing_is_an_acceptance() -> None:
     assert (answer.verdict, answer.remark) == ("accept", "an edit that changed nothing")
 
 
-@pytest.mark.parametrize(
-    ("regions", "problem"),
-    [
+def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+    for regions, problem in (
         ([], "no verdict was chosen"),
         ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         ([ticked("verdict", "edit"), *texts(text_0_1="  ")], "edited, but caption B1 is empty"),
         ([ticked("verdict", "edit"), *texts()[:-1]], "edited, but caption C2 is empty"),
-    ],
-)
-def test_what_is_no_answer(regions: Regions, problem: str) -> None:
-    assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
+    ):
+        with subtests.test(problem=problem):
+            assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
 
 
 def test_two_agree_if_all_their_captions_are_similar() -> None:

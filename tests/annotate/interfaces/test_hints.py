@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from annotate.interfaces.description_writing import missing_attributes
-from annotate.interfaces.page import HINTS_NOT_SHOWN, hint_type, shown_hints
+from annotate.interfaces.text_pages import HINTS_NOT_SHOWN, hint_type, shown_hints
 from flows.ufine3c.description_differences import find_differences
 from models.builtin.person.parser import parse_description
 from models.builtin.rule_rewriter import RuleRewriter
@@ -210,9 +210,8 @@ def test_attributes_that_published_descriptions_mention_are_not_called_missing()
         assert set(missing_attributes(text)) <= truth, text
 
 
-@pytest.mark.parametrize(
-    ("source", "rewrite", "changes"),
-    [
+def test_what_was_misread_once(subtests: pytest.Subtests) -> None:
+    for source, rewrite, changes in (
         (
             "A man of heavy build with fair skin wears a coat. His hair is short.",
             "A man with a heavy build, fair skin and short hair wears a coat.",
@@ -221,8 +220,7 @@ def test_attributes_that_published_descriptions_mention_are_not_called_missing()
         ("A man with fair skin wears a coat.", "A man with tan skin wears a coat.", {"medium"}),
         ("Her jeans reach down to the shoes.", "She is in jeans.", set()),
         ("His hair is styled.", "His hair is styled like a pilot's cap.", set()),
-    ],
-)
-def test_what_was_misread_once(source: str, rewrite: str, changes: set[str]) -> None:
-    found = [finding.rewrite or finding.source for finding in differences(source, rewrite)]
-    assert {fact.value for fact in found if fact is not None} == changes
+    ):
+        with subtests.test(source=source):
+            found = [finding.rewrite or finding.source for finding in differences(source, rewrite)]
+            assert {fact.value for fact in found if fact is not None} == changes

@@ -4,21 +4,20 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_filter import ImageFilter, measured_in_words, percent
+from annotate.interfaces.image_pages import ImageFilter, measured_in_words, percent
 from db.store import Store
 from schemas.proposals import Candidate, EditMeasurement
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, a_candidate
-from tests.annotate.interfaces.regions import ParsedHtml, Regions, ticked, variables, written
+from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written
 
 PAGE = ImageFilter()
 SHOWN = a_candidate().shown
 CANDIDATE = SHOWN.record(Candidate)
 
 
-@pytest.mark.parametrize(
-    ("regions", "answer"),
-    [
+def test_what_an_annotation_says(subtests: pytest.Subtests) -> None:
+    for regions, answer in (
         (
             [ticked("verdict", "accept")],
             ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)}),
@@ -39,27 +38,24 @@ CANDIDATE = SHOWN.record(Candidate)
                 reason="other: odd",
             ),
         ),
-    ],
-)
-def test_what_an_annotation_says(regions: Regions, answer: ReviewAnswer) -> None:
-    assert PAGE.read_annotation(regions, SHOWN) == answer
-    assert PAGE.successors(SHOWN, answer, "reviewer-1") == ()
-    assert answer.reason in dict(PAGE.summary(answer, SHOWN)).values()
+    ):
+        with subtests.test(regions=regions):
+            assert PAGE.read_annotation(regions, SHOWN) == answer
+            assert PAGE.successors(SHOWN, answer, "reviewer-1") == ()
+            assert answer.reason in dict(PAGE.summary(answer, SHOWN)).values()
 
 
-@pytest.mark.parametrize(
-    ("regions", "problem"),
-    [
+def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+    for regions, problem in (
         ([], "no verdict was chosen"),
         ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         (
             [ticked("verdict", "accept"), ticked("problems", "licence")],
             "accepted, but problems are ticked: licence",
         ),
-    ],
-)
-def test_what_is_no_answer(regions: Regions, problem: str) -> None:
-    assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
+    ):
+        with subtests.test(problem=problem):
+            assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
 
 
 def test_rejections_agree_whatever_their_reasons() -> None:
@@ -70,9 +66,10 @@ def test_rejections_agree_whatever_their_reasons() -> None:
     assert not PAGE.same(licence, accepted, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("found", "origin"),
-    [
+def test_the_page_says_what_was_wanted_and_where_it_is_from(
+    sqlite_store: Store, subtests: pytest.Subtests
+) -> None:
+    for found, origin in (
         (False, "Edited by painter@1 · instruction: Repaint it."),
         (
             True,
@@ -81,24 +78,21 @@ def test_rejections_agree_whatever_their_reasons() -> None:
                 "https://example.org/<b>bicycles</b>"
             ),
         ),
-    ],
-)
-def test_the_page_says_what_was_wanted_and_where_it_is_from(
-    found: bool, origin: str, sqlite_store: Store
-) -> None:
-    shown = a_candidate(HOSTILE, found=found).shown
-    (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
-    assert set(content.data) == variables(PAGE.config)
-    assert ParsedHtml(content.data["origin_html"]).text == origin
-    wanted = ParsedHtml(content.data["wanted_html"])
-    assert set(wanted.tags) == {"dl", "dt", "dd", "b"}
-    record = shown.record(Candidate)
-    for text in (HOSTILE, record.detail, record.plan, record.difference.definition):
-        assert text in wanted.text
-    pictures = [record.anchor, record.image, *([record.overlay] if record.overlay else [])]
-    assert [image.sha256 for image in content.images] == [one.sha256 for one in pictures]
-    assert len(pictures) == (2 if found else 3)
-    assert content.data["candidate"].endswith(f"/{record.image.sha256}")
+    ):
+        with subtests.test(found=found):
+            shown = a_candidate(HOSTILE, found=found).shown
+            (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
+            assert set(content.data) == variables(PAGE.config)
+            assert ParsedHtml(content.data["origin_html"]).text == origin
+            wanted = ParsedHtml(content.data["wanted_html"])
+            assert set(wanted.tags) == {"dl", "dt", "dd", "b"}
+            record = shown.record(Candidate)
+            for text in (HOSTILE, record.detail, record.plan, record.difference.definition):
+                assert text in wanted.text
+            pictures = [record.anchor, record.image, *([record.overlay] if record.overlay else [])]
+            assert [image.sha256 for image in content.images] == [one.sha256 for one in pictures]
+            assert len(pictures) == (2 if found else 3)
+            assert content.data["candidate"].endswith(f"/{record.image.sha256}")
 
 
 def test_measurements_and_doubts_are_shown_in_words(sqlite_store: Store) -> None:
@@ -134,12 +128,16 @@ def test_of_what_was_found_there_is_no_picture_of_changes(sqlite_store: Store) -
     assert measured.text.strip() == "Similarity to the anchor: 0.87."
 
 
-@pytest.mark.parametrize(
-    ("share", "said"),
-    [(0.0, "0 %"), (0.0004, "less than 0.1 %"), (0.0123, "1.2 %"), (0.5, "50 %"), (1.0, "100 %")],
-)
-def test_shares_are_said_in_percents(share: float, said: str) -> None:
-    assert percent(share) == said
+def test_shares_are_said_in_percents(subtests: pytest.Subtests) -> None:
+    for share, said in (
+        (0.0, "0 %"),
+        (0.0004, "less than 0.1 %"),
+        (0.0123, "1.2 %"),
+        (0.5, "50 %"),
+        (1.0, "100 %"),
+    ):
+        with subtests.test(share=share):
+            assert percent(share) == said
 
 
 @pytest.mark.label_studio

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_selection import DISTINGUISHES, ImageSelection
+from annotate.interfaces.image_pages import DISTINGUISHES, ImageSelection
 from annotate.interfaces.page import TaskContent
 from db.store import Store
 from schemas.retrieval_task import RetrievalTask
@@ -39,22 +39,18 @@ def test_all_that_is_wrong_is_the_reason() -> None:
     assert "too plain, poor quality" in dict(PAGE.summary(answer, shown)).values()
 
 
-@pytest.mark.parametrize(
-    ("regions", "problem"),
-    [
+def test_what_contradicts_itself_is_no_answer(subtests: pytest.Subtests) -> None:
+    for regions, problem in (
         ([], "no verdict was chosen"),
         ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         (
             [ticked("verdict", "accept"), ticked("problems", "people")],
             "accepted, but problems are ticked: people",
         ),
-    ],
-)
-def test_what_contradicts_itself_is_no_answer(
-    regions: list[dict[str, object]], problem: str
-) -> None:
-    answer = PAGE.read_annotation(regions, a_selection().shown)
-    assert answer == UnclearAnswer(problem=problem)
+    ):
+        with subtests.test(problem=problem):
+            answer = PAGE.read_annotation(regions, a_selection().shown)
+            assert answer == UnclearAnswer(problem=problem)
 
 
 def test_the_task_is_explained_beside_the_image(sqlite_store: Store) -> None:

@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.page import TaskContent, read_text_verdict
-from annotate.interfaces.rewrite_revision import RewriteRevision
-from annotate.items import load_rewrite_items
+from annotate.interfaces.page import TaskContent
+from annotate.interfaces.text_pages import RewriteRevision
 from db.entities import StoredEntity, fetch, new_entity
 from schemas.errors import IntegrityError
 from schemas.records import Rewrite
-from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.annotate.answering import accepting, editing, rejecting
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
-from tests.annotate.interfaces.proposed import HOSTILE, person
+from tests.annotate.interfaces.proposed import HOSTILE, person, proposal
 from tests.annotate.interfaces.regions import ParsedHtml, variables
 from tests.annotate.interfaces.texts import DESCRIPTIONS
 from tests.annotate.world import DATASET, REWRITE, SOURCE, World
 
 PAGE = RewriteRevision()
 IMAGES = "http://127.0.0.1:8090/blobs/"
+SHOWN = proposal(Rewrite(source="street", text=REWRITE, author="m@1")).shown
 ACCEPTED = ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)})
 
 
@@ -84,16 +84,15 @@ def test_a_rewrite_without_a_description_is_an_integrity_error(world: World) -> 
     world.keep(orphan)
     stored = fetch(world.store, [orphan.id])
     with pytest.raises(IntegrityError, match="must have one parent in the role 'rewrite_of'"):
-        load_rewrite_items(world.store, list(stored.values()))
+        PAGE.contents(world.store, list(stored.values()), IMAGES)
 
 
 def test_the_page_uses_what_is_sent(world: World) -> None:
     assert variables(PAGE.config) == set(content_of(world, world.add()).data)
 
 
-@pytest.mark.parametrize(
-    ("regions", "answer"),
-    [
+def test_what_an_annotation_says() -> None:
+    for regions, answer in (
         (accepting(REWRITE), ACCEPTED),
         (accepting(f"  {REWRITE}\n"), ACCEPTED),
         (editing("A hat.\u200b  So  big."), edited("A hat. So big.")),
@@ -104,25 +103,20 @@ def test_the_page_uses_what_is_sent(world: World) -> None:
         ),
         (rejecting(REWRITE), rejected("not in the image")),
         (rejecting("A hat.", "other", note=" too  vague "), rejected("other", "too vague")),
-    ],
-)
-def test_what_an_annotation_says(regions: Regions, answer: ReviewAnswer) -> None:
-    assert read_text_verdict(regions, REWRITE) == answer
+    ):
+        assert PAGE.read_annotation(regions, SHOWN) == answer, regions
 
 
-@pytest.mark.parametrize(
-    ("regions", "problem"),
-    [
+def test_what_is_no_answer() -> None:
+    for regions, problem in (
         ([], "no verdict was chosen"),
         (editing(REWRITE)[:1], "no verdict was chosen"),
         (accepting(REWRITE) + editing(REWRITE)[1:], "no verdict was chosen"),
         (editing(" \n\u200b"), "the verdict is 'edit', but the text is empty"),
         (accepting(REWRITE)[1:], "the verdict is 'accept', but the text is empty"),
         (rejecting(REWRITE, reason=None), "rejected without a reason"),
-    ],
-)
-def test_what_is_no_answer(regions: Regions, problem: str) -> None:
-    assert read_text_verdict(regions, REWRITE) == UnclearAnswer(problem=problem)
+    ):
+        assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem), regions
 
 
 def test_an_edit_takes_the_place_of_the_rewrite(world: World) -> None:

@@ -89,15 +89,17 @@ def test_what_is_sent_does_not_hang_on_the_answer(sqlite_store: Store) -> None:
     assert one.predictions == other.predictions == []
 
 
-@pytest.mark.parametrize("direction", ["caption-to-image", "image-to-caption"])
-def test_all_images_shown_are_named(
-    direction: Literal["caption-to-image", "image-to-caption"], sqlite_store: Store
-) -> None:
-    test = a_test(direction)
-    content = content_of(test, sqlite_store)
-    html = content.data["question_html"] + content.data["options_html"]
-    assert {image.sha256 for image in content.images} == set(test.pictures)
-    assert all(f"http://images/{sha256}" in html for sha256 in test.pictures)
+def test_all_images_shown_are_named(sqlite_store: Store, subtests: pytest.Subtests) -> None:
+    for direction in (
+        "caption-to-image",
+        "image-to-caption",
+    ):
+        with subtests.test(direction=direction):
+            test = a_test(direction)
+            content = content_of(test, sqlite_store)
+            html = content.data["question_html"] + content.data["options_html"]
+            assert {image.sha256 for image in content.images} == set(test.pictures)
+            assert all(f"http://images/{sha256}" in html for sha256 in test.pictures)
 
 
 def test_foreign_text_becomes_text(sqlite_store: Store) -> None:

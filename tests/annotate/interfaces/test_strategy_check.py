@@ -84,9 +84,8 @@ def test_a_rejection_says_what_is_wrong() -> None:
     assert answer.choices["problems"] == ("hallucinated", "other")
 
 
-@pytest.mark.parametrize(
-    ("regions", "problem"),
-    [
+def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+    for regions, problem in (
         ([PROPOSED], "no verdict was chosen"),
         ([ticked("verdict", "accept")], "no type was chosen"),
         (
@@ -98,10 +97,9 @@ def test_a_rejection_says_what_is_wrong() -> None:
             [ticked("verdict", "edit"), PROPOSED, *texts(detail=" \u200b")],
             "edited, but empty: detail",
         ),
-    ],
-)
-def test_what_is_no_answer(regions: Regions, problem: str) -> None:
-    assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
+    ):
+        with subtests.test(problem=problem):
+            assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
 
 
 def test_two_agree_if_type_and_texts_do() -> None:

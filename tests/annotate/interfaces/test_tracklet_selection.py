@@ -12,7 +12,7 @@ from db.store import Store
 from schemas.proposals import Tracklet
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import a_tracklet
-from tests.annotate.interfaces.regions import ParsedHtml, Regions, ticked, variables, written
+from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written
 
 PAGE = TrackletSelection()
 SHOWN = a_tracklet().shown
@@ -100,9 +100,8 @@ def test_a_dropped_tracklet_is_rejected_with_its_reason() -> None:
     assert parts_of(answer) == []
 
 
-@pytest.mark.parametrize(
-    ("regions", "problem"),
-    [
+def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+    for regions, problem in (
         ([], "no verdict was chosen"),
         ([ticked("verdict", "keep", "split")], "no verdict was chosen"),
         ([ticked("verdict", "reject")], "rejected without a reason"),
@@ -115,10 +114,9 @@ def test_a_dropped_tracklet_is_rejected_with_its_reason() -> None:
             [ticked("verdict", "keep"), ticked("dropped", *NUMBERS)],
             "all frames are dropped, but the tracklet is not",
         ),
-    ],
-)
-def test_what_is_no_answer(regions: Regions, problem: str) -> None:
-    assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
+    ):
+        with subtests.test(problem=problem):
+            assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
 
 
 @given(st.sets(st.sampled_from(NUMBERS)), st.sets(st.sampled_from(NUMBERS[1:]), min_size=1))
