@@ -1,16 +1,17 @@
 """What to build: the sources of a dataset, its sample or its split, its gates."""
 
-from collections.abc import Sequence
+import os
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from schemas.base import Record
 from schemas.contrast import Way
 from schemas.leaks import TEST_SHARE
 from schemas.records import Granularity, Split
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask, Tier
+from schemas.toml_file import at_home
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
@@ -42,6 +43,27 @@ _POOL_OF_EACH = 8
 Version = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
 
 
+def _placed(path: Path, info: ValidationInfo) -> Path:
+    """The path relative to the folder of the file that it is written in, where that is known."""
+    return info.context["folder"] / at_home(path) if info.context else path
+
+
+def _placed_other(named: str, info: ValidationInfo) -> str:
+    """What a release is compared with; a folder, also as `NAME=FOLDER`, gets its whole path."""
+    name, separator, path = named.rpartition("=")
+    found = _placed(Path(path), info)
+    is_folder = os.path.isdir(found)  # noqa: PTH112 - pathlib raises where a name is too long
+    return f"{name}{separator}{found}" if is_folder else named
+
+
+def _placed_video(address: str, info: ValidationInfo) -> str:
+    """The address of videos; one with a scheme (`s3://…`) stays as it is."""
+    return address if "://" in address else str(_placed(Path(address), info))
+
+
+PlacedPath = Annotated[Path, AfterValidator(_placed)]
+
+
 class SourceSpec(Record):
     """An annotation file and the folder that its image paths are relative to.
 
@@ -54,8 +76,8 @@ class SourceSpec(Record):
 
     name: Name
     format: str
-    annotations: Path
-    images: Path
+    annotations: PlacedPath
+    images: PlacedPath
     split: Split = "test"
     granularity: Granularity | None = None
     identities: int | None = Field(default=None, gt=0)
@@ -71,20 +93,67 @@ def _listed(value: object) -> object:
     return (value,) if isinstance(value, str | Path) else value
 
 
-Others = Annotated[tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_listed)]
-"""What a release is compared with: releases, datasets, folders."""
+class VideoSourceSpec(Record):
+    """A collection of videos, and the terms that they may be used under.
 
-StrictVersion = Annotated[bool, Field(strict=True)]
-"""Whether nothing is released where the version is too small for what differs from the one before.
+    `videos` are files, folders, patterns such as `street/*.mp4`, lists (`.txt`, one address a line)
+    or addresses that fsspec reads. Nothing is known of a collection of videos but what is said
+    here, so that the licence has to be given. `every_nth_frame` overrides the profile's;
+    `correction` and `permitted_by` are as for other sources.
+    """
 
-Otherwise it is only reported (`flows.engine.releasing`).
-"""
+    name: Name
+    videos: Annotated[
+        tuple[Annotated[str, AfterValidator(_placed_video)], ...],
+        BeforeValidator(_listed),
+        Field(min_length=1),
+    ]
+    licence: str = Field(pattern=r"\S")
+    citation: str = ""
+    homepage: str | None = None
+    correction: str | None = Field(default=None, pattern=r"\S")
+    permitted_by: str | None = Field(default=None, pattern=r"\S")
+    every_nth_frame: int | None = Field(default=None, ge=1)
 
-UnusableShare = Annotated[float, Field(gt=0, le=1)]
-"""The share of a model's answers that may be unusable; beyond, nothing is released."""
+
+class Build(Record):
+    """What the build files of all pipelines hold.
+
+    Attributes:
+        dataset: the dataset that is built. A source is imported whole into the dataset of its name;
+            what is built is another.
+        seed: of all draws.
+        against: what a release is compared with: releases, datasets, folders.
+        strict_version: whether nothing is released where the version is too small for what differs
+            from the one before; otherwise that is only reported (`flows.engine.releasing`).
+        max_unusable_share: the share of a model's answers that may be unusable; beyond, nothing is
+            released.
+        sources: what it is built from.
+    """
+
+    dataset: Name
+    seed: int = 0
+    against: Annotated[
+        tuple[Annotated[str, Field(pattern=r"\S"), AfterValidator(_placed_other)], ...],
+        BeforeValidator(_listed),
+    ] = ()
+    strict_version: bool = Field(default=False, strict=True)
+    max_unusable_share: float = Field(default=0.5, gt=0, le=1)
+    sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _keep_datasets_apart(self) -> Self:
+        names = [source.name for source in self.sources]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"sources must differ in name; got {', '.join(twice)} twice")
+        if self.dataset in names:
+            raise ValueError(
+                f"dataset must be named otherwise than its sources; got {self.dataset!r}"
+            )
+        return self
 
 
-class UFine3CBuild(Record):
+class UFine3CBuild(Build):
     """A UFine3C-style evaluation set (UFineBench, section 3.3).
 
     The paper takes 750 test identities of each of three sources. CUHK-PEDES and UFine6926 have
@@ -99,41 +168,12 @@ class UFine3CBuild(Record):
 
     dataset: Name = "ufine3c"
     version: Version = "0.1.0"
-    seed: int = 0
     identities_per_source: int = Field(default=750, gt=0)
     gate: Gate = "auto"
-    against: Others = ()
-    strict_version: StrictVersion = False
-    max_unusable_share: UnusableShare = 0.5
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _keep_datasets_apart(self) -> Self:
-        """A source is imported whole into the dataset of its name; what is built is another."""
-        _refuse_equal_names(self.dataset, [source.name for source in self.sources])
-        return self
 
-
-class VideoSourceSpec(Record):
-    """A collection of videos, and the terms that they may be used under.
-
-    `videos` are files, folders, patterns such as `street/*.mp4`, lists (`.txt`, one address a line)
-    or addresses that fsspec reads. Nothing is known of a collection of videos but what is said
-    here, so that the licence has to be given. `every_nth_frame` overrides the profile's;
-    `correction` and `permitted_by` are as for other sources.
-    """
-
-    name: Name
-    videos: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
-    licence: str = Field(pattern=r"\S")
-    citation: str = ""
-    homepage: str | None = None
-    correction: str | None = Field(default=None, pattern=r"\S")
-    permitted_by: str | None = Field(default=None, pattern=r"\S")
-    every_nth_frame: int | None = Field(default=None, ge=1)
-
-
-class UFine6926Build(Record):
+class UFine6926Build(Build):
     """A UFine6926-style dataset, made from videos (UFineBench, section 3.2).
 
     `tracklets_gate` and `descriptions_gate` say who looks at tracklets and who describes images:
@@ -147,22 +187,12 @@ class UFine6926Build(Record):
 
     dataset: Name = "ufine6926"
     version: Version = "0.1.0"
-    seed: int = 0
     test_share: float = Field(default=TEST_SHARE, ge=0, le=1)
     tracklets_gate: Gate = "auto"
     descriptions_gate: Gate = "auto"
     drafts: bool = False
     drawn: bool = False
-    against: Others = ()
-    strict_version: StrictVersion = False
-    max_unusable_share: UnusableShare = 0.5
     sources: tuple[VideoSourceSpec, ...] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _keep_datasets_apart(self) -> Self:
-        """As in `UFine3CBuild`."""
-        _refuse_equal_names(self.dataset, [source.name for source in self.sources])
-        return self
 
 
 class TaskSpec(Record):
@@ -179,7 +209,7 @@ class TaskSpec(Record):
     task: RetrievalTask
     images: int = Field(gt=0)
     source: Name | None = None
-    names: Path | None = None
+    names: PlacedPath | None = None
     query: str | None = Field(default=None, pattern=r"\S")
     categories: Annotated[
         tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_listed)
@@ -210,7 +240,7 @@ class TaskSpec(Record):
         return max(self.images, self.pool or _POOL_OF_EACH * self.images)
 
 
-class RecosBuild(Record):
+class RecosBuild(Build):
     """A ReCoS-style benchmark (ReCoS, section 3), in its versions up to `last`.
 
     v0 are the images that tasks begin with, five captions each; v1 adds to each a similar one of
@@ -224,23 +254,17 @@ class RecosBuild(Record):
 
     dataset: Name = "recos"
     revision: str = Field(default="1.0", pattern=r"^[0-9]+\.[0-9]+$")
-    seed: int = 0
     last: Tier = "v2"
     neighbours: int = Field(default=20, gt=0)
     selection_gate: Gate = "auto"
     captions_gate: Gate = "auto"
     confusions_gate: Gate = "auto"
     duplicates_gate: Gate = "auto"
-    against: Others = ()
-    strict_version: StrictVersion = False
-    max_unusable_share: UnusableShare = 0.5
     sources: tuple[SourceSpec, ...] = ()
     tasks: tuple[TaskSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _keep_datasets_apart(self) -> Self:
-        """As in `UFine3CBuild`."""
-        _refuse_equal_names(self.dataset, [source.name for source in self.sources])
+    def _tasks_name_sources(self) -> Self:
         names = {source.name for source in self.sources}
         unknown = [one.source for one in self.tasks if one.source and one.source not in names]
         if unknown:
@@ -266,7 +290,7 @@ class RecosBuild(Record):
         return f"{tier[1:]}.{self.revision}"
 
 
-class CcdBuild(Record):
+class CcdBuild(Build):
     """A CCD-style benchmark: images in groups that differ in one labelled detail (CCD, section 2).
 
     Of each source, `anchors` images are drawn (all, where it is None), each with its captions.
@@ -285,21 +309,16 @@ class CcdBuild(Record):
     seed: int = Field(default=0, ge=0)
     anchors: int | None = Field(default=None, gt=0)
     ways: tuple[Way, ...] = Field(default=("search", "edit"), min_length=1)
-    search_folder: Path | None = None
+    search_folder: PlacedPath | None = None
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
     keep_lone_anchors: bool = False
     strategies_gate: Gate = "auto"
     candidates_gate: Gate = "auto"
     groups_gate: Gate = "auto"
-    against: Others = ()
-    strict_version: StrictVersion = False
-    max_unusable_share: UnusableShare = 0.5
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _keep_datasets_apart(self) -> Self:
-        """As in `UFine3CBuild`."""
-        _refuse_equal_names(self.dataset, [source.name for source in self.sources])
+    def _methods_differ(self) -> Self:
         if len(set(self.ways)) < len(self.ways):
             raise ValueError(f"ways must differ; got {', '.join(self.ways)}")
         return self
@@ -308,10 +327,3 @@ class CcdBuild(Record):
 def format_name(written: str) -> str:
     """A format's name from how the user writes it: case, blanks around and underscores aside."""
     return written.strip().casefold().replace("_", "-")
-
-
-def _refuse_equal_names(dataset: str, sources: Sequence[str]) -> None:
-    if twice := sorted({name for name in sources if sources.count(name) > 1}):
-        raise ValueError(f"sources must differ in name; got {', '.join(twice)} twice")
-    if dataset in sources:
-        raise ValueError(f"dataset must be named otherwise than its sources; got {dataset!r}")

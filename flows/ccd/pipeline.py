@@ -21,7 +21,7 @@ from flows.ccd.image_requests import order_images, sync_active_requests, waiting
 from flows.ccd.refining import refine_captions
 from flows.ccd.searching import Clock, utc_now
 from flows.ccd.strategies import propose_strategies, take_strategies
-from flows.engine.build_files import demonstration_ccd_build, load_ccd_build
+from flows.engine.build_files import demonstration_ccd_build
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.importing import import_source
 from flows.engine.model_step import DatasetModel, left_unanswered
@@ -79,7 +79,7 @@ def ccd_pipeline(
     depends on those that other strategies have, so that it needs all decisions.
     """
     return PipelineSpec(
-        load=load_ccd_build,
+        form=CcdBuild,
         demonstrate=demonstration_ccd_build,
         announcement="the sources are the demonstration's stills, drawn once",
         models=_models,

@@ -112,12 +112,13 @@ def _check(
     settings: "Settings", flow: FlowName, config: Path | None, profile: str | None, *, as_json: bool
 ) -> None:
     from flows.cli.services import print_findings
+    from flows.engine.build_files import load_build
     from flows.engine.preflight import check_build
     from models.profiles.loader import load_profile
     from services.diagnosis import Verdict
 
     pipeline, chosen = _pipeline(flow), load_profile(profile or settings.profile)
-    build = pipeline.load(config) if config else pipeline.demonstrate(settings.home)
+    build = load_build(config, pipeline.form) if config else pipeline.demonstrate(settings.home)
     findings = check_build(settings, build, chosen, pipeline.models(build, chosen))
     print_findings(findings, as_json=as_json)
     if any(one.verdict is not Verdict.OK for one in findings):

@@ -94,9 +94,11 @@ def _import_annotations(
 ) -> "tuple[str, StageReport]":
     from flows.engine.build_files import load_source
     from flows.engine.importing import import_source
+    from schemas.build import SourceSpec
     from sources.importer import importer_for
 
     spec = load_source(
+        SourceSpec,
         name=name or importer_for(format_name).format,
         format=format_name,
         annotations=path,
@@ -110,13 +112,16 @@ def _import_annotations(
 def _import_videos(
     context: "RunContext", name: str, address: str, licence: str | None, citation: str | None
 ) -> "StageReport":
-    from flows.engine.build_files import load_video_source
+    from flows.engine.build_files import load_source
     from flows.ufine6926.video_import import import_videos
+    from schemas.build import VideoSourceSpec
     from schemas.errors import UsageError
 
     if licence is None:
         raise UsageError("videos need a licence; give it with --licence")
-    spec = load_video_source(name=name, videos=(address,), licence=licence, citation=citation or "")
+    spec = load_source(
+        VideoSourceSpec, name=name, videos=(address,), licence=licence, citation=citation or ""
+    )
     return import_videos(context, spec)[1]
 
 

@@ -36,6 +36,7 @@ def cost(
     from flows.ufine3c.forecast import forecast
     from models.profiles.loader import load_profile
     from models.profiles.settings import load_settings
+    from schemas.build import UFine3CBuild
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)
@@ -44,7 +45,7 @@ def cost(
     ahead = []
     if config is not None:
         chosen = load_profile(profile or settings.profile)
-        ahead = forecast(store, load_build(config), chosen)
+        ahead = forecast(store, load_build(config, UFine3CBuild), chosen)
     if as_json:
         print_json(
             {

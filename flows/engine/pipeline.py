@@ -11,18 +11,19 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from annotate.projects import Desks
 from annotate.queues import Queue, parse_policy
 from db.releases import set_release_target
 from db.store import Store
+from flows.engine.build_files import BuildT, load_build
 from flows.engine.context import RunContext
 from flows.engine.gates import declared_queues, open_desks, review
 from flows.engine.importing import correct_terms
 from flows.engine.model_step import refuse_unusable_models
 from flows.engine.preflight import require_ready
-from flows.engine.releasing import ReleasedBuild, release
+from flows.engine.releasing import release
 from flows.engine.report import BuildReport, StageReport
 from flows.withdrawal.execution import resume_reopened
 from models.profiles.loader import load_profile
@@ -30,23 +31,6 @@ from schemas.embedding import PlainModelSpec
 from schemas.profile import Profile
 from schemas.retrieval_task import Tier
 from services.diagnosis import ModelSpec
-
-
-class Build(ReleasedBuild, Protocol):
-    """What a build file of any pipeline holds; policies of gates are keys of their own."""
-
-    @property
-    def dataset(self) -> str:
-        """The dataset that is built."""
-        ...
-
-    @property
-    def max_unusable_share(self) -> float:
-        """The share of a model's answers that may be unusable."""
-        ...
-
-
-BuildT = TypeVar("BuildT", bound=Build)
 
 
 @dataclass
@@ -190,7 +174,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
     """How a kind of dataset is built.
 
     Attributes:
-        load: reads a build file.
+        form: of a build file.
         demonstrate: writes the demonstration's sources into a folder and gives their build.
         announcement: shown where the demonstration is built.
         start: makes what the steps share: `PipelineRun` or a class that extends it.
@@ -199,7 +183,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
         models: the models and services of a profile that a build needs.
     """
 
-    load: Callable[[Path], BuildT]
+    form: type[BuildT]
     demonstrate: Callable[[Path], BuildT]
     announcement: str
     start: Callable[[RunContext, BuildT, Profile, Callable[[], Desks], bool], RunT]
@@ -227,7 +211,7 @@ def run_build(
     chosen = load_profile(profile or settings.profile)
     if config is None:
         context.progress.say(spec.announcement)
-    build = spec.load(Path(config)) if config else spec.demonstrate(settings.home)
+    build = load_build(Path(config), spec.form) if config else spec.demonstrate(settings.home)
     for source in build.sources:
         correct_terms(context, source)
     require_ready(context, build, chosen, spec.models(build, chosen))

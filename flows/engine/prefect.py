@@ -29,9 +29,10 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 from prefect.states import Cancelling, Completed, Failed, Paused
 
 from flows.cli.output import err, out
+from flows.engine.build_files import BuildT, load_build
 from flows.engine.context import RunContext, open_context
 from flows.engine.ledger import Budget
-from flows.engine.pipeline import BuildT, PipelineSpec, RunT, run_build
+from flows.engine.pipeline import PipelineSpec, RunT, run_build
 from flows.engine.report import BuildReport, RunReport, StageReport
 from models.profiles.settings import load_settings
 from schemas.errors import LoupeError, ServiceError
@@ -200,7 +201,7 @@ def build_flow(
         if config is None:
             return f"{name}: demonstration"
         try:
-            chosen = spec.load(Path(config))
+            chosen = load_build(Path(config), spec.form)
         except LoupeError:  # the run says what is wrong
             return name
         return f"{chosen.dataset}@{spec.version(chosen)}"

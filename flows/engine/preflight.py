@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Protocol
 
 from db.calls import cost_rows
 from flows.engine.context import RunContext
@@ -12,29 +11,15 @@ from flows.engine.releasing import release_signer
 from models.profiles.settings import Settings
 from prompts.loader import load_prompt
 from release.model_use import DEMONSTRATION_CITATION
-from schemas.build import SourceSpec, VideoSourceSpec
+from schemas.build import Build, SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, LoupeError
 from schemas.profile import BuiltinDescriber, OpenAIChat, Profile
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
 from sources.importer import importer_for
 
 
-class CheckedBuild(Protocol):
-    """What a build file says of its sources."""
-
-    @property
-    def dataset(self) -> str:
-        """The dataset that is built."""
-        ...
-
-    @property
-    def sources(self) -> Sequence[SourceSpec | VideoSourceSpec]:
-        """What it is built from."""
-        ...
-
-
 def check_build(
-    settings: Settings, build: CheckedBuild, profile: Profile, models: Sequence[ModelSpec]
+    settings: Settings, build: Build, profile: Profile, models: Sequence[ModelSpec]
 ) -> list[Finding]:
     """What a run of `build` needs, and whether it is there; nothing is stored or paid for."""
     findings = [one for source in build.sources for one in _check_source(settings, source)]
@@ -91,7 +76,7 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
 
 
 def require_ready(
-    context: RunContext, build: CheckedBuild, profile: Profile, models: Sequence[ModelSpec]
+    context: RunContext, build: Build, profile: Profile, models: Sequence[ModelSpec]
 ) -> None:
     """Stops a run that cannot come to its end, before anything is paid for.
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,7 +62,7 @@ from retrieval.distractors import distractor_statistics
 from retrieval.embedders import pinned
 from retrieval.embeddings import unit_rows
 from schemas.base import canonical_json, digest_of
-from schemas.build import SourceSpec, VideoSourceSpec
+from schemas.build import Build
 from schemas.embedding import PlainModelSpec
 from schemas.errors import ConfigurationError, IntegrityError, LoupeError, UsageError
 from schemas.quality import ChoiceTest, summarise
@@ -486,29 +486,10 @@ def _name(manifest: Manifest) -> str:
     return f"{manifest.dataset} {manifest.version}"
 
 
-class ReleasedBuild(Protocol):
-    """What a build file says of its releases."""
-
-    @property
-    def sources(self) -> Sequence[SourceSpec | VideoSourceSpec]:
-        """What it is built from; each may say why its terms permit the release."""
-        ...
-
-    @property
-    def against(self) -> Sequence[str]:
-        """The datasets that the release is compared with."""
-        ...
-
-    @property
-    def strict_version(self) -> bool:
-        """Whether a version that is too small is refused."""
-        ...
-
-
 def release(
     context: RunContext,
     report: BuildReport,
-    build: ReleasedBuild,
+    build: Build,
     version: str,
     tier: Tier | None = None,
     embedder: PlainModelSpec | None = None,

@@ -7,7 +7,7 @@ from typing import Any
 
 from db.entities import NewEntity, StoredEntity, find, parents_of
 from flows.engine.activation import sync_active
-from flows.engine.build_files import demonstration_recos_build, load_recos_build
+from flows.engine.build_files import demonstration_recos_build
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import reopen
@@ -82,7 +82,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
     are drawn with `drawing`; one that cannot be drawn because a font is missing is left out.
     """
     return PipelineSpec(
-        load=load_recos_build,
+        form=RecosBuild,
         demonstrate=demonstration_recos_build,
         announcement="the sources are the demonstration's stills, and images that are drawn",
         models=lambda _, profile: (profile.captioning.model, profile.captioning.embedder),

@@ -1,6 +1,6 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 3.3)."""
 
-from flows.engine.build_files import demonstration_build, load_build
+from flows.engine.build_files import demonstration_build
 from flows.engine.importing import import_source
 from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step
 from flows.engine.sampling import SampleSettings, draw_sample
@@ -15,7 +15,7 @@ UFine3CRun = PipelineRun[UFine3CBuild]
 def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
     """Imports, draws identities, rewrites captions, checks them, asks people, releases."""
     return PipelineSpec(
-        load=load_build,
+        form=UFine3CBuild,
         demonstrate=demonstration_build,
         announcement="the sources are the demonstration world of drawn people",
         models=lambda _, profile: profile.rewrite.models,

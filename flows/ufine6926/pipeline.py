@@ -6,7 +6,7 @@ from functools import partial
 
 from db.entities import LIVE, StoredEntity, count_entities, find
 from flows.engine.activation import sync_active
-from flows.engine.build_files import demonstration_video_build, load_video_build
+from flows.engine.build_files import demonstration_video_build
 from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step, always
 from flows.ufine6926.describing import draft_descriptions, offer_drafts
 from flows.ufine6926.identities import form_identities
@@ -49,7 +49,7 @@ def ufine6926_pipeline(
     images are made when all are decided.
     """
     return PipelineSpec(
-        load=load_video_build,
+        form=UFine6926Build,
         demonstrate=demonstration_video_build,
         announcement="the sources are videos of the demonstration street, drawn once",
         models=_models,

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from db.blobs import BlobStore
 from db.store import Store
@@ -12,15 +11,14 @@ from flows.engine.context import RunContext
 from flows.engine.ledger import Budget
 from flows.engine.progress import SilentProgress
 from models.profiles.settings import load_settings
-from schemas.build import SourceSpec
+from schemas.build import Build, SourceSpec
 
 
-class Released(NamedTuple):
+class Released(Build):
     """What a build file says of its releases."""
 
+    dataset: str = "released"
     sources: tuple[SourceSpec, ...] = ()
-    against: tuple[str, ...] = ()
-    strict_version: bool = False
 
 
 @contextmanager

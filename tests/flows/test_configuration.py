@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.build_files import (
-    load_build,
-    load_ccd_build,
-    load_recos_build,
-    load_source,
-    load_video_build,
-    load_video_source,
-)
+from flows.engine.build_files import load_build, load_source
 from release.published import RECOS_TASKS
+from schemas.build import (
+    CcdBuild,
+    RecosBuild,
+    SourceSpec,
+    UFine3CBuild,
+    UFine6926Build,
+    VideoSourceSpec,
+)
 from schemas.errors import ConfigurationError
 
 BUILD = """
@@ -33,7 +34,7 @@ def write(folder: Path, text: str = BUILD) -> Path:
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
-    build = load_build(write(tmp_path))
+    build = load_build(write(tmp_path), UFine3CBuild)
     assert build.dataset == "mine"
     assert build.identities_per_source == 750
     assert build.sources[0].annotations == tmp_path / "people/list.json"
@@ -42,7 +43,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
 
 def test_a_home_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home-of-somebody")
-    build = load_build(write(tmp_path, BUILD.replace("/data", "~/data")))
+    build = load_build(write(tmp_path, BUILD.replace("/data", "~/data")), UFine3CBuild)
     assert build.sources[0].images == Path("/home-of-somebody/data/people")
 
 
@@ -59,7 +60,7 @@ def test_a_wrong_key_is_named(tmp_path: Path) -> None:
     ]
     for old, new, sentence in cases:
         with pytest.raises(ConfigurationError) as raised:
-            load_build(write(tmp_path, BUILD.replace(old, new, 1)))
+            load_build(write(tmp_path, BUILD.replace(old, new, 1)), UFine3CBuild)
         assert re.search(sentence, str(raised.value)), new
         assert "build.toml" in str(raised.value), new
 
@@ -67,22 +68,22 @@ def test_a_wrong_key_is_named(tmp_path: Path) -> None:
 def test_two_sources_of_one_name_are_refused(tmp_path: Path) -> None:
     twice = BUILD + BUILD[BUILD.index("[[sources]]") :]
     with pytest.raises(ConfigurationError, match="sources must differ in name; got people twice"):
-        load_build(write(tmp_path, twice))
+        load_build(write(tmp_path, twice), UFine3CBuild)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"none\.toml cannot be read: No such file"):
-        load_build(tmp_path / "none.toml")
+        load_build(tmp_path / "none.toml", UFine3CBuild)
     with pytest.raises(ConfigurationError, match="Is a directory"):
-        load_build(tmp_path)
+        load_build(tmp_path, UFine3CBuild)
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigurationError, match="not valid TOML"):
-        load_build(tmp_path / "bytes.toml")
+        load_build(tmp_path / "bytes.toml", UFine3CBuild)
 
 
 def test_a_source_with_a_wrong_value_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="source: name: String should match"):
-        load_source(name="a/b", format="json-lines", annotations="x", images="y")
+        load_source(SourceSpec, name="a/b", format="json-lines", annotations="x", images="y")
 
 
 VIDEO_BUILD = """
@@ -97,7 +98,7 @@ every_nth_frame = 3
 
 
 def test_addresses_of_videos_are_relative_to_the_file(tmp_path: Path) -> None:
-    build = load_video_build(write(tmp_path, VIDEO_BUILD))
+    build = load_build(write(tmp_path, VIDEO_BUILD), UFine6926Build)
     (street,) = build.sources
     assert street.videos == (str(tmp_path / "clips/*.mp4"), "s3://bucket/street", "/data/list.txt")
     assert (build.tracklets_gate, build.descriptions_gate) == ("required", "auto")
@@ -106,14 +107,19 @@ def test_addresses_of_videos_are_relative_to_the_file(tmp_path: Path) -> None:
 
 def test_an_unknown_home_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="'~nosuchuser/v' begins with the home folder of"):
-        load_video_build(write(tmp_path, VIDEO_BUILD.replace("clips/*.mp4", "~nosuchuser/v")))
+        load_build(
+            write(tmp_path, VIDEO_BUILD.replace("clips/*.mp4", "~nosuchuser/v")), UFine6926Build
+        )
     with pytest.raises(ConfigurationError, match=r"'~nosuchuser/list\.json' begins with"):
-        load_build(write(tmp_path, BUILD.replace("people/list.json", "~nosuchuser/list.json")))
+        load_build(
+            write(tmp_path, BUILD.replace("people/list.json", "~nosuchuser/list.json")),
+            UFine3CBuild,
+        )
 
 
 def test_one_address_needs_no_list(tmp_path: Path) -> None:
     text = VIDEO_BUILD.replace('["clips/*.mp4", "s3://bucket/street", "/data/list.txt"]', '"clips"')
-    (street,) = load_video_build(write(tmp_path, text)).sources
+    (street,) = load_build(write(tmp_path, text), UFine6926Build).sources
     assert street.videos == (str(tmp_path / "clips"),)
 
 
@@ -129,31 +135,36 @@ def test_a_wrong_key_of_a_video_build_is_named(tmp_path: Path) -> None:
     ]
     for old, new, sentence in cases:
         with pytest.raises(ConfigurationError) as raised:
-            load_video_build(write(tmp_path, VIDEO_BUILD.replace(old, new, 1)))
+            load_build(write(tmp_path, VIDEO_BUILD.replace(old, new, 1)), UFine6926Build)
         assert re.search(sentence, str(raised.value)), new
 
 
 def test_videos_without_terms_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="source: licence: String should match"):
-        load_video_source(name="street", videos="clips", licence="")
+        load_source(VideoSourceSpec, name="street", videos="clips", licence="")
 
 
 def test_folders_that_a_release_is_compared_with_are_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     against = 'against = ["images", "test=images", "coco@1.0.0"]\n'
-    build = load_build(write(tmp_path, against + BUILD))
+    build = load_build(write(tmp_path, against + BUILD), UFine3CBuild)
     assert build.against == (f"{tmp_path}/images", f"test={tmp_path}/images", "coco@1.0.0")
-    assert load_build(write(tmp_path, 'against = "cuhk"\n' + BUILD)).against == ("cuhk",)
+    assert load_build(write(tmp_path, 'against = "cuhk"\n' + BUILD), UFine3CBuild).against == (
+        "cuhk",
+    )
 
 
 def test_the_papers_own_builds_are_there_with_all_gates(tmp_path: Path) -> None:
-    ufine3c, recos = load_build(tmp_path / "ufine3c"), load_recos_build(tmp_path / "recos")
+    ufine3c, recos = (
+        load_build(tmp_path / "ufine3c", UFine3CBuild),
+        load_build(tmp_path / "recos", RecosBuild),
+    )
     builds = [
         ufine3c,
         recos,
-        load_video_build(tmp_path / "ufine6926"),
-        load_ccd_build(tmp_path / "ccd-coco"),
-        load_ccd_build(tmp_path / "ccd-flickr"),
+        load_build(tmp_path / "ufine6926", UFine6926Build),
+        load_build(tmp_path / "ccd-coco", CcdBuild),
+        load_build(tmp_path / "ccd-flickr", CcdBuild),
     ]
     for build in builds:
         gates = {name: gate for name, gate in build if name.endswith("gate")}

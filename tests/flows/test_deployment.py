@@ -31,6 +31,7 @@ from flows.engine.build_files import load_build
 from release.model_use import DEMONSTRATION_CITATION
 from release.reading import read_release
 from schemas.base import sha256_of
+from schemas.build import UFine3CBuild
 from schemas.cfam import TrainingRecord
 from schemas.records import Caption, Image, PromptText, Rewrite, Source
 from services.prefect_server import prefect_auth_string
@@ -418,7 +419,7 @@ def assert_edits_lead_back(
     config: Path,
 ) -> None:
     """From an edited text back to what was shown, who wrote and who edited it, and the files."""
-    files = {source.name: source.annotations for source in load_build(config).sources}
+    files = {source.name: source.annotations for source in load_build(config, UFine3CBuild).sources}
     editors = set()
     for key, answer in answers.items():
         if answer.verdict != "edit":

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from annotate.queues import load_queues
-from flows.engine.build_files import load_build, load_ccd_build, load_recos_build, load_video_build
+from flows.engine.build_files import load_build
 from flows.engine.release_facts import release_facts
 from flows.evaluation.training import load_training
 from models.profiles.loader import load_profile
+from schemas.build import CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
 from schemas.errors import ConfigurationError
 
 PROFILES = Path(__file__).parents[2] / "models" / "profiles"
@@ -63,10 +64,16 @@ name = "Ann"
 pedes = "x"
 """
 FILES: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "ufine3c": (f"{HEAD}identities_per_source = 5\n{SOURCE}", load_build),
-    "recos": (f"{RECOS_HEAD}{SOURCE}{TASK}", load_recos_build),
-    "ccd": (f"{HEAD.replace('gate', 'groups_gate')}{SOURCE}", load_ccd_build),
-    "ufine6926": (f"{HEAD.replace('gate', 'tracklets_gate')}\n{VIDEOS}", load_video_build),
+    "ufine3c": (
+        f"{HEAD}identities_per_source = 5\n{SOURCE}",
+        partial(load_build, form=UFine3CBuild),
+    ),
+    "recos": (f"{RECOS_HEAD}{SOURCE}{TASK}", partial(load_build, form=RecosBuild)),
+    "ccd": (f"{HEAD.replace('gate', 'groups_gate')}{SOURCE}", partial(load_build, form=CcdBuild)),
+    "ufine6926": (
+        f"{HEAD.replace('gate', 'tracklets_gate')}\n{VIDEOS}",
+        partial(load_build, form=UFine6926Build),
+    ),
     "training": (
         'seed = 3\n[backbone]\ntext_tokens = 77\ncheckpoint = "a.pt"\n[schedule]\nepochs = 2\n',
         lambda path: load_training(str(path)),

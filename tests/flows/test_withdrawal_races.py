@@ -172,7 +172,7 @@ def pipeline_of(step: Callable[[PipelineRun[Any]], None]) -> PipelineSpec[Any, P
     """A pipeline of one step, whatever its build file says."""
     build = SimpleNamespace(dataset="later", sources=())
     return PipelineSpec(
-        lambda _: build, lambda _: build, "", PipelineRun, (Step(step),), lambda _: "0.1.0"
+        SimpleNamespace, lambda _: build, "", PipelineRun, (Step(step),), lambda _: "0.1.0"
     )
 
 
