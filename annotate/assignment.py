@@ -4,6 +4,7 @@ The result depends on the given items, workers and seed, not on their order.
 """
 
 import hashlib
+import math
 import struct
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -60,48 +61,31 @@ def assign(
     busy people a digest of seed and item decides, so that all pairs of annotators share items,
     which agreement is measured on.
     """
-    rooms = [_Room(worker, daily_cap) for worker in sorted(workers)]
+    workers = sorted(workers)
+    load = [worker.open for worker in workers]
+    left = [_room(worker, daily_cap) for worker in workers]
     assignments = []
     for item in sorted(items, key=lambda item: _turn(item, seed)):
-        if not any(room.left for room in rooms):
+        if not any(left):
             break
+        ties = _ties(item, seed, len(workers))
         free = [
-            (room, tie)
-            for room, tie in zip(rooms, _ties(item, seed, len(rooms)), strict=True)
-            if room.left and room.pseudonym not in item.past
+            place
+            for place, worker in enumerate(workers)
+            if left[place] and worker.pseudonym not in item.past
         ]
-        free.sort(key=lambda pair: (pair[0].load, pair[1]))
-        for room, _ in free[: max(0, overlap - item.active)]:
-            room.take()
-            assignments.append(Assignment(item.entity_id, room.pseudonym))
+        free.sort(key=lambda place: (load[place], ties[place]))
+        for place in free[: max(0, overlap - item.active)]:
+            load[place] += 1
+            left[place] -= 1
+            assignments.append(Assignment(item.entity_id, workers[place].pseudonym))
     return assignments
 
 
-def exhausted(items: Iterable[Item], workers: Sequence[Worker], overlap: int) -> list[Item]:
-    """The items that can never get their `overlap` of people; an adjudicator has to settle them.
-
-    Too few of the queue's annotators have not had them yet. Daily caps do not matter here.
-    """
-    names = {worker.pseudonym for worker in workers}
-    return [item for item in items if item.active + len(names - item.past) < overlap]
-
-
-class _Room:
-    """A worker's workload, and how many more items they can take today."""
-
-    __slots__ = ("left", "load", "pseudonym")
-
-    def __init__(self, worker: Worker, daily_cap: int | None) -> None:
-        self.pseudonym = worker.pseudonym
-        self.load = worker.open
-        had = worker.open + worker.today
-        self.left = float("inf") if daily_cap is None else max(0, daily_cap - had)
-        if worker.room is not None:
-            self.left = min(self.left, worker.room)
-
-    def take(self) -> None:
-        self.load += 1
-        self.left -= 1
+def _room(worker: Worker, daily_cap: int | None) -> float:
+    """How many more items a worker can take now."""
+    today = math.inf if daily_cap is None else max(0, daily_cap - worker.open - worker.today)
+    return min(today, math.inf if worker.room is None else worker.room)
 
 
 def _turn(item: Item, seed: str) -> tuple[int, int, str]:

@@ -1,7 +1,7 @@
 """Turns answers into decisions as soon as an item has enough of them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Literal, NamedTuple
@@ -9,9 +9,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection
 
 from annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
-from annotate.backend import AnnotationBackend, RemoteTask
 from annotate.interfaces.registry import interface_of
-from annotate.projects import Desks, Seat, project_marker, stored_project
 from annotate.queues import Queue
 from db.annotations import (
     CountedAnswer,
@@ -22,130 +20,9 @@ from db.annotations import (
 )
 from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, NewEntity, StoredEntity, fetch, new_entity, parents_of
-from db.reviews import StoredTask, note_erased, place_tasks
 from db.store import Store
 from db.work import ActivityRecord, store_activity
-from schemas.errors import ServiceError
 from schemas.provenance import Role
-
-# The tasks of projects in Label Studio, compared with the store, and their erasure.
-
-
-class Standing(NamedTuple):
-    """The tasks in a project: `there` by our key, `foreign` ones by number.
-
-    `adopted` counts tasks whose place was unknown, `duplicates` tasks that were there twice and
-    whose untouched copies were removed.
-    """
-
-    there: dict[str, RemoteTask]
-    adopted: int
-    duplicates: int
-    foreign: tuple[int, ...]
-
-
-def settle(
-    store: Store, desk: AnnotationBackend, project_id: int, stored: Mapping[str, StoredTask]
-) -> Standing:
-    """Lists a project's tasks, records where ours are, and removes surplus ones.
-
-    Our missing tasks lose their recorded place. Surplus are untouched copies (they arise when an
-    import is still running after its response was lost) and closed tasks.
-    """
-    copies: dict[str, list[RemoteTask]] = defaultdict(list)
-    foreign = []
-    for task in desk.list_tasks(project_id):
-        if task.key in stored:
-            copies[task.key].append(task)
-        else:
-            foreign.append(task.id)
-    there = {key: min(tasks, key=_worth_keeping) for key, tasks in copies.items()}
-    surplus = list(_untouched_copies(copies, there))
-    closed = [key for key, task in there.items() if _is_over(stored[key], task)]
-    desk.delete_tasks(project_id, [*surplus, *(there.pop(key).id for key in closed)])
-    place = (desk.server_name, project_id)
-    moved: dict[str, int | None] = {
-        key: task.id for key, task in there.items() if _place(stored[key]) != (*place, task.id)
-    }
-    gone = [key for key in stored.keys() - there.keys() if _lay_in(stored[key], *place)]
-    place_tasks(store, *place, {**moved, **dict.fromkeys(gone)})
-    return Standing(there, len(moved), len(surplus), tuple(foreign))
-
-
-def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
-    """Deletes tasks with all answers on the desk, answered or not; gives how many lay there.
-
-    They are found by our keys, as a server that was set back gives numbers to others.
-
-    Raises:
-        ServiceError: some could not be deleted; those that could be are noted as gone.
-    """
-    by_project: dict[tuple[str, str, Seat], set[str]] = defaultdict(set)
-    for task in tasks:
-        by_project[task.server, task.queue, Seat(task.assignee, task.purpose)].add(task.key)
-    deleted, failures = 0, list[ServiceError]()
-    for (server, queue, seat), keys in sorted(by_project.items()):
-        try:
-            known = stored_project(store, server, queue, seat)
-            deleted += _erase_of_project(desks(seat.assignee), server, queue, seat, keys, known)
-        except ServiceError as error:
-            failures.append(error)
-        else:
-            note_erased(store, sorted(keys))
-    if failures:
-        raise failures[0]
-    return deleted
-
-
-def _erase_of_project(
-    desk: AnnotationBackend,
-    server: str,
-    queue: str,
-    seat: Seat,
-    keys: Collection[str],
-    known: int | None,
-) -> int:
-    if desk.server_name != server:
-        raise ServiceError(
-            f"{len(keys)} tasks of queue {queue} lie at {server}, and the review server of this "
-            f"installation is {desk.server_name}; set LOUPE_LABEL_STUDIO_URL and "
-            f"LOUPE_LABEL_STUDIO_TOKEN to the former to have them deleted"
-        )
-    project_id = desk.find_project(project_marker(queue, seat), known)
-    if project_id is None:
-        return 0
-    numbers = [task.id for task in desk.list_tasks(project_id) if task.key in keys]
-    desk.delete_tasks(project_id, numbers)
-    return len(numbers)
-
-
-def _worth_keeping(task: RemoteTask) -> tuple[bool, int]:
-    """Orders copies: first those with work in them, then the older ones."""
-    return (not task.touched, task.id)
-
-
-def _untouched_copies(
-    copies: Mapping[str, list[RemoteTask]], kept: Mapping[str, RemoteTask]
-) -> Iterable[int]:
-    return (
-        task.id
-        for key, tasks in copies.items()
-        for task in tasks
-        if task.id != kept[key].id and not task.touched
-    )
-
-
-def _is_over(stored: StoredTask, task: RemoteTask) -> bool:
-    return stored.state == "closed" and not task.touched
-
-
-def _lay_in(stored: StoredTask, server: str, project_id: int) -> bool:
-    return stored.task_id is not None and (stored.server, stored.project_id) == (server, project_id)
-
-
-def _place(stored: StoredTask) -> tuple[str, int, int | None]:
-    return (stored.server, stored.project_id, stored.task_id)
-
 
 # The outcome of the answers about one item: waiting, agreed, in conflict, or settled.
 
@@ -223,21 +100,6 @@ class ReviewBatch(NamedTuple):
     inherited: Mapping[str, Sequence[tuple[str, str]]]
 
 
-class Decided(NamedTuple):
-    """How many items are decided by people, in conflict, and still waiting."""
-
-    decided: int = 0
-    conflicts: int = 0
-    waiting: int = 0
-
-
-class DerivedRecord(NamedTuple):
-    """What an answer made: an entity that takes the place of the one that was shown."""
-
-    answer: Answer
-    entity: NewEntity
-
-
 def load_shown(store: Store, entity_ids: Iterable[str]) -> ReviewBatch:
     """The entities and what their edits inherit."""
     entities = fetch(store, set(entity_ids))
@@ -264,23 +126,22 @@ def outcomes(queue: Queue, answers: Mapping[str, Sequence[CountedAnswer]]) -> di
     same = partial(interface.same, text_agreement=queue.text_agreement)
     return {
         entity_id: resolve(
-            [_answer(counted) for counted in found],
+            [
+                Answer(
+                    one.person,
+                    one.purpose,
+                    ReviewAnswer.model_validate(one.answer),
+                    one.annotation_key,
+                    one.annotated_at,
+                )
+                for one in found
+            ],
             queue.overlap,
             same,
             independent=interface.independent,
         )
         for entity_id, found in answers.items()
     }
-
-
-def _answer(counted: CountedAnswer) -> Answer:
-    return Answer(
-        counted.person,
-        counted.purpose,
-        ReviewAnswer.model_validate(counted.answer),
-        counted.annotation_key,
-        counted.annotated_at,
-    )
 
 
 _REOPENED = {
@@ -305,8 +166,8 @@ class DecisionResolver:
         self._code_revision = code_revision
         self._flow_run = flow_run
 
-    def decide(self, connection: Connection, shown: ReviewBatch) -> Decided:
-        """Decides on what was shown, as far as the answers go."""
+    def decide(self, connection: Connection, shown: ReviewBatch) -> Counter[str]:
+        """Decides on what was shown, as far as the answers go; counts the states of outcomes."""
         states = entity_states(connection, shown.entities)
         by_answers = decided_by_answers(connection, states)
         live = [entity_id for entity_id, state in states.items() if state != "withdrawn"]
@@ -321,13 +182,12 @@ class DecisionResolver:
                     decisions += self._reopened(entity_id, "answered while inactive", before)
             elif outcome.standing:
                 made = list(self._made(shown, entity_id, outcome))
-                self.store(connection, [(one.answer, one.entity) for one in made])
+                self.store(connection, made)
                 decisions += self._verdicts(entity_id, outcome, made, before)
             elif entity_id in by_answers:
                 decisions += self._reopened(entity_id, _REOPENED[outcome.state], before)
         append_decisions(connection, decisions)
-        counts = Counter(outcome.state for outcome in found.values())
-        return Decided(counts["agreed"] + counts["settled"], counts["conflict"], counts["waiting"])
+        return Counter(outcome.state for outcome in found.values())
 
     def store(self, connection: Connection, made: Iterable[tuple[Answer, NewEntity]]) -> None:
         """Stores entities as the work of the people whose answers they come from."""
@@ -347,7 +207,8 @@ class DecisionResolver:
 
     def _made(
         self, shown: ReviewBatch, entity_id: str, outcome: Outcome
-    ) -> Iterator[DerivedRecord]:
+    ) -> Iterator[tuple[Answer, NewEntity]]:
+        """What the answers made: entities that take the place of the one that was shown."""
         entity = shown.entities[entity_id]
         role = Role.DESCRIBES if self._interface.independent else Role.EDITED_FROM
         for answer in outcome.standing:
@@ -369,31 +230,32 @@ class DecisionResolver:
                     split=entity.split,
                     group=entity.group or entity.id,
                 )
-                yield DerivedRecord(answer, made)
+                yield answer, made
 
     def _verdicts(
-        self, entity_id: str, outcome: Outcome, made: Sequence[DerivedRecord], before: Sequence[str]
+        self,
+        entity_id: str,
+        outcome: Outcome,
+        made: Sequence[tuple[Answer, NewEntity]],
+        before: Sequence[str],
     ) -> Iterator[NewDecision]:
         """The verdicts on the entity shown, on its new successors, and on earlier successors."""
         kept = [answer for answer in outcome.standing if answer.answer.verdict != "reject"]
         answer = (kept or outcome.standing)[0]
         agent = AgentRef("person", answer.person)
         edits = answer.answer.verdict == "edit" and not self._interface.independent
-        successor = made[0].entity.id if edits and made else None
+        successor = made[0][1].id if edits and made else None
         verdict: Verdict = "edit" if edits else "accept" if kept else "reject"
         reason = self._reason(outcome, answer.answer)
         yield NewDecision(entity_id, verdict, agent, reason, successor, answer.annotation_key)
-        for one in made:
-            author = AgentRef("person", one.answer.person)
-            yield NewDecision(
-                one.entity.id, "accept", author, reason, None, one.answer.annotation_key
-            )
-            if draft := one.answer.answer.opened_with:
+        for its_answer, entity in made:
+            author = AgentRef("person", its_answer.person)
+            key = its_answer.annotation_key
+            yield NewDecision(entity.id, "accept", author, reason, None, key)
+            if draft := its_answer.answer.opened_with:
                 why = "a person edited it into their description"
-                yield NewDecision(
-                    draft, "edit", author, why, one.entity.id, one.answer.annotation_key
-                )
-        stale = set(before) - {one.entity.id for one in made}
+                yield NewDecision(draft, "edit", author, why, entity.id, key)
+        stale = set(before) - {entity.id for _, entity in made}
         for earlier in sorted(stale):
             yield NewDecision(
                 earlier,

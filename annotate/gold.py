@@ -19,7 +19,6 @@ from annotate.queues import HOUSE, Queue
 from db.annotations import CountedAnswer, counted_answers
 from db.entities import fetch, pages
 from db.gold import (
-    GoldAccuracy,
     NewGoldItem,
     ReturnedWork,
     StoredCheck,
@@ -30,10 +29,10 @@ from db.gold import (
     checks_of,
     gold_items,
     in_adjudication,
+    items_of,
     return_work,
     settled_answers,
     suspended_annotators,
-    tasks_of,
 )
 from db.store import Store
 from schemas.base import Record, digest_of
@@ -66,9 +65,10 @@ def gold_in_batch(
     but not more than twice the rate in one batch: gold that was added late comes little by little.
     The number is known before the ordinary items, so that the size of a batch gives nothing away.
     """
-    deck = _Deck(pseudonym, (), seen, seed)
-    wanted = deck.wanted(rate, len(seen.ordinary) + round(size * (1 - rate)))
-    return max(0, min(wanted, math.ceil(2 * rate * size), size - 1, len(deck.unseen(gold))))
+    ordinary = len(seen.ordinary) + round(size * (1 - rate))
+    wanted = _wanted(rate, pseudonym, seen, seed, ordinary)
+    left = len(_unseen(gold, pseudonym, seen, seed))
+    return max(0, min(wanted, math.ceil(2 * rate * size), size - 1, left))
 
 
 class Accuracy(NamedTuple):
@@ -86,13 +86,6 @@ class Accuracy(NamedTuple):
     def interval(self) -> Interval:
         """The 95 % Wilson interval of the share."""
         return wilson_interval(self.correct, self.total)
-
-
-class AccuracyAt(NamedTuple):
-    """The accuracy over the newest answers at the time of an answer."""
-
-    answered_at: datetime
-    accuracy: Accuracy
 
 
 def mix(
@@ -118,68 +111,48 @@ def mix(
         seed: makes the draws of different queues differ.
         planned: how many gold items an annotator gets, by pseudonym, in place of what `rate` gives.
     """
-    ordinary: dict[str, list[str]] = defaultdict(list)
+    ordinary: dict[str, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
-        ordinary[assignment.pseudonym].append(assignment.entity_id)
+        ordinary[assignment.pseudonym].append(assignment)
     mixed = []
-    for pseudonym in sorted(ordinary):
-        deck = _Deck(pseudonym, ordinary[pseudonym], seen.get(pseudonym, Seen()), seed)
-        count = (planned or {}).get(pseudonym)
-        wanted = deck.wanted(rate) if count is None else count
-        mixed.extend(deck.shuffled_with(deck.unseen(gold)[:wanted]))
+    for name, given in sorted(ordinary.items()):
+        before, items = seen.get(name, Seen()), [one.entity_id for one in given]
+        count = (planned or {}).get(name)
+        if count is None:
+            count = _wanted(rate, name, before, seed, len(before.ordinary | set(items)))
+        chosen = _unseen(gold, name, before, seed, items)[:count]
+        deck = [*given, *(Assignment(entity_id, name, gold=True) for entity_id in chosen)]
+        mixed += sorted(deck, key=lambda one: _digest("where", seed, one.pseudonym, one.entity_id))
     return mixed
 
 
-class _Deck:
-    """What one annotator gets now."""
+def _unseen(
+    gold: Collection[str], name: str, seen: Seen, seed: str, given: Collection[str] = ()
+) -> list[str]:
+    """The gold items that an annotator never had and does not get now, in the order to give."""
+    left = set(gold) - seen.gold - seen.ordinary - set(given)
+    return sorted(left, key=lambda entity_id: _digest("which", seed, name, entity_id))
 
-    def __init__(self, pseudonym: str, ordinary: Sequence[str], seen: Seen, seed: str) -> None:
-        self._pseudonym = pseudonym
-        self._ordinary = ordinary
-        self._seen = seen
-        self._seed = seed
 
-    def unseen(self, gold: Collection[str]) -> list[str]:
-        """The gold items that the annotator never had, in the order to give them in."""
-        taken = self._seen.gold | self._seen.ordinary | set(self._ordinary)
-        return sorted(set(gold) - taken, key=lambda entity_id: self._digest("which", entity_id))
+def _wanted(rate: float, name: str, seen: Seen, seed: str, ordinary: int) -> int:
+    """How many gold items an annotator gets now, with `ordinary` others ever.
 
-    def shuffled_with(self, gold: Sequence[str]) -> list[Assignment]:
-        """Gold and other items in an order that does not depend on which is which."""
-        deck = [
-            *(Assignment(entity_id, self._pseudonym) for entity_id in self._ordinary),
-            *(Assignment(entity_id, self._pseudonym, gold=True) for entity_id in gold),
-        ]
-        return sorted(deck, key=lambda assignment: self._digest("where", assignment.entity_id))
+    Rounded up or down at random: always rounding down would give the gold item away, as it would
+    come whenever ten items are full.
+    """
+    chance = int(_digest("round", seed, name, str(ordinary)), 16) / _DIGEST_RANGE
+    had = max(0, len(seen.gold) - seen.qualifying)
+    return max(0, int(ordinary * rate / (1 - rate) + chance) - had)
 
-    def wanted(self, rate: float, ordinary: int | None = None) -> int:
-        """How many gold items are wanted now, with `ordinary` others ever (None: those given).
 
-        Rounded up or down at random: always rounding down would give the gold item away, as it
-        would come whenever ten items are full.
-        """
-        if ordinary is None:
-            ordinary = len(self._seen.ordinary | set(self._ordinary))
-        chance = int(self._digest("round", str(ordinary)), 16) / _DIGEST_RANGE
-        had = max(0, len(self._seen.gold) - self._seen.qualifying)
-        return max(0, int(ordinary * rate / (1 - rate) + chance) - had)
-
-    def _digest(self, what: str, subject: str) -> str:
-        return digest_of("gold", what, self._seed, self._pseudonym, subject)
+def _digest(what: str, seed: str, name: str, subject: str) -> str:
+    return digest_of("gold", what, seed, name, subject)
 
 
 def accuracy(checks: Sequence[StoredCheck], window: int) -> Accuracy:
     """The accuracy over the `window` newest of `checks`, which come newest first."""
     newest = checks[:window]
     return Accuracy(sum(check.correct for check in newest), len(newest))
-
-
-def accuracy_over_time(checks: Sequence[StoredCheck], window: int) -> list[AccuracyAt]:
-    """The accuracy after each answer, oldest first; `checks` come newest first."""
-    return [
-        AccuracyAt(checks[start].answered_at, accuracy(checks[start : start + window], window))
-        for start in reversed(range(len(checks)))
-    ]
 
 
 # Where gold items come from: what an adjudicator settled, or a file of known answers.
@@ -387,23 +360,14 @@ def qualification_round(
     name: str, count: int, gold: Collection[str], seen: Seen, seed: str
 ) -> list[Assignment]:
     """`count` gold items for an annotator, none of which they ever had."""
-    unseen = _Deck(name, (), seen, seed).unseen(gold)
-    return [Assignment(entity_id, name, gold=True) for entity_id in unseen[:count]]
+    chosen = _unseen(gold, name, seen, seed)[:count]
+    return [Assignment(entity_id, name, gold=True) for entity_id in chosen]
 
 
-class Drift(NamedTuple):
-    """The rule was broken by this accuracy."""
-
-    rule: Rule
-    accuracy: Accuracy
-
-
-def verdict(checks: Sequence[StoredCheck], rule: Rule) -> Drift | None:
-    """The drift in an annotator's checks, newest first; None if there is none."""
+def drift(checks: Sequence[StoredCheck], rule: Rule) -> Accuracy | None:
+    """The accuracy in an annotator's checks, newest first, if it breaks the rule."""
     found = accuracy(checks, rule.window)
-    if found.total < rule.least or found.share >= rule.floor:
-        return None
-    return Drift(rule, found)
+    return None if found.total < rule.least or found.share >= rule.floor else found
 
 
 def unreviewed_answers(
@@ -423,72 +387,44 @@ def unreviewed_answers(
         same: whether two answers agree.
         in_adjudication: the items that an adjudicator has now.
     """
-    others: dict[str, list[CountedAnswer]] = {}
+    others: dict[str, list[CountedAnswer]] = defaultdict(list)
     own: list[CountedAnswer] = []
     for answer in answers:
-        if answer.assignee == assignee and answer.purpose == "review":
+        if answer.assignee != assignee:
+            others[answer.entity_id].append(answer)
+        elif answer.purpose == "review" and answer.entity_id not in in_adjudication:
             own.append(answer)
-        elif answer.assignee != assignee:
-            others.setdefault(answer.entity_id, []).append(answer)
-    return [
-        answer
-        for answer in own
-        if answer.entity_id not in in_adjudication
-        and not _is_confirmed(answer, others.get(answer.entity_id, ()), same)
-    ]
+
+    def is_confirmed(answer: CountedAnswer) -> bool:
+        mine = ReviewAnswer.model_validate(answer.answer)
+        return any(
+            other.purpose == "adjudication" or same(mine, ReviewAnswer.model_validate(other.answer))
+            for other in others[answer.entity_id]
+        )
+
+    return [answer for answer in own if not is_confirmed(answer)]
 
 
-def _is_confirmed(answer: CountedAnswer, others: Sequence[CountedAnswer], same: Same) -> bool:
-    mine = ReviewAnswer.model_validate(answer.answer)
-    return any(
-        other.purpose == "adjudication" or same(mine, ReviewAnswer.model_validate(other.answer))
-        for other in others
-    )
-
-
-class Revoked(NamedTuple):
-    """The work of an annotator that a queue revoked, and why."""
-
-    assignee: str
-    drift: Drift
-    work: ReturnedWork
-
-
-def enforce(connection: Connection, queue: Queue, same: Same) -> list[Revoked]:
+def enforce(connection: Connection, queue: Queue, same: Same) -> dict[str, ReturnedWork]:
     """Revokes the unconfirmed work of all annotators who drift and suspends them.
 
     They get nothing more from this queue until they are reinstated; the next push removes their
     open tasks. Call it after recording checks, in the same transaction; `same` says whether two
     answers agree.
     """
-    found = []
+    revoked = {}
     rule = Rule.of(queue)
-    stopped = suspended_annotators(connection, queue.name)
+    settling = in_adjudication(connection, queue.name)
+    suspended = suspended_annotators(connection, queue.name)
     for assignee in checked_annotators(connection, queue.name):
-        drift = verdict(checks_of(connection, queue.name, assignee), rule)
-        if drift is not None and assignee not in stopped:
-            work = _revoke(connection, queue, same, assignee, drift)
-            found.append(Revoked(assignee, drift, work))
-    return found
-
-
-def _revoke(
-    connection: Connection, queue: Queue, same: Same, assignee: str, drift: Drift
-) -> ReturnedWork:
-    tasks = tasks_of(connection, queue.name, assignee)
-    entity_ids = {task.entity_id for task in tasks}
-    answers = counted_answers(connection, queue.name, sorted(entity_ids))
-    unconfirmed = unreviewed_answers(
-        (answer for found in answers.values() for answer in found),
-        assignee,
-        same,
-        in_adjudication(connection, queue.name),
-    )
-    return return_work(
-        connection,
-        queue.name,
-        assignee,
-        drift.rule._asdict(),
-        GoldAccuracy(*drift.accuracy),
-        [answer.task_key for answer in unconfirmed],
-    )
+        found = drift(checks_of(connection, queue.name, assignee), rule)
+        if found is None or assignee in suspended:
+            continue
+        items = items_of(connection, queue.name, assignee)
+        by_item = counted_answers(connection, queue.name, items)
+        answers = (answer for given in by_item.values() for answer in given)
+        unconfirmed = unreviewed_answers(answers, assignee, same, settling)
+        tasks = [answer.task_key for answer in unconfirmed]
+        values = rule._asdict()
+        revoked[assignee] = return_work(connection, queue.name, assignee, values, found, tasks)
+    return revoked

@@ -1,14 +1,16 @@
 """The projects of a queue: one for each person and purpose, in that person's own workspace."""
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from annotate.backend import MARKER, AnnotationBackend, ProjectSpec
+from annotate.backend import MARKER, AnnotationBackend, ProjectSpec, RemoteTask
 from annotate.interfaces.adjudication import adjudication_config, adjudication_instructions
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
-from db.reviews import project_of_tasks
+from db.reviews import StoredTask, note_erased, place_tasks, project_of_tasks
 from db.store import Store
+from schemas.errors import ServiceError
 
 Desks = Callable[[str], AnnotationBackend]
 """Gives the workspace of an assignee, by pseudonym; `HOUSE` is the installation itself."""
@@ -29,24 +31,15 @@ class Seat(NamedTuple):
 def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
     """The project of a seat's tasks."""
     interface = interface_of(queue)
-    title = f"Loupe · {queue.name}"
+    config, instructions, what = interface.config, interface.instructions, ""
     if seat.purpose == "adjudication":
-        return ProjectSpec(
-            project_marker(queue.name, seat),
-            f"{title} · conflicts",
-            adjudication_config(interface),
-            adjudication_instructions(interface),
-            priority=queue.priority,
-        )
-    if seat.purpose == "audit":
-        title = f"{title} · audit sample"
-    return ProjectSpec(
-        project_marker(queue.name, seat),
-        title,
-        interface.config,
-        interface.instructions,
-        priority=queue.priority,
-    )
+        config, what = adjudication_config(interface), " · conflicts"
+        instructions = adjudication_instructions(interface)
+    elif seat.purpose == "audit":
+        what = " · audit sample"
+    title = f"Loupe · {queue.name}{what}"
+    marker = project_marker(queue.name, seat)
+    return ProjectSpec(marker, title, config, instructions, priority=queue.priority)
 
 
 def project_marker(queue: str, seat: Seat) -> str:
@@ -54,13 +47,111 @@ def project_marker(queue: str, seat: Seat) -> str:
     return f"{MARKER} {queue} ({seat.purpose})"
 
 
-def stored_project(store: Store, server: str, queue: str, seat: Seat) -> int | None:
-    """The number of the project that the tasks of a seat were sent to, as the store has it."""
-    return project_of_tasks(store, server, queue, seat.assignee, seat.purpose)
-
-
 def find_project(store: Store, desks: Desks, queue: Queue, seat: Seat) -> int | None:
     """The number of a seat's project, or None where there is none yet."""
     desk = desks(seat.assignee)
-    known = stored_project(store, desk.server_name, queue.name, seat)
+    known = project_of_tasks(store, desk.server_name, queue.name, *seat)
     return desk.find_project(project_marker(queue.name, seat), known)
+
+
+class Standing(NamedTuple):
+    """The tasks in a project: `there` by our key, `foreign` ones by number.
+
+    `adopted` counts tasks whose place was unknown, `duplicates` tasks that were there twice and
+    whose untouched copies were removed.
+    """
+
+    there: dict[str, RemoteTask]
+    adopted: int
+    duplicates: int
+    foreign: tuple[int, ...]
+
+
+def settle(
+    store: Store, desk: AnnotationBackend, project_id: int, stored: Mapping[str, StoredTask]
+) -> Standing:
+    """Lists a project's tasks, records where ours are, and removes surplus ones.
+
+    Our missing tasks lose their recorded place. Surplus are untouched copies (they arise when an
+    import is still running after its response was lost) and untouched tasks that are closed. Of
+    copies those with work in them are kept, then the oldest.
+    """
+    copies: dict[str, list[RemoteTask]] = defaultdict(list)
+    foreign = []
+    for task in desk.list_tasks(project_id):
+        if task.key in stored:
+            copies[task.key].append(task)
+        else:
+            foreign.append(task.id)
+    there = {
+        key: min(tasks, key=lambda task: (not task.touched, task.id))
+        for key, tasks in copies.items()
+    }
+    surplus = [
+        task.id
+        for key, tasks in copies.items()
+        for task in tasks
+        if task.id != there[key].id and not task.touched
+    ]
+    closed = [
+        key for key, task in there.items() if stored[key].state == "closed" and not task.touched
+    ]
+    desk.delete_tasks(project_id, [*surplus, *(there.pop(key).id for key in closed)])
+    places: dict[str, int | None] = {}
+    for key, known in stored.items():
+        here = (known.server, known.project_id) == (desk.server_name, project_id)
+        if key in there:
+            if not here or known.task_id != there[key].id:
+                places[key] = there[key].id
+        elif here and known.task_id is not None:
+            places[key] = None
+    place_tasks(store, desk.server_name, project_id, places)
+    adopted = sum(number is not None for number in places.values())
+    return Standing(there, adopted, len(surplus), tuple(foreign))
+
+
+def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
+    """Deletes tasks with all answers on the desk, answered or not; gives how many lay there.
+
+    They are found by our keys, as a server that was set back gives numbers to others.
+
+    Raises:
+        ServiceError: some could not be deleted; those that could be are noted as gone.
+    """
+    by_project: dict[tuple[str, str, Seat], set[str]] = defaultdict(set)
+    for task in tasks:
+        by_project[task.server, task.queue, Seat(task.assignee, task.purpose)].add(task.key)
+    deleted, failures = 0, list[ServiceError]()
+    for (server, queue, seat), keys in sorted(by_project.items()):
+        try:
+            deleted += _delete_by_keys(store, desks(seat.assignee), server, queue, seat, keys)
+        except ServiceError as error:
+            failures.append(error)
+        else:
+            note_erased(store, sorted(keys))
+    if failures:
+        raise failures[0]
+    return deleted
+
+
+def _delete_by_keys(
+    store: Store,
+    desk: AnnotationBackend,
+    server: str,
+    queue: str,
+    seat: Seat,
+    keys: Collection[str],
+) -> int:
+    if desk.server_name != server:
+        raise ServiceError(
+            f"{len(keys)} tasks of queue {queue} lie at {server}, and the review server of this "
+            f"installation is {desk.server_name}; set LOUPE_LABEL_STUDIO_URL and "
+            f"LOUPE_LABEL_STUDIO_TOKEN to the former to have them deleted"
+        )
+    known = project_of_tasks(store, server, queue, *seat)
+    project_id = desk.find_project(project_marker(queue, seat), known)
+    if project_id is None:
+        return 0
+    numbers = [task.id for task in desk.list_tasks(project_id) if task.key in keys]
+    desk.delete_tasks(project_id, numbers)
+    return len(numbers)

@@ -5,14 +5,12 @@ records how far a project was read, so that polling is cheap; webhooks are only 
 holds less than before (tasks were deleted, or a backup was restored), all of it is read again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
-from annotate.backend import AnnotationBackend, ProjectCounts, RemoteTask
-from annotate.decisions import settle
-from annotate.projects import Desks, Seat, find_project
+from annotate.backend import AnnotationBackend, RemoteTask
+from annotate.projects import Desks, Seat, find_project, settle
 from annotate.queues import HOUSE, Queue
 from annotate.received import Notice, Reader, Reading
 from db.annotations import (
@@ -131,23 +129,18 @@ def pull(
         ServiceError: no workspace can be read.
     """
     reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
-    found = _Found()
-    unreached = _Unreached()
-    for seat in (seats := _seats(store, queue)):
-        with unreached.noting(seat):
-            project_id = find_project(store, desks, queue, seat)
-            if project_id is not None:
-                found = found.plus(_pull_project(store, desks(seat.assignee), project_id, reader))
-    unreached.raise_if_all(seats)
-    late = _decide_the_rest(store, queue, reader)
-    return PullReport(
-        queue=queue.name,
-        unclear=unclear(store, queue.name),
-        deleted=found.deleted,
-        foreign=found.foreign,
-        unreached=unreached.sentences,
-        **found.reading.plus(Reading(decided=late))._asdict(),
-    )
+    found = Reading()
+
+    def pull_seat(seat: Seat) -> None:
+        nonlocal found
+        project_id = find_project(store, desks, queue, seat)
+        if project_id is not None:
+            found = found.plus(_pull_project(store, desks(seat.assignee), project_id, reader))
+
+    unreached = _at_each_seat(store, queue, pull_seat)
+    found = found.plus(_decide_the_rest(store, queue, reader))
+    notices = unclear(store, queue.name)
+    return PullReport(queue=queue.name, unclear=notices, unreached=unreached, **found._asdict())
 
 
 def reconcile(
@@ -160,79 +153,56 @@ def reconcile(
     """
     reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
     stored = review_tasks(store, queue.name)
-    report = ReconcileReport(queue=queue.name)
-    missing = {key for key, task in stored.items() if task.state in WAITING}
-    unreached = _Unreached()
-    for seat in (seats := _seats(store, queue)):
-        ours = {key: task for key, task in stored.items() if _seat(task) == seat}
-        with unreached.noting(seat):
-            report, there = _reconcile_seat(store, desks, queue, reader, seat, ours, report)
-            missing -= there
-            continue
-        missing -= ours.keys()  # unknown
-    unreached.raise_if_all(seats)
-    entity_ids = sorted(stored[key].entity_id for key in missing)
-    decided = report.decided + _decide_the_rest(store, queue, reader)
-    change = {
-        "missing": tuple(entity_ids),
-        "decided": decided,
-        "unreached": unreached.sentences,
-    }
-    return report.model_copy(update=change)
+    open_tasks = {key for key, task in stored.items() if task.state in WAITING}
+    missing: set[str] = set()
+    found = Reading()
+    counts: Counter[str] = Counter()
+
+    def reconcile_seat(seat: Seat) -> None:
+        nonlocal found, missing
+        ours = {key: task for key, task in stored.items() if (task.assignee, task.purpose) == seat}
+        project_id = find_project(store, desks, queue, seat)
+        there: dict[str, RemoteTask] = {}
+        if project_id is not None:
+            standing = settle(store, desks(seat.assignee), project_id, ours)
+            there = standing.there
+            counts.update(adopted=standing.adopted, duplicates=standing.duplicates)
+            found = found.plus(Reading(foreign=standing.foreign))
+        counts.update(on_desk=len(there))
+        read, _ = _read(store, reader, there.values(), all_of=ours)
+        found = found.plus(read)
+        missing |= open_tasks & ours.keys() - there.keys()
+
+    unreached = _at_each_seat(store, queue, reconcile_seat)
+    found = found.plus(_decide_the_rest(store, queue, reader))
+    return ReconcileReport(
+        queue=queue.name,
+        missing=tuple(sorted(stored[key].entity_id for key in missing)),
+        foreign=found.foreign,
+        recovered=found.accepted + found.edited + found.rejected,
+        deleted=found.deleted,
+        decided=found.decided,
+        unreached=unreached,
+        **counts,
+    )
 
 
-def _reconcile_seat(
-    store: Store,
-    desks: Desks,
-    queue: Queue,
-    reader: Reader,
-    seat: Seat,
-    ours: Mapping[str, StoredTask],
-    report: ReconcileReport,
-) -> tuple[ReconcileReport, set[str]]:
-    """The report with what was found at a seat, and the keys of the tasks that are there."""
-    project_id = find_project(store, desks, queue, seat)
-    if project_id is None:
-        gone = _deleted(store, ours, set())
-        return report.model_copy(update={"deleted": report.deleted + gone}), set()
-    standing = settle(store, desks(seat.assignee), project_id, ours)
-    found = _read(store, reader, standing.there.values(), all_of=ours)
-    new = found.reading
-    change = {
-        "on_desk": report.on_desk + len(standing.there),
-        "adopted": report.adopted + standing.adopted,
-        "duplicates": report.duplicates + standing.duplicates,
-        "foreign": report.foreign + standing.foreign,
-        "recovered": report.recovered + new.accepted + new.edited + new.rejected,
-        "deleted": report.deleted + found.deleted,
-        "decided": report.decided + new.decided,
-    }
-    return report.model_copy(update=change), set(standing.there)
+def _at_each_seat(store: Store, queue: Queue, work: Callable[[Seat], None]) -> tuple[str, ...]:
+    """Does `work` at each seat of a queue; gives which seats could not be read, and why.
 
-
-class _Unreached:
-    """The seats that could not be read, and why."""
-
-    def __init__(self) -> None:
-        self._faults: dict[Seat, ServiceError] = {}
-
-    @contextmanager
-    def noting(self, seat: Seat) -> Iterator[None]:
-        """Notes that the seat cannot be read, and goes on after the block."""
+    Raises:
+        ServiceError: none could be read.
+    """
+    faults: dict[Seat, ServiceError] = {}
+    seats = [Seat(*pair) for pair in assignments(store, queue.name)]
+    for seat in seats:
         try:
-            yield
+            work(seat)
         except ServiceError as error:
-            self._faults[seat] = error
-
-    def raise_if_all(self, seats: Sequence[Seat]) -> None:
-        """Raises the first fault where no seat could be read."""
-        if self._faults and len(self._faults) == len(seats):
-            raise next(iter(self._faults.values()))
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The messages, a sentence per seat."""
-        return tuple(f"{seat.shown}: {error}" for seat, error in self._faults.items())
+            faults[seat] = error
+    if faults and len(faults) == len(seats):
+        raise next(iter(faults.values()))
+    return tuple(f"{seat.shown}: {error}" for seat, error in faults.items())
 
 
 def discard(
@@ -263,51 +233,29 @@ def discard(
     return tuple(map(_notice, found))
 
 
-def _decide_the_rest(store: Store, queue: Queue, reader: Reader) -> int:
-    """Decides on items that already had enough answers; returns how many.
+def _decide_the_rest(store: Store, queue: Queue, reader: Reader) -> Reading:
+    """Decides on items that already had enough answers; counts those decided.
 
     That is so when fewer people are wanted now than when the answers came.
     """
     ids = undecided_items(store, queue.name, queue.overlap)
-    return sum(reader.decide_again(page).decided for page in pages(ids, _PAGE))
+    return Reading(decided=sum(reader.decide_again(page).decided for page in pages(ids, _PAGE)))
 
 
-class _Found(NamedTuple):
-    """What was found in a project."""
-
-    reading: Reading = Reading()
-    deleted: tuple[Notice, ...] = ()
-    foreign: tuple[int, ...] = ()
-    newest: datetime = _BEGINNING
-
-    def plus(self, other: "_Found") -> "_Found":
-        """Both together."""
-        return _Found(
-            self.reading.plus(other.reading),
-            self.deleted + other.deleted,
-            self.foreign + other.foreign,
-            max(self.newest, other.newest),
-        )
-
-
-def _seats(store: Store, queue: Queue) -> list[Seat]:
-    return [Seat(*pair) for pair in assignments(store, queue.name)]
-
-
-def _seat(task: StoredTask) -> Seat:
-    return Seat(task.assignee, task.purpose)
-
-
-def _pull_project(store: Store, desk: AnnotationBackend, project_id: int, reader: Reader) -> _Found:
+def _pull_project(
+    store: Store, desk: AnnotationBackend, project_id: int, reader: Reader
+) -> Reading:
     """Reads the changes since the last time, or everything if something is missing."""
     now = datetime.now(UTC)
     counts = desk.count(project_id)
     cursor = load_cursor(store, desk.server_name, project_id)
-    if cursor is not None and _shrank(cursor, counts):
+    if cursor is not None and (
+        counts.tasks < cursor.tasks or counts.annotations < cursor.annotations
+    ):
         cursor = None
     since = cursor.read_from if cursor is not None else None
-    found = _read(store, reader, desk.list_tasks(project_id, since))
-    new = moved(cursor, found.newest, now)._replace(**counts._asdict())
+    found, newest = _read(store, reader, desk.list_tasks(project_id, since))
+    new = moved(cursor, newest, now)._replace(**counts._asdict())
     if new != cursor:
         save_cursor(store, desk.server_name, project_id, new)
     return found
@@ -325,39 +273,32 @@ def moved(cursor: Cursor | None, newest: datetime, now: datetime) -> Cursor:
     return cursor
 
 
-def _shrank(cursor: Cursor, counts: ProjectCounts) -> bool:
-    return counts.tasks < cursor.tasks or counts.annotations < cursor.annotations
-
-
 def _read(
     store: Store,
     reader: Reader,
     tasks: Iterable[RemoteTask],
     all_of: Mapping[str, StoredTask] | None = None,
-) -> _Found:
-    """Reads the annotations of tasks; with `all_of`, what is not among `tasks` was deleted."""
-    found = _Found()
+) -> tuple[Reading, datetime]:
+    """Reads the annotations of tasks; gives what it finds and the time of the newest change.
+
+    With `all_of`, what is not among `tasks` was deleted.
+    """
+    found, newest = Reading(), _BEGINNING
     seen: set[tuple[str, int]] = set()
     for page in pages(tasks, _PAGE):
         stored = tasks_by_key(store, [task.key for task in page])
         ours = [(stored[task.key], task) for task in page if task.key in stored]
         here = {(task.key, annotation.id) for _, task in ours for annotation in task.annotations}
+        found = found.plus(reader.read(ours))
+        newest = max(newest, *(task.updated_at for task in page))
+        if all_of is None:
+            deleted = _deleted(store, stored, here)
+            foreign = tuple(task.id for task in page if task.key not in stored)
+            found = found.plus(Reading(deleted=deleted, foreign=foreign))
         seen |= here
-        found = found.plus(
-            _Found(
-                reader.read(ours),
-                () if all_of is not None else _deleted(store, dict(_keyed(ours)), here),
-                tuple(task.id for task in page if task.key not in stored),
-                max(task.updated_at for task in page),
-            )
-        )
     if all_of is not None:
-        found = found.plus(_Found(deleted=_deleted(store, all_of, seen)))
-    return found
-
-
-def _keyed(ours: Iterable[tuple[StoredTask, RemoteTask]]) -> Iterable[tuple[str, StoredTask]]:
-    return ((task.key, task) for task, _ in ours)
+        found = found.plus(Reading(deleted=_deleted(store, all_of, seen)))
+    return found, newest
 
 
 def _deleted(

@@ -2,18 +2,18 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple
 
 from annotate.answers import ReviewAnswer
-from annotate.assignment import Assignment, Item, Worker, assign, exhausted
+from annotate.assignment import Assignment, Item, Worker, assign
 from annotate.audits import wanted
 from annotate.backend import AnnotationBackend, DeskUnavailableError, NewTask
 from annotate.candidates import candidates, needs_review
-from annotate.decisions import outcomes, settle
+from annotate.decisions import outcomes
 from annotate.gold import (
     Seen,
     answers_to_qualify,
@@ -24,11 +24,9 @@ from annotate.gold import (
 from annotate.interfaces.adjudication import adjudication_data
 from annotate.interfaces.page import TaskContent, returned_content
 from annotate.interfaces.registry import interface_of
-from annotate.projects import Desks, Seat, project_spec, stored_project
+from annotate.projects import Desks, Seat, project_spec, settle
 from annotate.queues import HOUSE, Purpose, Queue
 from db.annotations import (
-    CountedAnswer,
-    UnclearAnnotation,
     annotations_of,
     answer_counts,
     counted_answers,
@@ -37,12 +35,7 @@ from db.annotations import (
     unclear_annotations,
 )
 from db.annotators import Role as AnnotatorRole
-from db.annotators import (
-    StoredAnnotator,
-    active_annotators,
-    annotators,
-    paused_annotators,
-)
+from db.annotators import active_annotators, annotators, paused_annotators
 from db.entities import StoredEntity, children_of, fetch, pages, parents_of
 from db.gold import (
     IN_FORCE,
@@ -61,6 +54,7 @@ from db.reviews import (
     load_cursor,
     place_tasks,
     priorities,
+    project_of_tasks,
     review_tasks,
     tasks_by_key,
 )
@@ -110,31 +104,29 @@ _OUT = ("rejected", "inactive", "withdrawn")
 def offered_drafts(
     store: Store, queue: Queue, tasks: Sequence[StoredTask]
 ) -> dict[str, StoredEntity]:
-    """For each of the tasks whose page opens with a draft, by key, the draft."""
+    """For each of the tasks whose page opens with a draft, by key, the draft.
+
+    It is the first one of the image that was not rejected or withdrawn.
+    """
     if queue.kind != Image.kind:
         return {}
     first = first_tasks(store, queue.name, {task.entity_id for task in tasks})
     asked = {task.key for task in tasks}
     images = {image: key for image, key in first.items() if key in asked}
-    return {images[image]: draft for image, draft in _drafts_of(store, list(images)).items()}
-
-
-def _drafts_of(store: Store, image_ids: Sequence[str]) -> dict[str, StoredEntity]:
-    """For each image the first draft that was not rejected or withdrawn."""
-    described = children_of(store, image_ids, Role.DESCRIBES)
+    described = children_of(store, images, Role.DESCRIBES)
     captions = fetch(store, {one for found in described.values() for one in found})
     drafted = parents_of(store, captions, Role.PROMPTED_BY)
     drafts = {
-        image: [
+        images[image]: [
             captions[one] for one in found if one in drafted and captions[one].state not in _OUT
         ]
         for image, found in described.items()
     }
-    return {image: min(found, key=_place) for image, found in drafts.items() if found}
-
-
-def _place(draft: StoredEntity) -> tuple[int, int]:
-    return draft.record(Caption).position, draft.seq
+    return {
+        key: min(found, key=lambda draft: (draft.record(Caption).position, draft.seq))
+        for key, found in drafts.items()
+        if found
+    }
 
 
 # The plan of a push, made before anything is sent.
@@ -175,8 +167,10 @@ def people_of(store: Store, queue: Queue) -> People:
     Raises:
         UsageError: the queue names an unknown person.
     """
-    annotators = _named(queue, queue.annotators, _present(store, "annotator"))
-    adjudicators = _named(queue, queue.adjudicators, _present(store, "adjudicator"))
+    annotators, adjudicators = (
+        _named(store, queue, "annotator"),
+        _named(store, queue, "adjudicator"),
+    )
     paused = paused_annotators(store)
     with store.read() as connection:
         out = suspended_annotators(connection, queue.name) | paused
@@ -186,22 +180,10 @@ def people_of(store: Store, queue: Queue) -> People:
     return People(working or alone, tuple(name for name in adjudicators if name not in paused))
 
 
-def _present(store: Store, role: AnnotatorRole) -> list[StoredAnnotator]:
-    return active_annotators(store, role, or_paused=True)
-
-
-def _refuse_too_few(queue: Queue, store: Store) -> None:
-    named = _named(queue, queue.annotators, _present(store, "annotator"))
-    if max(1, len(named)) < queue.overlap:
-        raise UsageError(
-            f"queue {queue.name} wants {queue.overlap} people for each item, but has "
-            f"{len(named)}; add annotators with: loupe annotator add NAME"
-        )
-
-
-def _named(
-    queue: Queue, names: Sequence[str], people: Iterable[StoredAnnotator]
-) -> tuple[str, ...]:
+def _named(store: Store, queue: Queue, role: AnnotatorRole) -> tuple[str, ...]:
+    """The active and paused people that a queue names for a role; everybody if it names nobody."""
+    names = queue.annotators if role == "annotator" else queue.adjudicators
+    people = active_annotators(store, role, or_paused=True)
     by_name = {person.name: person.pseudonym for person in people}
     if unknown := [name for name in names if name not in by_name]:
         raise UsageError(
@@ -223,8 +205,12 @@ def make_plan(store: Store, queue: Queue, server: str, tasks: Mapping[str, Store
         for candidate in candidates(store, queue)
         if needs_review(queue, candidate)
     ]
-    if waiting:
-        _refuse_too_few(queue, store)
+    named = len(_named(store, queue, "annotator"))
+    if waiting and max(1, named) < queue.overlap:
+        raise UsageError(
+            f"queue {queue.name} wants {queue.overlap} people for each item, but has {named}; add "
+            "annotators with: loupe annotator add NAME"
+        )
     people = people_of(store, queue)
     obsolete = tuple(_obsolete(store, queue, tasks, people, waiting))
     closed = {task.key: task._replace(state="closed") for task in obsolete}
@@ -248,24 +234,19 @@ def _obsolete(
     gold = gold_items(store, queue.name).keys()
     asking = set(waiting)
     open_tasks = [task for task in tasks.values() if task.state in WAITING]
-    withdrawn = _withdrawn(store, open_tasks)
+    with store.read() as connection:
+        audited = (task.entity_id for task in open_tasks if task.purpose == "audit")
+        states = entity_states(connection, audited)
     for task in open_tasks:
         if task.gold:
             needed = task.entity_id in gold
         elif task.purpose == "audit":
-            needed = task.entity_id not in withdrawn
+            needed = states[task.entity_id] != "withdrawn"
         else:
             enough = task.purpose == "review" and answered[task.entity_id] >= queue.overlap
             needed = task.entity_id in asking and not enough
         if not needed or task.assignee not in people.may(task.purpose):
             yield task
-
-
-def _withdrawn(store: Store, tasks: Iterable[StoredTask]) -> set[str]:
-    audited = {task.entity_id for task in tasks if task.purpose == "audit"}
-    with store.read() as connection:
-        states = entity_states(connection, audited)
-    return {entity_id for entity_id, state in states.items() if state == "withdrawn"}
 
 
 class _Planner:
@@ -292,7 +273,7 @@ class _Planner:
     def plan(self, waiting: Sequence[str]) -> Plan:
         """Tasks for annotators mixed with gold items, and tasks for adjudicators."""
         workers = self._workers()
-        to_settle = self._to_settle(waiting, workers)
+        to_settle = self._to_settle(waiting)
         items = [
             item
             for item in map(self._item, waiting)
@@ -300,7 +281,8 @@ class _Planner:
         ]
         queue = self._queue
         given, mixed = self._first_opinions(items, workers)
-        busier = _busier(workers, mixed)
+        more = Counter(assignment.pseudonym for assignment in mixed)
+        busier = [one._replace(open=one.open + more[one.pseudonym]) for one in workers]
         looks = assign(wanted(self._store, queue), busier, 1, queue.daily_cap, queue.name)
         got = Counter(assignment.entity_id for assignment in given)
         short = [item for item in items if item.active + got[item.entity_id] < queue.overlap]
@@ -352,30 +334,24 @@ class _Planner:
                 )
         return given, mixed
 
-    def _to_settle(self, waiting: Sequence[str], workers: Sequence[Worker]) -> set[str]:
+    def _to_settle(self, waiting: Sequence[str]) -> set[str]:
         """Items on which people disagree, or that everybody already had."""
         with self._store.read() as connection:
             answers = counted_answers(connection, self._queue.name, waiting)
         found = outcomes(self._queue, answers)
-        conflicts = {entity for entity, outcome in found.items() if outcome.state == "conflict"}
-        names = {worker.pseudonym for worker in workers}
-        stuck = {
-            item.entity_id
-            for item in exhausted(map(self._item, waiting), workers, self._queue.overlap)
-            if item.past and not names - item.past and not self._is_asked(item.entity_id)
-        }
-        return {
-            entity_id
-            for entity_id in conflicts | stuck
-            if not any(
-                task.purpose == "adjudication" and task.state in _COUNTING
-                for task in self._by_entity[entity_id]
+        to_settle = set()
+        for item in map(self._item, waiting):
+            tasks = self._by_entity[item.entity_id]
+            is_asked = any(task.state in WAITING and not task.gold for task in tasks)
+            nobody_left = item.past and item.past.issuperset(self._people.annotators)
+            is_stuck = nobody_left and item.active < self._queue.overlap and not is_asked
+            outcome = found.get(item.entity_id)
+            is_settled = any(
+                task.purpose == "adjudication" and task.state in _COUNTING for task in tasks
             )
-        }
-
-    def _is_asked(self, entity_id: str) -> bool:
-        """Whether the item has an open task."""
-        return any(task.state in WAITING and not task.gold for task in self._by_entity[entity_id])
+            if not is_settled and (is_stuck or (outcome and outcome.state == "conflict")):
+                to_settle.add(item.entity_id)
+        return to_settle
 
     def _adjudications(self, entity_ids: Sequence[str]) -> Iterable[StoredTask]:
         """Tasks for the least busy adjudicators without a part in the item, else for the house."""
@@ -458,12 +434,6 @@ def _room(queue: Queue, worker: Worker) -> int | None:
     return min(rooms, default=None)
 
 
-def _busier(workers: Sequence[Worker], given: Sequence[Assignment]) -> list[Worker]:
-    """The workers with the new assignments added to their workload."""
-    more = Counter(assignment.pseudonym for assignment in given)
-    return [worker._replace(open=worker.open + more[worker.pseudonym]) for worker in workers]
-
-
 # Sends tasks to Label Studio and removes obsolete ones.
 #
 # It can be killed and repeated at any moment. A task carries our own key in its data, so that it is
@@ -499,28 +469,27 @@ def push(
     plan = make_plan(store, queue, desks(HOUSE).server_name, stored)
     announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
     pusher = _Pusher(store, desks, queue, images_url, pause_seconds, _notes(store, queue))
-    sent = [pusher.send(seat, tasks) for seat, tasks in _by_seat(stored, plan.new)]
-    _explain_suspensions(store, desks, queue)
-    closed = _remove_obsolete(
-        store, desks, tasks_by_key(store, [task.key for task in plan.obsolete])
+    projects = tuple(
+        (seat.assignee, pusher.send(seat, tasks)) for seat, tasks in _by_seat(stored, plan.new)
     )
-    new = Counter(_sort_of(task) for task in plan.new)
+    _explain_suspensions(store, desks, queue)
+    obsolete = tasks_by_key(store, [task.key for task in plan.obsolete])
+    closed = sum(
+        close_tasks(store, [task.key for task in tasks])
+        for tasks in _taken_off(store, desks, obsolete.values())
+    )
     return PushReport(
         queue=queue.name,
-        pushed=sum(one.pushed for one in sent),
-        known=sum(one.known for one in sent),
-        gold=new["gold"],
-        conflicts=new["conflict"],
-        duplicates=sum(one.duplicates for one in sent),
+        gold=sum(task.gold for task in plan.new),
+        conflicts=sum(task.purpose == "adjudication" for task in plan.new),
         closed=closed,
         sent_back=sent_back,
         short=plan.short,
-        projects=tuple((one.assignee, one.project_id) for one in sent),
+        projects=projects,
+        pushed=pusher.counts["pushed"],
+        known=pusher.counts["known"],
+        duplicates=pusher.counts["duplicates"],
     )
-
-
-def _sort_of(task: StoredTask) -> str:
-    return "gold" if task.gold else "conflict" if task.purpose == "adjudication" else "other"
 
 
 def _by_seat(
@@ -539,25 +508,24 @@ def _by_seat(
     ]
 
 
-def _remove_obsolete(store: Store, desks: Desks, obsolete: Mapping[str, StoredTask]) -> int:
-    """Closes tasks and removes them from Label Studio; returns how many.
+def _taken_off(
+    store: Store, desks: Desks, tasks: Iterable[StoredTask]
+) -> Iterator[list[StoredTask]]:
+    """Removes tasks from Label Studio; gives those of each project, as far as they were removed.
 
-    Tasks with an answer since the last pull stay, so that the next pull reads it. It runs after the
-    sending, which notices if task numbers have changed.
+    Tasks with an answer since the last pull stay, so that the next pull reads it.
     """
     by_project: dict[tuple[str, str, int], list[StoredTask]] = defaultdict(list)
-    for task in obsolete.values():
+    for task in tasks:
         by_project[task.assignee, task.server, task.project_id].append(task)
-    closed = 0
-    for (assignee, server, project_id), tasks in sorted(by_project.items()):
+    for (assignee, server, project_id), found in sorted(by_project.items()):
         desk = desks(assignee)
-        numbers = {task.key: task.task_id for task in tasks if task.task_id is not None}
+        numbers = {task.key: task.task_id for task in found if task.task_id is not None}
         unread: set[str] = set()
         if numbers and server == desk.server_name:
             unread = _unread(store, desk, project_id, numbers)
             desk.delete_tasks(project_id, sorted({numbers[key] for key in numbers.keys() - unread}))
-        closed += close_tasks(store, [task.key for task in tasks if task.key not in unread])
-    return closed
+        yield [task for task in found if task.key not in unread]
 
 
 def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
@@ -566,7 +534,7 @@ def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
         if one.state != IN_FORCE:
             continue
         desk, seat = desks(one.assignee), Seat(one.assignee, "review")
-        known = stored_project(store, desk.server_name, queue.name, seat)
+        known = project_of_tasks(store, desk.server_name, queue.name, *seat)
         if known is not None:
             spec = project_spec(queue, seat)._replace(note=_suspension_note(one, queue))
             desk.ensure_project(spec, known)
@@ -626,22 +594,18 @@ def _take_back_unclear(store: Store, desks: Desks, queue: Queue) -> int:
     """Removes tasks with unclear answers from Label Studio; returns how many.
 
     They still wait, so that the push sends them again, with the reason and what their authors had
-    answered. A task with an answer since the last pull stays.
+    answered.
     """
-    by_project: dict[tuple[str, str, int], list[UnclearAnnotation]] = defaultdict(list)
-    for one in unclear_annotations(store, queue.name):
-        if one.state == "unclear" and one.task.task_id is not None:
-            by_project[one.task.assignee, one.task.server, one.task.project_id].append(one)
+    tasks = {
+        one.task.key: one.task
+        for one in unclear_annotations(store, queue.name)
+        if one.state == "unclear" and one.task.task_id is not None
+        if one.task.server == desks(one.task.assignee).server_name
+    }
     count = 0
-    for (assignee, server, project_id), found in sorted(by_project.items()):
-        desk = desks(assignee)
-        if server != desk.server_name:
-            continue
-        unread = _unread(store, desk, project_id, {one.task.key for one in found})
-        back = [one for one in found if one.task.key not in unread]
-        desk.delete_tasks(project_id, [one.task.task_id for one in back if one.task.task_id])
-        send_back(store, back)
-        count += len(back)
+    for removed in _taken_off(store, desks, tasks.values()):
+        send_back(store, [task.key for task in removed])
+        count += len(removed)
     return count
 
 
@@ -661,18 +625,12 @@ def _unread(
     }
 
 
-class _Sent(NamedTuple):
-    """The result for a seat; `known` tasks were already there and are still open."""
-
-    assignee: str
-    project_id: int
-    pushed: int
-    known: int
-    duplicates: int
-
-
 class _Pusher:
-    """Sends the tasks of one queue, seat by seat."""
+    """Sends the tasks of one queue, seat by seat, and counts them.
+
+    `counts` are those of new tasks (`pushed`), of those that were there and are still open
+    (`known`), and of duplicates that were removed.
+    """
 
     def __init__(
         self,
@@ -690,15 +648,16 @@ class _Pusher:
         self._images_url = images_url
         self._pause_seconds = pause_seconds
         self._notes = notes
+        self.counts: Counter[str] = Counter()
 
-    def send(self, seat: Seat, tasks: Sequence[StoredTask]) -> _Sent:
-        """Makes the project of a seat hold its open tasks, each once.
+    def send(self, seat: Seat, tasks: Sequence[StoredTask]) -> int:
+        """Makes the project of a seat hold its open tasks, each once; gives its number.
 
         Raises:
             ServiceError: the desk refuses, or stays unavailable.
         """
         desk = self._desks(seat.assignee)
-        known = stored_project(self._store, desk.server_name, self._queue.name, seat)
+        known = project_of_tasks(self._store, desk.server_name, self._queue.name, *seat)
         spec = project_spec(self._queue, seat)
         if seat.purpose == "review" and seat.assignee in self._notes:
             spec = spec._replace(note=self._notes[seat.assignee])
@@ -706,12 +665,14 @@ class _Pusher:
         placed = {
             task.task_id: task.key
             for task in tasks
-            if task.task_id is not None and _lies_in(task, desk.server_name, project_id)
+            if task.task_id is not None
+            and task.state != "closed"
+            and (task.server, task.project_id) == (desk.server_name, project_id)
         }
-        there, duplicates = set(placed.values()), 0
+        there = set(placed.values())
         wanted = [task for task in tasks if task.state in WAITING]
         if not _holds(desk, project_id, placed):  # a push was killed, or tasks were lost
-            there, duplicates = self._settle(desk, project_id, tasks)
+            there = self._settle(desk, project_id, tasks)
         already = sum(task.key in there for task in wanted)
         fault: DeskUnavailableError | None = None
         for attempt in count(1):
@@ -728,15 +689,16 @@ class _Pusher:
             except DeskUnavailableError as error:
                 fault = error
                 time.sleep(self._pause_seconds)
-                there, removed = self._settle(desk, project_id, tasks)
-                duplicates += removed
-        return _Sent(seat.assignee, project_id, len(wanted) - already, already, duplicates)
+                there = self._settle(desk, project_id, tasks)
+        self.counts.update(pushed=len(wanted) - already, known=already)
+        return project_id
 
     def _settle(
         self, desk: AnnotationBackend, project_id: int, tasks: Sequence[StoredTask]
-    ) -> tuple[set[str], int]:
+    ) -> set[str]:
         standing = settle(self._store, desk, project_id, {task.key: task for task in tasks})
-        return set(standing.there), standing.duplicates
+        self.counts.update(duplicates=standing.duplicates)
+        return set(standing.there)
 
     def _import(
         self, desk: AnnotationBackend, project_id: int, tasks: Sequence[StoredTask]
@@ -777,55 +739,36 @@ class _Pusher:
         place_tasks(self._store, desk.server_name, project_id, places)
 
     def _contents(self, tasks: Sequence[StoredTask]) -> list[TaskContent]:
-        """The pages of tasks, in order; those of adjudicators also show the answers."""
-        shown = fetch(self._store, [task.entity_id for task in tasks])
+        """The pages of tasks, in order.
+
+        A page opens with its draft, if it has one; one that comes back with the reason and the
+        earlier answer; that of an adjudicator also shows the answers.
+        """
+        store, interface = self._store, self._interface
+        shown = fetch(store, [task.entity_id for task in tasks])
         entities = [shown[task.entity_id] for task in tasks]
-        contents = self._interface.contents(self._store, entities, self._images_url)
-        drafts = offered_drafts(self._store, self._queue, tasks)
-        contents = [
-            self._interface.with_draft(content, drafts[task.key]) if task.key in drafts else content
-            for task, content in zip(tasks, contents, strict=True)
-        ]
-        contents = self._with_reasons(tasks, contents)
+        drafts = offered_drafts(store, self._queue, tasks)
+        earlier = annotations_of(store, [task.key for task in tasks if task.state == "unclear"])
         conflicts = [task.entity_id for task in tasks if task.purpose == "adjudication"]
-        with self._store.read() as connection:
+        with store.read() as connection:
             answers = counted_answers(connection, self._queue.name, conflicts)
-        return [
-            self._with_answers(content, entity, answers.get(entity.id, ()))
-            if task.purpose == "adjudication"
-            else content
-            for task, entity, content in zip(tasks, entities, contents, strict=True)
-        ]
-
-    def _with_reasons(
-        self, tasks: Sequence[StoredTask], contents: Sequence[TaskContent]
-    ) -> list[TaskContent]:
-        """The pages, those that come back with the reason and the earlier answer."""
-        earlier = annotations_of(
-            self._store, [task.key for task in tasks if task.state == "unclear"]
-        )
-        again = []
-        for task, content in zip(tasks, contents, strict=True):
-            back = [one for one in earlier.get(task.key, ()) if one.state == "sent_back"]
-            if back:
+        contents = interface.contents(store, entities, self._images_url)
+        filled = []
+        for task, entity, content in zip(tasks, entities, contents, strict=True):
+            if draft := drafts.get(task.key):
+                content = interface.with_draft(content, draft)
+            if back := [one for one in earlier.get(task.key, ()) if one.state == "sent_back"]:
                 problem, regions = back[-1].answer["problem"], back[-1].result.get("regions")
-                config = self._interface.config
-                again.append(returned_content(content, config, problem, regions))
-            else:
-                again.append(content)
-        return again
-
-    def _with_answers(
-        self, content: TaskContent, entity: StoredEntity, answers: Sequence[CountedAnswer]
-    ) -> TaskContent:
-        given = {one.annotation_key: ReviewAnswer.model_validate(one.answer) for one in answers}
-        panel = adjudication_data(self._interface, entity, given)
-        return content._replace(data={**content.data, **panel})
-
-
-def _lies_in(task: StoredTask, server: str, project_id: int) -> bool:
-    """Whether the task is in that project; closed ones were removed from it."""
-    return task.state != "closed" and (task.server, task.project_id) == (server, project_id)
+                content = returned_content(content, interface.config, problem, regions)
+            if task.purpose == "adjudication":
+                given = {
+                    one.annotation_key: ReviewAnswer.model_validate(one.answer)
+                    for one in answers.get(entity.id, ())
+                }
+                panel = adjudication_data(interface, entity, given)
+                content = content._replace(data={**content.data, **panel})
+            filled.append(content)
+        return filled
 
 
 def _holds(desk: AnnotationBackend, project_id: int, placed: Mapping[int, str]) -> bool:

@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -66,7 +65,9 @@ class Reading(NamedTuple):
     conflicts: int = 0
     returned: int = 0
     remarks: tuple[Notice, ...] = ()
+    deleted: tuple[Notice, ...] = ()
     too_late: tuple[Notice, ...] = ()
+    foreign: tuple[int, ...] = ()
 
     def plus(self, other: "Reading") -> "Reading":
         """Both together."""
@@ -95,11 +96,8 @@ class Received(NamedTuple):
         return Notice(entity_id=self.task.entity_id, annotation_id=self.remote.id, detail=detail)
 
 
-class Read(NamedTuple):
-    """A new annotation and its answer."""
-
-    received: Received
-    answer: ReviewAnswer | UnclearAnswer
+Understood = tuple[Received, ReviewAnswer | UnclearAnswer]
+"""A new annotation and its answer."""
 
 
 class Reader:
@@ -128,15 +126,12 @@ class Reader:
         skipped: set[str] = set()
         new: list[Received] = []
         for received in self._received(page):
-            same = [
-                stored
-                for stored in before.get(received.task.key, ())
-                if stored.remote_id == received.remote.id
-            ]
+            task = received.task
+            same = [one for one in before.get(task.key, ()) if one.remote_id == received.remote.id]
             if received.remote.cancelled and not received.quarantined:
                 reading = reading.plus(_skipping(received, answered=bool(same)))
-                if _is_skipped(received):
-                    skipped.add(received.task.key)
+                if task.assignee != HOUSE and task.state in WAITING:
+                    skipped.add(task.key)  # another person gets it; in the house it stays open
             elif _is_known(received, same):
                 reading = reading.plus(Reading(known=1))
             else:
@@ -150,33 +145,30 @@ class Reader:
         shown = load_shown(self._store, entity_ids)
         with self._store.write() as connection:
             acquire_queue_lock(connection, self._queue.name)
-            decided = self._decider.decide(connection, shown)
-        return Reading(decided=decided.decided, conflicts=decided.conflicts)
+            return _decided(self._decider.decide(connection, shown))
 
     def _received(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Iterator[Received]:
         """The annotations of these tasks, each task's oldest first: the last one counts."""
         remotes = [annotation for _, task in page for annotation in task.annotations]
-        users = [one.user_id for one in remotes] + [one.made_by for one in remotes if one.made_by]
+        users = {user for one in remotes for user in (one.user_id, one.made_by or one.user_id)}
         names = pseudonyms(self._store, self._server, users)
-        numbers = {one.id for one in remotes}
-        earlier = annotations_numbered(self._store, self._server, sorted(numbers))
         elsewhere: dict[int, list[StoredAnnotation]] = defaultdict(list)
-        for stored in earlier:
+        numbers = sorted({one.id for one in remotes})
+        for stored in annotations_numbered(self._store, self._server, numbers):
             elsewhere[stored.remote_id].append(stored)
         for task, remote_task in page:
-            for remote in sorted(remote_task.annotations, key=_by_time):
+            config = self._interface.config
+            if task.purpose == "adjudication":
+                config = self._adjudication_config
+            for remote in sorted(remote_task.annotations, key=lambda one: (one.updated_at, one.id)):
                 people = [names[remote.user_id], names[remote.made_by or remote.user_id]]
                 strange = self._not_the_assignee(task, people)
                 strange = strange or _moved(task, remote, elsewhere[remote.id])
-                config = self._interface.config
-                if task.purpose == "adjudication":
-                    config = self._adjudication_config
                 problem = remote.fault or malformed(config, remote.result)
                 agent = AgentRef("person", people[0])
                 content = _content(remote, readable=not problem)
-                key = _annotation_key(task, remote, agent, content)
                 yield Received(
-                    key,
+                    _annotation_key(task, remote, agent, content),
                     task,
                     agent,
                     content,
@@ -191,31 +183,27 @@ class Reader:
 
         In the house's own workspace, people with workspaces of their own may not answer.
         """
-        if task.assignee == HOUSE:
-            others = sorted({name for name in people if name in self._colleagues})
-            whose = "the house"
-        else:
-            others = sorted({name for name in people if name != task.assignee})
-            whose = task.assignee
+        strangers = self._colleagues if task.assignee == HOUSE else {*people} - {task.assignee}
+        others = sorted(strangers.intersection(people))
         if not others:
             return ""
+        whose = "the house" if task.assignee == HOUSE else task.assignee
         return f"made or changed by {' and '.join(others)}, but the task is for {whose} alone"
 
     def _store_all(self, new: Sequence[Received], skipped: set[str]) -> Reading:
         shown = load_shown(self._store, [received.task.entity_id for received in new])
         read = [
-            Read(received, self._read(received, shown.entities[received.task.entity_id]))
+            (received, self._read(received, shown.entities[received.task.entity_id]))
             for received in new
         ]
         with self._store.write() as connection:
             acquire_queue_lock(connection, self._queue.name)
             states = entity_states(connection, shown.entities)
             stored = self._insert(connection, shown, read, states)
-            self._move(connection, read, skipped)
+            _move(connection, read, skipped)
             returned = self._check_gold(connection, stored)
-            decided = self._decider.decide(connection, shown)
-        counts = Reading(decided=decided.decided, conflicts=decided.conflicts, returned=returned)
-        return counts.plus(_tally(stored, states))
+            decided = _decided(self._decider.decide(connection, shown))
+        return decided.plus(Reading(returned=returned)).plus(_tally(stored, states))
 
     def _read(self, received: Received, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         if received.quarantined:
@@ -224,79 +212,91 @@ class Reader:
             return UnclearAnswer(problem=received.problem)
         regions = received.content["regions"]
         if received.task.purpose == "adjudication" and (key := taken_answer(regions)) is not None:
-            return self._taken(key, shown)
+            given = first_opinion(self._store, self._queue.name, shown.id, key)
+            if given is None:
+                return UnclearAnswer(problem="the answer that was taken is none about this item")
+            return ReviewAnswer.model_validate(given)
         answer = self._interface.read_annotation(regions, shown)
         if isinstance(answer, ReviewAnswer) and received.opened_with:
             return answer.model_copy(update={"opened_with": received.opened_with})
         return answer
 
-    def _taken(self, key: str, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
-        """The answer that an adjudicator took, by the key of its annotation."""
-        given = first_opinion(self._store, self._queue.name, shown.id, key)
-        if given is None:
-            return UnclearAnswer(problem="the answer that was taken is none about this item")
-        return ReviewAnswer.model_validate(given)
-
     def _insert(
         self,
         connection: Connection,
         shown: ReviewBatch,
-        read: Sequence[Read],
+        read: Sequence[Understood],
         states: Mapping[str, str],
-    ) -> list[Read]:
+    ) -> list[Understood]:
         """Stores annotations, and as entities those whose answers count; gives the new ones."""
-        made = []
+        made, annotations = [], []
         for received, answer in read:
-            entity = shown.entities[received.task.entity_id]
+            entity, agent = shown.entities[received.task.entity_id], received.agent
             counts = states[entity.id] != "withdrawn" and not received.task.gold
+            moment = received.remote.updated_at
             if isinstance(answer, ReviewAnswer) and counts:
-                source = annotation_entity(self._queue, entity, received.agent.name, answer)
-                made.append((_answer(received, answer), source))
+                source = annotation_entity(self._queue, entity, agent.name, answer)
+                purpose = received.task.purpose
+                made.append((Answer(agent.name, purpose, answer, received.key, moment), source))
+            annotations.append(
+                NewAnnotation(
+                    key=received.key,
+                    task=received.task,
+                    agent=agent,
+                    remote_id=received.remote.id,
+                    result=received.content,
+                    answer=answer.model_dump(mode="json"),
+                    lead_time_seconds=received.remote.lead_time_seconds,
+                    annotated_at=moment,
+                    state=_state(answer),
+                )
+            )
         self._decider.store(connection, made)
-        stored = insert_annotations(connection, [_new_annotation(one) for one in read])
-        keys = {annotation.key for annotation in stored}
-        return [one for one in read if one.received.key in keys]
+        keys = {annotation.key for annotation in insert_annotations(connection, annotations)}
+        return [(received, answer) for received, answer in read if received.key in keys]
 
-    def _move(self, connection: Connection, read: Sequence[Read], skipped: set[str]) -> None:
-        """Sets the states of the tasks; a clear answer overrules all others."""
-        answered = {one.received.task.key for one in read}
-        clear = {one.received.task.key for one in read if isinstance(one.answer, ReviewAnswer)}
-        states = task_states(connection, answered | skipped)  # others may have moved them meanwhile
-        returned = {key for key, state in states.items() if state == "returned"}
-        waiting = {key for key, state in states.items() if state in WAITING}
-        set_task_states(connection, clear - returned, "answered")
-        set_task_states(connection, (answered & waiting) - clear, "unclear")
-        set_task_states(connection, (skipped & waiting) - answered, "skipped")
-
-    def _check_gold(self, connection: Connection, stored: Sequence[Read]) -> int:
+    def _check_gold(self, connection: Connection, stored: Sequence[Understood]) -> int:
         """Compares gold answers with what is known; gives how many answers return for it."""
-        gold = [one for one in stored if one.received.task.gold]
+        gold = [
+            (received, answer)
+            for received, answer in stored
+            if received.task.gold and isinstance(answer, ReviewAnswer)
+        ]
         known = gold_answers(connection, self._queue.name) if gold else {}
+        same = partial(self._interface.same, text_agreement=self._queue.text_agreement)
         checks = [
             NewCheck(
                 received.key,
                 self._queue.name,
                 received.task.assignee,
-                self._is_right(answer, known[received.task.entity_id].answer),
+                same(answer, ReviewAnswer.model_validate(known[received.task.entity_id].answer)),
                 received.remote.updated_at,
             )
             for received, answer in gold
-            if isinstance(answer, ReviewAnswer) and received.task.entity_id in known
+            if received.task.entity_id in known
         ]
         record_checks(connection, checks)
         if not checks:
             return 0
-        same = partial(self._interface.same, text_agreement=self._queue.text_agreement)
-        return sum(found.work.tasks for found in enforce(connection, self._queue, same))
-
-    def _is_right(self, answer: ReviewAnswer, known: Mapping[str, Any]) -> bool:
-        right = ReviewAnswer.model_validate(known)
-        return self._interface.same(answer, right, self._queue.text_agreement)
+        return sum(work.tasks for work in enforce(connection, self._queue, same).values())
 
 
-def _is_skipped(received: Received) -> bool:
-    """Whether another person should get it; in the house the task stays open."""
-    return received.task.assignee != HOUSE and received.task.state in WAITING
+def _decided(outcomes: Mapping[str, int]) -> Reading:
+    """The counts of items whose outcomes have these states."""
+    decided = outcomes["agreed"] + outcomes["settled"]
+    return Reading(decided=decided, conflicts=outcomes["conflict"])
+
+
+def _move(connection: Connection, read: Sequence[Understood], skipped: set[str]) -> None:
+    """Sets the states of the tasks; a clear answer overrules all others."""
+    answered = {received.task.key for received, _ in read}
+    clear = {received.task.key for received, answer in read if isinstance(answer, ReviewAnswer)}
+    states = task_states(connection, answered | skipped)  # others may have moved them meanwhile
+    returned = {key for key, state in states.items() if state == "returned"}
+    waiting = {key for key, state in states.items() if state in WAITING}
+    set_task_states(connection, clear - returned, "answered")
+    set_task_states(connection, (answered & waiting) - clear, "unclear")
+    set_task_states(connection, (skipped & waiting) - answered, "skipped")
 
 
 def _skipping(received: Received, *, answered: bool) -> Reading:
@@ -307,10 +307,6 @@ def _skipping(received: Received, *, answered: bool) -> Reading:
         return Reading(skipped=1)
     detail = "skipped after an answer, which still counts"
     return Reading(known=1, remarks=(received.notice(detail),) if answered else ())
-
-
-def _by_time(remote: RemoteAnnotation) -> tuple[datetime, int]:
-    return (remote.updated_at, remote.id)
 
 
 def _moved(task: StoredTask, remote: RemoteAnnotation, earlier: Sequence[StoredAnnotation]) -> str:
@@ -375,54 +371,29 @@ def _is_known(received: Received, before: Sequence[StoredAnnotation]) -> bool:
     return last.agent_id == received.agent.id and last.result == received.content
 
 
-def _answer(received: Received, answer: ReviewAnswer) -> Answer:
-    return Answer(
-        received.agent.name,
-        received.task.purpose,
-        answer,
-        received.key,
-        received.remote.updated_at,
-    )
-
-
-def _new_annotation(read: Read) -> NewAnnotation:
-    received, answer = read
-    return NewAnnotation(
-        key=received.key,
-        task=received.task,
-        agent=received.agent,
-        remote_id=received.remote.id,
-        result=received.content,
-        answer=answer.model_dump(mode="json"),
-        lead_time_seconds=received.remote.lead_time_seconds,
-        annotated_at=received.remote.updated_at,
-        state=_state(answer),
-    )
-
-
 def _state(answer: ReviewAnswer | UnclearAnswer) -> AnnotationState:
     if isinstance(answer, QuarantinedAnswer):
         return "quarantined"
     return "unclear" if isinstance(answer, UnclearAnswer) else "clear"
 
 
-def _tally(stored: Sequence[Read], states: Mapping[str, str]) -> Reading:
+def _tally(stored: Sequence[Understood], states: Mapping[str, str]) -> Reading:
     reading = Reading()
     for received, answer in stored:
         if isinstance(answer, UnclearAnswer):
             if received.task.state == "answered" and not received.quarantined:
                 detail = f"{answer.problem}; the clear answer before it still counts"
                 reading = reading.plus(Reading(remarks=(received.notice(detail),)))
-            continue  # otherwise every pull reports it until it is corrected
-        if states[received.task.entity_id] == "withdrawn":
+            # otherwise every pull reports it until it is corrected
+        elif states[received.task.entity_id] == "withdrawn":
             late = received.notice("its entity was withdrawn before the answer came")
             reading = reading.plus(Reading(too_late=(late,)))
-            continue
-        counted = Reading(
-            accepted=int(answer.verdict == "accept"),
-            edited=int(answer.verdict == "edit"),
-            rejected=int(answer.verdict == "reject"),
-            remarks=(received.notice(answer.remark),) if answer.remark else (),
-        )
-        reading = reading.plus(counted)
+        else:
+            counted = Reading(
+                accepted=int(answer.verdict == "accept"),
+                edited=int(answer.verdict == "edit"),
+                rejected=int(answer.verdict == "reject"),
+                remarks=(received.notice(answer.remark),) if answer.remark else (),
+            )
+            reading = reading.plus(counted)
     return reading

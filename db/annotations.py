@@ -275,12 +275,11 @@ def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) 
 
 
 @retried
-def send_back(store: Store, annotations: Iterable[UnclearAnnotation]) -> None:
+def send_back(store: Store, keys: Sequence[str]) -> None:
     """Notes that the tasks of unclear annotations were removed, to be sent to their authors again.
 
     The tasks still wait, and lie nowhere until they are sent.
     """
-    keys = sorted({one.task.key for one in annotations})
     with store.write() as connection:
         for page in pages(keys):
             mine = Annotation.review_task_key.in_(page), Annotation.state == "unclear"

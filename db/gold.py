@@ -206,13 +206,6 @@ IN_FORCE = "in force"
 LIFTED = "lifted"
 
 
-class GoldAccuracy(NamedTuple):
-    """How many of the gold items that were judged were answered right, out of how many."""
-
-    correct: int
-    total: int
-
-
 class Revocation(NamedTuple):
     """A use of the rule."""
 
@@ -234,27 +227,15 @@ class ReturnedWork(NamedTuple):
     reopened: int
 
 
-class OwnTask(NamedTuple):
-    """A task of an annotator that asks for a first opinion."""
-
-    key: str
-    entity_id: str
-    state: str
-
-
-def tasks_of(connection: Connection, queue: str, assignee: str) -> list[OwnTask]:
-    """The tasks of an annotator in a queue, gold ones too, that wait or count; oldest first."""
-    query = (
-        select(ReviewTask.key, ReviewTask.entity_id, ReviewTask.state)
-        .where(
-            ReviewTask.queue == queue,
-            ReviewTask.assignee == assignee,
-            ReviewTask.purpose == "review",
-            ReviewTask.state.in_((*WAITING, "answered")),
-        )
-        .order_by(ReviewTask.pushed_at, ReviewTask.key)
+def items_of(connection: Connection, queue: str, assignee: str) -> list[str]:
+    """The entities about which an annotator has first opinions or gold tasks that wait or count."""
+    query = select(ReviewTask.entity_id).where(
+        ReviewTask.queue == queue,
+        ReviewTask.assignee == assignee,
+        ReviewTask.purpose == "review",
+        ReviewTask.state.in_((*WAITING, "answered")),
     )
-    return [OwnTask._make(row) for row in connection.execute(query)]
+    return sorted(connection.execute(query.distinct()).scalars())
 
 
 def in_adjudication(connection: Connection, queue: str) -> frozenset[str]:
@@ -272,31 +253,36 @@ def return_work(
     queue: str,
     assignee: str,
     rule: Mapping[str, float],
-    accuracy: GoldAccuracy,
+    accuracy: tuple[int, int],
     tasks: Sequence[str],
 ) -> ReturnedWork:
     """Takes tasks (by key) from an annotator, and back what was decided by their answers alone.
+
+    `accuracy` is how many of how many gold items the annotator answered right.
 
     What was decided on an entity of these tasks is reopened; what their answers had made of it, an
     edit say, is rejected. The tasks are `returned`, the return is in force and recorded with its
     rule.
     """
+    correct, total = accuracy
     row = {
         "queue": queue,
         "assignee": assignee,
         "rule": dict(rule),
-        "accuracy": accuracy.correct / accuracy.total,
-        "answers": accuracy.total,
+        "accuracy": correct / total,
+        "answers": total,
         "tasks": len(tasks),
         "state": IN_FORCE,
         "returned_at": datetime.now(UTC),
     }
     connection.execute(insert(TaskReturn), row)
-    decisions = _revoked(connection, tasks, _agent(queue, rule), _reason(accuracy, rule))
-    append_decisions(connection, decisions)
-    set_task_states(connection, tasks, "returned")
-    reopened = sum(decision.verdict == "reopen" for decision in decisions)
-    return ReturnedWork(len(tasks), reopened)
+    values = ", ".join(f"{name} {value:g}" for name, value in sorted(rule.items()))
+    agent = AgentRef("software", f"drift:{queue}", values)
+    reason = (
+        f"the answer was returned: its author had {correct} of {total} gold items right, below the "
+        f"floor of {rule['floor']:g}"
+    )
+    return _revoke(connection, tasks, agent, reason)
 
 
 @retried
@@ -328,10 +314,7 @@ def reopen_items(
             tasks.update(
                 connection.execute(answered.where(ReviewTask.entity_id.in_(shown))).scalars()
             )
-        decisions = _revoked(connection, sorted(tasks), agent, reason)
-        append_decisions(connection, decisions)
-        set_task_states(connection, sorted(tasks), "returned")
-    return ReturnedWork(len(tasks), sum(one.verdict == "reopen" for one in decisions))
+        return _revoke(connection, sorted(tasks), agent, reason)
 
 
 @retried
@@ -378,10 +361,10 @@ def revocations(store: Store, queue: str | None = None) -> list[Revocation]:
         return [Revocation._make(row) for row in connection.execute(query)]
 
 
-def _revoked(
+def _revoke(
     connection: Connection, tasks: Sequence[str], agent: AgentRef, reason: str
-) -> list[NewDecision]:
-    """Undoes those decisions that are the last word on something and rest on these tasks."""
+) -> ReturnedWork:
+    """Takes tasks back, with those decisions on them that are the last word on something."""
     last = select(func.max(Decision.id)).group_by(Decision.entity_id)
     query = (
         select(Decision.entity_id, ReviewTask.entity_id.label("shown_id"))
@@ -407,16 +390,6 @@ def _revoked(
         for entity_id, shown_id in rows:
             verdict: Verdict = "reopen" if entity_id == shown_id else "reject"
             decisions.append(NewDecision(entity_id, verdict, agent, reason))
-    return decisions
-
-
-def _agent(queue: str, rule: Mapping[str, float]) -> AgentRef:
-    values = ", ".join(f"{name} {value:g}" for name, value in sorted(rule.items()))
-    return AgentRef("software", f"drift:{queue}", values)
-
-
-def _reason(accuracy: GoldAccuracy, rule: Mapping[str, float]) -> str:
-    return (
-        f"the answer was returned: its author had {accuracy.correct} of {accuracy.total} gold "
-        f"items right, below the floor of {rule['floor']:g}"
-    )
+    append_decisions(connection, decisions)
+    set_task_states(connection, tasks, "returned")
+    return ReturnedWork(len(tasks), sum(one.verdict == "reopen" for one in decisions))

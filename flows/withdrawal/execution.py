@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from annotate.decisions import erase
-from annotate.projects import Desks
+from annotate.projects import Desks, erase
 from db.entities import datasets_of
 from db.evaluations import forget_examples
 from db.releases import list_releases

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotate.assignment import Assignment, Item, Worker, assign, exhausted
+from annotate.assignment import Assignment, Item, Worker, assign
 
 NAMES = [f"reviewer-{number}" for number in range(6)]
 names = st.sampled_from(NAMES)
@@ -152,28 +152,16 @@ def test_nobody_there_means_no_assignments() -> None:
     assert assign([], idle(2), 2, None, "") == []
 
 
-def test_items_that_can_get_enough_people_no_more_are_named() -> None:
-    done = Item("done", frozenset(NAMES[:3]), 2)
-    last_chance = Item("last chance", frozenset(NAMES[:2]), 1)
-    skipped_by_all = Item("skipped by all", frozenset(NAMES[:3]), 1)
-    new = Item("new", frozenset(), 0)
-    items = [done, last_chance, skipped_by_all, new]
-    assert exhausted(items, idle(3), overlap=2) == [skipped_by_all]
-    full = [Worker(name, 50, 50) for name in NAMES[:3]]
-    assert exhausted(items, full, overlap=2) == [skipped_by_all]
-    assert exhausted(items, idle(1), overlap=2) == [last_chance, skipped_by_all, new]
-
-
 @settings(deadline=None)
 @given(items_lists, workers_lists, overlaps, seeds)
-def test_what_is_not_exhausted_gets_its_people_once_there_is_room(
+def test_items_get_their_people_unless_too_few_are_left_who_never_had_them(
     items: list[Item], workers: list[Worker], overlap: int, seed: str
 ) -> None:
     found = assign(items, workers, overlap, None, seed)
-    gone = {item.entity_id for item in exhausted(items, workers, overlap)}
     for item in items:
+        left = {worker.pseudonym for worker in workers} - item.past
         enough = item.active + len(people(found, item.entity_id)) >= overlap
-        assert enough == (item.entity_id not in gone)
+        assert enough == (item.active + len(left) >= overlap)
 
 
 def test_fifty_thousand_items_are_a_matter_of_seconds() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotate.answers import ReviewAnswer
-from annotate.gold import Accuracy, Rule, enforce, unreviewed_answers, verdict
+from annotate.gold import Accuracy, Rule, drift, enforce, unreviewed_answers
 from annotate.queues import shipped
 from db.annotations import CountedAnswer
 from db.entities import fetch
@@ -37,31 +37,28 @@ def same(one: ReviewAnswer, other: ReviewAnswer) -> bool:
 
 
 def test_below_the_floor_the_rule_is_broken() -> None:
-    drift = verdict(checks(True, True, True, False, False), RULE)
-    assert drift is not None
-    assert drift.accuracy == Accuracy(3, 5)
-    assert drift.rule == RULE
+    assert drift(checks(True, True, True, False, False), RULE) == Accuracy(3, 5)
 
 
 def test_at_the_floor_nothing_is_wrong() -> None:
-    assert verdict(checks(*[True] * 7, *[False] * 3), RULE) is None
-    assert verdict(checks(), RULE) is None
+    assert drift(checks(*[True] * 7, *[False] * 3), RULE) is None
+    assert drift(checks(), RULE) is None
 
 
 def test_nobody_is_judged_by_few_answers_or_old_ones() -> None:
-    assert verdict(checks(*[False] * 4), RULE) is None
-    assert verdict(checks(*[True] * 10, *[False] * 90), RULE) is None
+    assert drift(checks(*[False] * 4), RULE) is None
+    assert drift(checks(*[True] * 10, *[False] * 90), RULE) is None
 
 
 @given(st.lists(st.booleans()), st.floats(0, 1), st.integers(1, 30), st.integers(1, 30))
 def test_a_lower_floor_catches_nobody_more(
     correct: list[bool], floor: float, window: int, least: int
 ) -> None:
-    found = verdict(checks(*correct), Rule(floor, window, least))
+    found = drift(checks(*correct), Rule(floor, window, least))
     if found is None:
-        assert verdict(checks(*correct), Rule(floor / 2, window, least)) is None
+        assert drift(checks(*correct), Rule(floor / 2, window, least)) is None
     else:
-        assert found.accuracy.share < floor
+        assert found.share < floor
 
 
 def test_what_nobody_confirmed_returns() -> None:
@@ -115,10 +112,9 @@ def test_drift_takes_back_what_nobody_confirmed_and_leaves_what_waits_to_the_pus
     desk.decide(others, "accept", desk.answer(others, "b"))
     drifting(desk, items)
     with desk.store.write() as connection:
-        (returned,) = enforce(connection, queue, same)
-    assert returned.assignee == "a"
-    assert returned.drift.accuracy == Accuracy(2, 5)
-    assert returned.work == (1, 1)
+        assert enforce(connection, queue, same) == {"a": (1, 1)}
+    (use,) = revocations(desk.store, QUEUE)
+    assert (use.accuracy, use.answers) == (0.4, 5)
     states = {
         name: desk.task_state(id_, "a")
         for name, id_ in [
@@ -159,7 +155,7 @@ def test_each_use_is_recorded_once_and_bars_until_lifted(desk: Desk) -> None:
     assert reinstate_annotator(desk.store, QUEUE, "a") == 0
     with desk.store.write() as connection:
         assert suspended_annotators(connection, QUEUE) == set()
-        assert enforce(connection, queue, same) == []  # judged by new answers alone
+        assert enforce(connection, queue, same) == {}  # judged by new answers alone
     (use,) = revocations(desk.store)
     assert use.state == "lifted"
     assert use.lifted_at is not None
@@ -172,6 +168,6 @@ def test_nobody_else_is_touched(desk: Desk) -> None:
         desk.check(entity_id, "b", correct=True)
     desk.answer(items[6], "b")
     with desk.store.write() as connection:
-        assert enforce(connection, queue, same) == []
+        assert enforce(connection, queue, same) == {}
     assert desk.task_state(items[6], "b") == "answered"
     assert revocations(desk.store) == []

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotate.assignment import Assignment
-from annotate.gold import Accuracy, Seen, accuracy, accuracy_over_time, mix
+from annotate.gold import Accuracy, Seen, accuracy, mix
 from db.gold import StoredCheck
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -115,18 +115,6 @@ def test_accuracy_is_over_the_newest_answers() -> None:
     assert accuracy(answered, 4) == Accuracy(3, 4)
     assert accuracy(answered, 20) == Accuracy(3, 5)
     assert accuracy([], 20) == Accuracy(0, 0)
-
-
-def test_accuracy_over_time_is_what_it_was_then() -> None:
-    over_time = accuracy_over_time(checks(True, False, True), 2)
-    assert [found.accuracy for found in over_time] == [
-        Accuracy(1, 1),
-        Accuracy(1, 2),
-        Accuracy(1, 2),
-    ]
-    assert [found.answered_at for found in over_time] == [
-        START + timedelta(hours=hours) for hours in range(3)
-    ]
 
 
 def test_accuracy_has_a_share_and_an_interval() -> None:

@@ -8,7 +8,6 @@ from db.annotations import decided_by_answers
 from db.decisions import NewDecision, append_decisions
 from db.entities import fetch
 from db.gold import (
-    GoldAccuracy,
     NewCheck,
     NewGoldItem,
     add_gold_items,
@@ -28,7 +27,7 @@ from tests.db.review_samples import QUEUE, START, Desk, rewrite, store_rewrites
 from tests.db.samples import SOFTWARE, row_count, store_entities
 
 RULE = {"floor": 0.7, "window": 10, "least": 5}
-ACCURACY = GoldAccuracy(2, 5)
+ACCURACY = (2, 5)
 
 
 def gold(entity_id: str, verdict: str = "accept") -> NewGoldItem:

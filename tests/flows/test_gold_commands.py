@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from db.annotators import add_annotator
-from db.gold import GoldAccuracy, return_work, suspended_annotators
+from db.gold import return_work, suspended_annotators
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.flows.command_line import Loupe
@@ -54,7 +54,7 @@ def test_a_queue_that_is_none_is_a_usage_error(loupe: Loupe) -> None:
 def test_an_annotator_is_reinstated(loupe: Loupe, home_store: Store) -> None:
     ann = add_annotator(home_store, "Ann", "http://desk", 1, ["annotator"])
     with home_store.write() as connection:
-        return_work(connection, QUEUE, ann.pseudonym, RULE, GoldAccuracy(1, 5), [])
+        return_work(connection, QUEUE, ann.pseudonym, RULE, (1, 5), [])
     command = ("annotator", "reinstate", "Ann", QUEUE)
     assert loupe(*command, "--json").json["lifted"] == 1
     with home_store.read() as connection:
