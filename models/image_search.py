@@ -28,8 +28,7 @@ class ImageSearch(Protocol):
 
     What is promised:
 
-    - Hits are in the order of their rank, from 1 or, on a later page, from where the one before
-      would have ended; ranks of what could not be read are left out.
+    - Hits are in the order of their rank, from 1; ranks of what could not be read are left out.
     - What a service says of a hit beside its address is given where it can be read, and left out
       where it cannot; a result without an address is one of the answer's `unreadable`. JSON that is
       no answer at all is a failure `unreadable_answer`, and is not asked for again.
@@ -51,12 +50,12 @@ class ImageSearch(Protocol):
         ...
 
     def search(
-        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+        self, query: str, count: int, may_retry: Callable[[], bool] = always
     ) -> SearchOutcome:
-        """The `page`-th lot of `count` hits, from 1."""
+        """The first `count` hits."""
         ...
 
-    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+    def read_again(self, outcome: SearchOutcome, count: int) -> SearchOutcome:
         """A stored outcome of such a search, read as its answer would be read now; asks nobody."""
         ...
 

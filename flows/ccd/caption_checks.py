@@ -1,7 +1,8 @@
 """What speaks against the captions of groups: wording, style, and what the embedder finds."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -9,13 +10,12 @@ from numpy.typing import NDArray
 
 from db.decisions import NewDecision, append_decisions
 from db.entities import StoredEntity, find
-from db.work import WorkResult
 from flows.answers import shown, words_of
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, quarantine
 from schemas.contrast import (
     WORD,
     Phrase,
@@ -32,38 +32,29 @@ from schemas.requests import StyleLimits
 
 
 def refused_phrase(caption: str, coarse: str) -> Phrase | None:
-    """The first phrase by which a caption speaks of another image; None where it speaks of none.
-
-    A phrase that the coarse caption has, too, speaks of what is seen: «two pictures on a wall».
-    """
-    allowed = {_folded(one.text) for one in phrases(coarse)}
-    return next(
-        (
-            one
-            for one in phrases(caption)
-            if one.kind is PhraseKind.OTHER_IMAGE and _folded(one.text) not in allowed
-        ),
-        None,
-    )
+    """The first phrase by which a caption speaks of another image; None where it speaks of none."""
+    others = (one for one in _own_phrases(caption, coarse) if one.kind is PhraseKind.OTHER_IMAGE)
+    return next(others, None)
 
 
 def doubtful_phrases(caption: str, coarse: str) -> list[Phrase]:
-    """Phrases that compare with what is not shown, or name what is not there.
+    """Phrases that compare with what is not shown, or name what is not there."""
+    return [one for one in _own_phrases(caption, coarse) if one.kind is not PhraseKind.OTHER_IMAGE]
 
-    Those that the coarse caption has, too, are left out.
+
+def _own_phrases(caption: str, coarse: str) -> list[Phrase]:
+    """The phrases of a caption that its coarse caption does not have.
+
+    What that has, too, speaks of what is seen: «two pictures on a wall».
     """
-    allowed = {_folded(one.text) for one in phrases(coarse)}
-    return [
-        one
-        for one in phrases(caption)
-        if one.kind is not PhraseKind.OTHER_IMAGE and _folded(one.text) not in allowed
-    ]
+    allowed = {words_of(one.text) for one in phrases(coarse)}
+    return [one for one in phrases(caption) if words_of(one.text) not in allowed]
 
 
 def same_captions(captions: Sequence[str]) -> list[tuple[int, int]]:
     """The positions of captions that say what an earlier one says, with that one's before them.
 
-    See `caption_words`: neither case nor space nor punctuation counts.
+    Neither case nor space nor punctuation counts (`words_of`).
     """
     first: dict[tuple[str, ...], int] = {}
     found = []
@@ -72,10 +63,6 @@ def same_captions(captions: Sequence[str]) -> list[tuple[int, int]]:
         if earlier != position:
             found.append((earlier, position))
     return found
-
-
-def _folded(text: str) -> str:
-    return " ".join(words_of(text))
 
 
 # How close a fine caption is to the style of its coarse one.
@@ -90,6 +77,12 @@ _ABOUT_THE_IMAGE = re.compile(
 )
 _SPOKEN_TO = re.compile(r"\b(?:i|we|you|your|our|us)\b", re.IGNORECASE)
 _COMPARED_LETTERS = 4
+_FORMS: dict[str, Callable[[str], bool]] = {
+    "is about the image": lambda text: _ABOUT_THE_IMAGE.search(text) is not None,
+    "speaks to somebody": lambda text: _SPOKEN_TO.search(text) is not None,
+    "asks or exclaims": lambda text: text.rstrip(' "”’»)').endswith(("?", "!")),
+}
+"""Ways of speaking."""
 
 
 class Style(NamedTuple):
@@ -123,7 +116,7 @@ def style_beside(fine: str, coarse: str) -> Style:
     wanted, said = content_words(coarse), content_words(fine)
     kept = sum(any(_is_form(word, one) for one in said) for word in wanted)
     sentences, coarse_sentences = _sentences(fine), _sentences(coarse)
-    forms = _forms(fine) - _forms(coarse)
+    forms = {name for name, has in _FORMS.items() if has(fine) and not has(coarse)}
     return Style(
         words=words,
         length_ratio=words / max(1, coarse_words),
@@ -147,15 +140,6 @@ def style_doubts(fine: str, coarse: str, limits: StyleLimits) -> list[str]:
     if style.further_sentences > limits.further_sentences:
         doubts.append(f"has {style.sentences} sentences")
     return [*doubts, *style.new_forms]
-
-
-def _forms(text: str) -> set[str]:
-    found = {
-        "is about the image": _ABOUT_THE_IMAGE.search(text) is not None,
-        "speaks to somebody": _SPOKEN_TO.search(text) is not None,
-        "asks or exclaims": text.rstrip(' "”’»)').endswith(("?", "!")),
-    }
-    return {form for form, has in found.items() if has}
 
 
 def _sentences(text: str) -> int:
@@ -383,20 +367,21 @@ def refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
     What people write into a group is checked here first. A new answer with other captions makes
     another group, which is checked again.
     """
-    refused: list[tuple[int, tuple[StoredEntity, Rejection]]] = []
+    refused: list[tuple[StoredEntity, Rejection]] = []
     for group in find(context.store, dataset, CaptionGroup.kind, states=("accepted",)):
         for rejection in check_group(group.record(CaptionGroup)).unusable[:1]:
             context_ = {**rejection.context, "group": group.id, "anchor": group.group}
-            refused.append((group.seq, (group, rejection.model_copy(update={"context": context_}))))
-    report = _quarantined(context, dataset, refused)
+            refused.append((group, rejection.model_copy(update={"context": context_})))
+    stage = Stage(CHECKS_STAGE, CHECKS_VERSION, dataset, {}, label="check groups")
+    report = quarantine(context, stage, [(group.seq, why) for group, why in refused])
     decisions = [
         NewDecision(group.id, "reject", context.software, f"it cannot be released: {why.detail}")
-        for _, (group, why) in refused
+        for group, why in refused
     ]
     with context.store.write() as connection:
         append_decisions(connection, decisions)
     if refused:
-        _, (group, why) = refused[0]
+        group, why = refused[0]
         context.progress.say(
             f"{len(refused):,} accepted groups cannot be released and are left out until their "
             f"captions are changed, the first {group.id[:12]}: {why.detail}"
@@ -404,67 +389,44 @@ def refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
     return report
 
 
-def _quarantined(
+def group_doubts(
     context: RunContext,
-    dataset: str,
-    refused: Sequence[tuple[int, tuple[StoredEntity, Rejection]]],
-) -> StageReport:
-    stage = Stage(
-        name=CHECKS_STAGE,
-        version=CHECKS_VERSION,
-        dataset=dataset,
-        configuration={},
-        label="check groups",
-    )
-
-    def work(items: Sequence[tuple[int, tuple[StoredEntity, Rejection]]]) -> list[WorkResult]:
-        return [WorkResult(number, rejection=why) for number, (_, why) in items]
-
-    return run_stream(context, stage, refused, work, total=len(refused))
+    embedder: CachedEmbedder,
+    limits: StyleLimits,
+    groups: Sequence[CaptionGroup],
+) -> list[tuple[str, ...]]:
+    """What speaks against each group, a sentence each, the worst first."""
+    found = []
+    for group, preferences in zip(groups, _preferences(context, embedder, groups), strict=True):
+        check = check_group(group, limits)
+        unusable = (f"{one.detail} It cannot be released so." for one in check.unusable)
+        found.append((*unusable, *preferences, *check.doubts))
+    return found
 
 
-class GroupChecks:
-    """The checks of a run."""
+def _preferences(
+    context: RunContext, embedder: CachedEmbedder, groups: Sequence[CaptionGroup]
+) -> list[list[str]]:
+    """For each group the captions that the embedder assigns to other images, a sentence each.
 
-    def __init__(self, context: RunContext, embedder: CachedEmbedder, limits: StyleLimits) -> None:
-        self._context = context
-        self._embedder = embedder
-        self._limits = limits
-
-    def doubts(self, groups: Sequence[CaptionGroup]) -> dict[CaptionGroup, tuple[str, ...]]:
-        """What speaks against each group, a sentence each, the worst first."""
-        preferences = self._preferences(groups)
-        found = {}
-        for group in groups:
-            check = check_group(group, self._limits)
-            unusable = (f"{one.detail} It cannot be released so." for one in check.unusable)
-            found[group] = (*unusable, *preferences[group], *check.doubts)
-        return found
-
-    def _preferences(self, groups: Sequence[CaptionGroup]) -> dict[CaptionGroup, tuple[str, ...]]:
-        """For each group the captions that the embedder assigns to other images."""
-        found: dict[CaptionGroup, tuple[str, ...]] = dict.fromkeys(groups, ())
-        groups = [group for group in groups if len(group.members) > 1]  # lone anchors have no other
-        texts = [text for group in groups for text in _captions(group)]
-        pictures = [member.picture for group in groups for member in group.members]
-        if not texts:
-            return found
-        text_rows = self._embedder.embed_texts(texts)
-        image_rows = self._embedder.embed_images(
-            [stored_picture(self._context, picture) for picture in pictures]
-        )
-        text, image = 0, 0
-        for group in groups:
-            rows, columns = len(group.coarse_captions), len(group.members)
-            captions = text_rows[text : text + rows * columns].reshape(rows, columns, -1)
-            own = image_rows[image : image + columns]
-            sentences = (one.sentence for one in check_preferences(captions, own))
-            found[group] = tuple(sentence for sentence in sentences if sentence)
-            text, image = text + rows * columns, image + columns
-        return found
-
-
-def _captions(group: CaptionGroup) -> Iterator[str]:
-    """Row by row, in each the images in their order."""
-    for row in range(len(group.coarse_captions)):
-        yield from (member.captions[row] for member in group.members)
+    Row by row, in each the images in their order; lone anchors have no other image.
+    """
+    compared = [group for group in groups if len(group.members) > 1]
+    if not compared:
+        return [[] for _ in groups]
+    fine = [fine for group in compared for *_, fine in _cells(group)]
+    members = [member for group in compared for member in group.members]
+    pictures = [stored_picture(context, member.picture) for member in members]
+    texts = iter(embedder.embed_texts(fine))
+    images = iter(embedder.embed_images(pictures))
+    sentences: list[list[str]] = []
+    for group in groups:
+        rows, columns = len(group.coarse_captions), len(group.members)
+        if columns == 1:
+            sentences.append([])
+            continue
+        captions = np.array(list(islice(texts, rows * columns))).reshape(rows, columns, -1)
+        own: Vectors = np.array(list(islice(images, columns)))
+        found = (one.sentence for one in check_preferences(captions, own))
+        sentences.append([one for one in found if one])
+    return sentences

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from operator import itemgetter
 from typing import NamedTuple, assert_never
 
 from PIL import Image as Pictures
@@ -14,7 +13,7 @@ from db.claims import pauses
 from db.entities import AgentRef, NewEntity, StoredEntity, children_of, fetch, find, new_entity
 from db.pending import Pending
 from db.store import Store, retried
-from db.work import ActivityRecord, WorkResult, drop_claims, register_plan, store_activity
+from db.work import WorkResult, drop_claims, register_plan, store_activity
 from flows.ccd.edit_measures import (
     NO_CHANGE,
     Change,
@@ -32,7 +31,7 @@ from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from models.embedding import plain_picture
 from models.image_editor import ImageEditor, build_image_editor
-from schemas.base import digest_of
+from schemas.base import EntityRecord, digest_of
 from schemas.chat import ChatImage
 from schemas.contrast import ImageRequest, StoredEdit
 from schemas.image_edit import (
@@ -51,10 +50,6 @@ from schemas.records import Rejection
 from schemas.requests import MOST_INSTRUCTION_WORDS
 from schemas.video import StageSettings
 
-# Whether an instruction can be given to an editing model (CCD, step 2).
-
-EDITING_STAGE = "edit_image"
-
 
 def unfit_for_editing(
     instruction: str, most_words: int = MOST_INSTRUCTION_WORDS
@@ -67,7 +62,7 @@ def unfit_for_editing(
     if words <= most_words:
         return None
     return Rejection(
-        stage=EDITING_STAGE,
+        stage="edit_image",
         reason="long_instruction",
         detail=f"The editing instruction has {words} words; wanted {most_words} at most.",
         context={"instruction": instruction},
@@ -129,10 +124,11 @@ MOST_ATTEMPTS = 3
 
 
 class AskedEdit(NamedTuple):
-    """An edit that is wanted, and the strategy that it is for."""
+    """An edit that is wanted, the strategy that it is for, and its key."""
 
     strategy_id: str
     request: EditRequest
+    key: str
 
 
 class MadeEdit(NamedTuple):
@@ -171,6 +167,10 @@ class RecordedEditor:
             self._context.store, EDIT_LEDGER_STAGE, EDIT_LEDGER_VERSION, configuration
         )
 
+    def asked(self, strategy_id: str, request: EditRequest) -> AskedEdit:
+        """An edit to ask for."""
+        return AskedEdit(strategy_id, request, request.key(self._spec.ref, self._spec.parameters))
+
     def edit(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
         """The outcome of each edit.
 
@@ -190,11 +190,12 @@ class RecordedEditor:
 
     def _made_or_known(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
         """The outcomes of the edits that no other run is making."""
-        keys = {place: self._key(one.request) for place, one in asked.items()}
-        claims = _claim_edits(self._context.store, keys)
+        claims = _claim_edits(self._context.store, asked)
         try:
             # A claim ends after its edit was stored: what others made before ours began is found.
-            found = self._known(asked)
+            stored = self._stored({one.strategy_id for one in asked.values()})
+            known: dict[str, MadeEdit | EditFailure] = {**self._failed, **stored}
+            found = {place: known[one.key] for place, one in asked.items() if one.key in known}
             ours = [place for place in claims if place not in found]
             for number, outcome in self._made([asked[place] for place in ours]):
                 found[ours[number]] = outcome
@@ -203,44 +204,36 @@ class RecordedEditor:
             drop_claims(self._context.store, *claims.values())
         return found
 
-    def _known(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
-        """What was made before, and what failed in this run."""
-        stored = self._stored({one.strategy_id for one in asked.values()})
-        known: dict[str, MadeEdit | EditFailure] = {**self._failed, **stored}
-        keys = {place: self._key(one.request) for place, one in asked.items()}
-        return {place: known[key] for place, key in keys.items() if key in known}
-
-    def _key(self, request: EditRequest) -> str:
-        return request.key(self._spec.ref, self._spec.parameters)
-
     def _stored(self, strategy_ids: set[str]) -> dict[str, MadeEdit]:
         """The edits that were made for these strategies, by their keys; of equal ones the first."""
-        store = self._context.store
-        below = children_of(store, strategy_ids, Role.EDITED_FOR)
-        entities = fetch(store, {one for many in below.values() for one in many})
         found: dict[str, MadeEdit] = {}
-        for one in sorted(entities.values(), key=lambda one: one.seq):
+        for one in self._below(strategy_ids, Role.EDITED_FOR):
             record = one.record(StoredEdit)
             found.setdefault(record.key, MadeEdit(one.id, record))
         return found
+
+    def _below(self, strategy_ids: set[str], role: Role) -> list[StoredEntity]:
+        store = self._context.store
+        below = children_of(store, strategy_ids, role)
+        entities = fetch(store, {one for many in below.values() for one in many})
+        return sorted(entities.values(), key=lambda one: one.seq)
 
     def _made(self, asked: Sequence[AskedEdit]) -> Iterator[tuple[int, MadeEdit | EditFailure]]:
         if not asked:
             return
         started_at = datetime.now(UTC)
-        stop = self._context.budget.stop
         for number, outcome in self._editor.edit([one.request for one in asked]):
             if isinstance(outcome, EditFailure):
                 yield number, self._counted(asked[number], outcome, started_at)
             else:
                 yield number, self._store(asked[number], outcome, started_at)
-            stop.check()
+            self._context.budget.stop.check()
             started_at = datetime.now(UTC)
 
     def _store(self, asked: AskedEdit, made: EditedPicture, started_at: datetime) -> MadeEdit:
         image = made.image
         record = StoredEdit(
-            key=self._key(asked.request),
+            key=asked.key,
             model=str(self._spec.ref),
             instruction=asked.request.instruction,
             seed=asked.request.seed,
@@ -252,54 +245,44 @@ class RecordedEditor:
             ),
             regions=made.regions,
         )
-        entity = new_entity(record, self._dataset, parents=[(Role.EDITED_FOR, asked.strategy_id)])
-        self._commit(entity, started_at)
-        return MadeEdit(entity.id, record)
+        return MadeEdit(self._commit(record, Role.EDITED_FOR, asked, started_at), record)
 
     def _counted(self, asked: AskedEdit, failure: EditFailure, started_at: datetime) -> EditFailure:
         """The failure, final where the edit failed too often; each is stored that may be tried."""
         if not failure.retriable:
             return failure
-        self._failed[key := self._key(asked.request)] = failure
-        attempt = 1 + self._attempts(asked.strategy_id, key)
-        record = FailedEdit(key=key, attempt=attempt, reason=failure.reason, detail=failure.detail)
-        parents = [(Role.FAILED_FOR, asked.strategy_id)]
-        self._commit(new_entity(record, self._dataset, parents=parents), started_at)
-        if attempt < MOST_ATTEMPTS:
-            return failure
-        detail = f"{failure.detail} (tried in {attempt} runs)"
-        self._failed[key] = failure.model_copy(update={"detail": detail, "retriable": False})
-        return self._failed[key]
-
-    def _attempts(self, strategy_id: str, key: str) -> int:
-        """How often the edit failed before."""
-        store = self._context.store
-        below = children_of(store, {strategy_id}, Role.FAILED_FOR)
-        entities = fetch(store, {one for many in below.values() for one in many})
-        failed = [one.record(FailedEdit) for one in entities.values()]
-        return max((one.attempt for one in failed if one.key == key), default=0)
-
-    def _commit(self, entity: NewEntity, started_at: datetime) -> None:
-        activity = ActivityRecord(
-            plan_id=self._plan_id,
-            dataset=self._dataset,
-            code_revision=self._context.code_revision,
-            flow_run=self._context.flow_run,
-            started_at=started_at,
-            agents=(self._context.software, AgentRef.of_model(self._spec.ref)),
+        failed = [
+            one.record(FailedEdit) for one in self._below({asked.strategy_id}, Role.FAILED_FOR)
+        ]
+        attempt = 1 + max((one.attempt for one in failed if one.key == asked.key), default=0)
+        record = FailedEdit(
+            key=asked.key, attempt=attempt, reason=failure.reason, detail=failure.detail
         )
+        self._commit(record, Role.FAILED_FOR, asked, started_at)
+        if attempt >= MOST_ATTEMPTS:
+            detail = f"{failure.detail} (tried in {attempt} runs)"
+            failure = failure.model_copy(update={"detail": detail, "retriable": False})
+        self._failed[asked.key] = failure
+        return failure
+
+    def _commit(
+        self, record: EntityRecord, role: Role, asked: AskedEdit, started_at: datetime
+    ) -> str:
+        """Stores what came of an edit; the id of its entity."""
+        entity = new_entity(record, self._dataset, parents=[(role, asked.strategy_id)])
+        editor = AgentRef.of_model(self._spec.ref)
+        activity = self._context.activity(self._plan_id, self._dataset, started_at, editor)
         with self._context.store.write() as connection:
             store_activity(connection, activity, [entity])
+        return entity.id
 
 
 @retried
-def _claim_edits(store: Store, keys: Mapping[int, str]) -> dict[int, str]:
+def _claim_edits(store: Store, asked: Mapping[int, AskedEdit]) -> dict[int, str]:
     """The claims on those edits that no other run has claimed."""
+    in_order = sorted(asked.items(), key=lambda item: item[1].key)  # in one order by all runs
     with store.write() as connection:
-        taken = {
-            place: store.claims.take(connection, f"edit/{key}")
-            for place, key in sorted(keys.items(), key=itemgetter(1))  # in one order by all runs
-        }
+        taken = {place: store.claims.take(connection, f"edit/{one.key}") for place, one in in_order}
     return {place: claim_id for place, claim_id in taken.items() if claim_id is not None}
 
 
@@ -333,7 +316,8 @@ def edit_images(
     Raises:
         ModelError: the editor or the embedder cannot go on at all.
     """
-    if not _is_ordered(context, dataset):  # an editor is not looked up for nothing
+    orders = find(context.store, dataset, ImageRequest.kind, states=("proposed",))
+    if all(order.group != "edit" for order in orders):  # an editor is not looked up for nothing
         return StageReport(_LABEL)
     spec = pin(context, dataset, settings.editor)
     settings = settings.model_copy(update={"editor": spec})
@@ -353,7 +337,9 @@ def edit_images(
 
     def work(orders: Sequence[StoredEntity]) -> list[StageResult]:
         strategies = strategies_of_orders(context.store, orders)
-        return editing.results([_Order(order, strategies[order.id]) for order in orders])
+        return editing.results(
+            [_Order(one, found := strategies[one.id], found.record(Strategy)) for one in orders]
+        )
 
     pending = Pending(dataset, ImageRequest.kind, ("proposed",), "edit")
     return run_stage(context, stage, pending, work)
@@ -375,11 +361,6 @@ def edit_settings(
         return None
     pinned = settings.model_copy(update={"editor": spec})
     return _settings_of(context, dataset, pinned, embedder, seed)
-
-
-def _is_ordered(context: RunContext, dataset: str) -> bool:
-    orders = find(context.store, dataset, ImageRequest.kind, states=("proposed",))
-    return any(order.group == "edit" for order in orders)
 
 
 def _settings_of(
@@ -404,7 +385,8 @@ class _Order(NamedTuple):
     """An order, and the strategy that it is for."""
 
     entity: StoredEntity
-    strategy: StoredEntity
+    stored_strategy: StoredEntity
+    strategy: Strategy
 
 
 class _Edited(NamedTuple):
@@ -439,111 +421,108 @@ class _Editing:
     def results(self, orders: Sequence[_Order]) -> list[StageResult]:
         """The result of each request."""
         found: dict[int, StageResult] = {}
-        open_: dict[int, Strategy] = {}
+        open_: dict[int, _Order] = {}
         for place, order in enumerate(orders):
-            strategy = order.strategy.record(Strategy)
-            if (unfit := unfit_for_editing(strategy.editing_instruction)) is not None:
+            if (unfit := unfit_for_editing(order.strategy.editing_instruction)) is not None:
                 found[place] = WorkResult(order.entity.seq, rejection=unfit)
             else:
-                open_[place] = strategy
+                open_[place] = order
         for attempt in range(_ATTEMPTS):
-            is_last = attempt + 1 == _ATTEMPTS
-            requests = {
-                place: AskedEdit(
-                    orders[place].strategy.id, self._request(orders[place], strategy, attempt)
+            for place, edited in self._edit(open_, attempt).items():
+                again = (
+                    edited.reason in _AGAIN
+                    if isinstance(edited, EditFailure)
+                    else isinstance(edited.verdict, Rejection)
                 )
-                for place, strategy in open_.items()
-            }
-            for place, edited in self._edit(requests, open_).items():
-                again = isinstance(edited, _Edited) and isinstance(edited.verdict, Rejection)
-                again = again or (isinstance(edited, EditFailure) and edited.reason in _AGAIN)
-                if not again or is_last:
-                    found[place] = self._result(orders[place], open_.pop(place), edited)
+                if not again or attempt + 1 == _ATTEMPTS:
+                    found[place] = self._result(open_.pop(place), edited)
         return [found[place] for place in range(len(orders))]
 
-    def _request(self, order: _Order, strategy: Strategy, attempt: int) -> EditRequest:
-        anchor = strategy.anchor
+    def _edit(self, orders: Mapping[int, _Order], attempt: int) -> dict[int, _Edited | EditFailure]:
+        asked = {
+            place: self._editor.asked(order.stored_strategy.id, self._request(order, attempt))
+            for place, order in orders.items()
+        }
+        outcomes = self._editor.edit(asked)
+        made = {place: one for place, one in outcomes.items() if isinstance(one, MadeEdit)}
+        shifts = self._shifts([(orders[place].strategy, one) for place, one in made.items()])
+        found: dict[int, _Edited | EditFailure] = {
+            place: one for place, one in outcomes.items() if isinstance(one, EditFailure)
+        }
+        check = self._settings.edit_check
+        for (place, one), shift in zip(made.items(), shifts, strict=True):
+            request, difference = asked[place].request, orders[place].strategy.difference
+            anchor = _opened(request.image.data)
+            picture = one.record.picture
+            edited = _opened(self._context.blobs.read(picture.sha256, picture.media_type))
+            change = change_between(anchor, edited, check)
+            measurement = measure_edit(
+                change, anchor.size, difference, regions=one.record.regions, shift=shift
+            )
+            verdict = judge_edit(measurement, difference, check)
+            found[place] = _Edited(request, one, change, measurement, verdict)
+        return found
+
+    def _request(self, order: _Order, attempt: int) -> EditRequest:
+        anchor = order.strategy.anchor
         data = self._context.blobs.read(anchor.sha256, anchor.media_type)
-        chance = digest_of("edit", str(self._seed), order.strategy.id, str(attempt))
+        chance = digest_of("edit", str(self._seed), order.stored_strategy.id, str(attempt))
         return EditRequest(
             image=ChatImage(media_type=anchor.media_type, data=data),
-            instruction=strategy.editing_instruction,
+            instruction=order.strategy.editing_instruction,
             seed=int(chance[:8], 16) % _SEEDS,
         )
 
-    def _edit(
-        self, asked: dict[int, AskedEdit], strategies: dict[int, Strategy]
-    ) -> dict[int, _Edited | EditFailure]:
-        outcomes = self._editor.edit(asked)
-        made = {
-            place: outcome.record.picture
-            for place, outcome in outcomes.items()
-            if isinstance(outcome, MadeEdit)
-        }
-        shifts = self._shifts(made, strategies)
-        found: dict[int, _Edited | EditFailure] = {}
-        for place, outcome in outcomes.items():
-            if isinstance(outcome, EditFailure):
-                found[place] = outcome
-                continue
-            request, strategy = asked[place].request, strategies[place]
-            check, anchor = self._settings.edit_check, _opened(request.image.data)
-            change = change_between(anchor, _opened(self._read(outcome.record.picture)), check)
-            measurement = measure_edit(
-                change,
-                anchor.size,
-                strategy.difference,
-                regions=outcome.record.regions,
-                shift=shifts[place],
-            )
-            verdict = judge_edit(measurement, strategy.difference, check)
-            found[place] = _Edited(request, outcome, change, measurement, verdict)
-        return found
-
-    def _shifts(
-        self, pictures: dict[int, Picture], strategies: dict[int, Strategy]
-    ) -> dict[int, float]:
-        if not pictures:
-            return {}
-        places = list(pictures)
-        asked = [strategies[place] for place in places]
-        anchors = self._embedder.embed_images(
-            [stored_picture(self._context, one.anchor) for one in asked]
+    def _shifts(self, edits: Sequence[tuple[Strategy, MadeEdit]]) -> list[float]:
+        """By how much more each edit fits the wanted caption than its anchor does."""
+        if not edits:
+            return []
+        strategies = [strategy for strategy, _ in edits]
+        anchors = [stored_picture(self._context, one.anchor) for one in strategies]
+        edited = [stored_picture(self._context, made.record.picture) for _, made in edits]
+        rows = zip(
+            self._embedder.embed_images(anchors),
+            self._embedder.embed_images(edited),
+            self._embedder.embed_texts([one.caption for one in strategies]),
+            self._embedder.embed_texts([one.contrastive_caption for one in strategies]),
+            strict=True,
         )
-        edited = self._embedder.embed_images(
-            [stored_picture(self._context, pictures[place]) for place in places]
-        )
-        captions = self._embedder.embed_texts([one.caption for one in asked])
-        wanted = self._embedder.embed_texts([one.contrastive_caption for one in asked])
-        return {
-            place: caption_shift(anchors[row], edited[row], captions[row], wanted[row])
-            for row, place in enumerate(places)
-        }
+        return [caption_shift(*own) for own in rows]
 
-    def _result(
-        self, order: _Order, strategy: Strategy, edited: _Edited | EditFailure
-    ) -> StageResult:
-        number = order.entity.seq
+    def _result(self, order: _Order, edited: _Edited | EditFailure) -> StageResult:
+        number, strategy = order.entity.seq, order.strategy
+        instruction = strategy.editing_instruction
         if isinstance(edited, EditFailure):
             if edited.retriable:
                 return Deferred(number, edited.reason, edited.detail)
-            return WorkResult(number, rejection=_failed(strategy, edited))
-        if isinstance(edited.verdict, Rejection):
-            context = {**edited.verdict.context, "instruction": strategy.editing_instruction}
-            return WorkResult(
-                number, rejection=edited.verdict.model_copy(update={"context": context})
+            rejection = Rejection(
+                stage=EDITED_IMAGES_STAGE,
+                reason=edited.reason,
+                detail=edited.detail,
+                context={"instruction": instruction, "anchor": strategy.anchor.sha256},
             )
+            return WorkResult(number, rejection=rejection)
+        if isinstance(edited.verdict, Rejection):
+            context = {**edited.verdict.context, "instruction": instruction}
+            rejection = edited.verdict.model_copy(update={"context": context})
+            return WorkResult(number, rejection=rejection)
+        editor = self._settings.editor
         candidate = Candidate(
             source=strategy.source,
             anchor=strategy.anchor,
             caption=strategy.caption,
-            strategy_id=order.strategy.id,
+            strategy_id=order.stored_strategy.id,
             detail=strategy.detail,
             difference=strategy.difference,
             plan=strategy.plan,
             contrastive_caption=strategy.contrastive_caption,
             image=edited.made.record.picture,
-            origin=_origin(self._settings.editor, edited.request),
+            origin=EditedImage(
+                model=str(editor.ref),
+                instruction=edited.request.instruction,
+                seed=edited.request.seed,
+                steps=editor.steps,
+            ),
             measurement=edited.measurement,
             overlay=self._overlay(edited),
             doubts=edited.verdict,
@@ -552,7 +531,7 @@ class _Editing:
             candidate,
             order.entity.dataset,
             parents=[
-                (Role.MADE_FOR, order.strategy.id),
+                (Role.MADE_FOR, order.stored_strategy.id),
                 (Role.ORDERED_BY, order.entity.id),
                 (Role.EDITED_AS, edited.made.id),
                 (Role.WRITTEN_WITH, self._with_settings.id),
@@ -560,9 +539,6 @@ class _Editing:
             group=strategy.anchor.image_id,
         )
         return WorkResult(number, (entity,))
-
-    def _read(self, picture: Picture) -> bytes:
-        return self._context.blobs.read(picture.sha256, picture.media_type)
 
     def _overlay(self, edited: _Edited) -> Picture:
         anchor = _opened(edited.request.image.data)
@@ -575,19 +551,6 @@ class _Editing:
         )
 
 
-def _origin(spec: ImageEditorSpec, request: EditRequest) -> EditedImage:
-    return EditedImage(
-        model=str(spec.ref), instruction=request.instruction, seed=request.seed, steps=spec.steps
-    )
-
-
 def _opened(data: bytes) -> Pictures.Image:
     with Pictures.open(io.BytesIO(data)) as picture:
         return plain_picture(picture)
-
-
-def _failed(strategy: Strategy, failure: EditFailure) -> Rejection:
-    context = {"instruction": strategy.editing_instruction, "anchor": strategy.anchor.sha256}
-    return Rejection(
-        stage=EDITED_IMAGES_STAGE, reason=failure.reason, detail=failure.detail, context=context
-    )

@@ -5,7 +5,6 @@ Captions that a person changed are replaced by new ones; the others stay.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from db.decisions import NewDecision, append_decisions, last_agents
@@ -21,7 +20,7 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from db.work import ActivityRecord, register_plan, store_activity
+from db.work import register_plan, store_activity
 from flows.ccd.caption_checks import refuse_unusable_groups
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
@@ -43,14 +42,6 @@ class _Judged(NamedTuple):
     judge: AgentRef
 
 
-class _Change(NamedTuple):
-    """What a judgement asks for: new captions, and decisions."""
-
-    judge: AgentRef
-    captions: tuple[NewEntity, ...]
-    decisions: tuple[NewDecision, ...]
-
-
 def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
     """Brings all captions up to date with the decisions on their groups.
 
@@ -60,19 +51,12 @@ def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
     report = refuse_unusable_groups(context, dataset)
     plan_id = register_plan(store, STAGE, VERSION, {"dataset": dataset})
     for page in pages(_judged(store, dataset), _PAGE):
-        for change in _changes(store, page):
-            activity = ActivityRecord(
-                plan_id=plan_id,
-                dataset=dataset,
-                code_revision=context.code_revision,
-                flow_run=context.flow_run,
-                started_at=datetime.now(UTC),
-                agents=(change.judge,),
-            )
+        for judge, captions, decisions in _changes(store, page):
+            activity = context.activity(plan_id, dataset)._replace(agents=(judge,))
             with store.write() as connection:
-                if change.captions:
-                    store_activity(connection, activity, change.captions)
-                append_decisions(connection, change.decisions)
+                if captions:
+                    store_activity(connection, activity, captions)
+                append_decisions(connection, decisions)
     return report
 
 
@@ -94,7 +78,10 @@ def _judged(store: Store, dataset: str) -> Iterator[_Judged]:
             yield _Judged(group, now, agents[now.id if now else group.id])
 
 
-def _changes(store: Store, judged: Sequence[_Judged]) -> Iterator[_Change]:
+def _changes(
+    store: Store, judged: Sequence[_Judged]
+) -> Iterator[tuple[AgentRef, list[NewEntity], list[NewDecision]]]:
+    """What each judgement asks for: its judge, new captions, and decisions."""
     below = children_of(store, [one.written.id for one in judged], Role.WRITTEN_IN)
     captions = fetch(store, {id_ for many in below.values() for id_ in many})
     images = {id_: found[0] for id_, found in parents_of(store, captions, Role.DESCRIBES).items()}
@@ -105,15 +92,16 @@ def _changes(store: Store, judged: Sequence[_Judged]) -> Iterator[_Change]:
         made: list[NewEntity] = []
         decisions: list[NewDecision] = []
         for caption_id in below.get(one.written.id, ()):
-            caption = captions[caption_id]
-            text = texts.get(_place(images[caption_id], caption.record(Caption)))
-            new = _edit(one, caption, images[caption_id], text)
+            caption, image_id = captions[caption_id], images[caption_id]
+            record = caption.record(Caption)
+            text = texts.get((image_id, record.position, record.language))
+            new = _edit(one, caption, image_id, text)
             earlier = [edited[id_] for id_ in edits.get(caption_id, ())]
             if new is not None and new.id not in edited:
                 made.append(new)
             decisions += _decisions(one, caption, text, new, earlier)
         if decisions:
-            yield _Change(one.judge, tuple(made), tuple(decisions))
+            yield one.judge, made, decisions
 
 
 def _texts(group: CaptionGroup) -> dict[tuple[str | None, int, str | None], str]:
@@ -128,10 +116,6 @@ def _texts(group: CaptionGroup) -> dict[tuple[str | None, int, str | None], str]
         for position, text in enumerate(texts)
         if text
     }
-
-
-def _place(image_id: str, caption: Caption) -> tuple[str | None, int, str | None]:
-    return image_id, caption.position, caption.language
 
 
 def _edit(

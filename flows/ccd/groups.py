@@ -1,14 +1,12 @@
 """Groups of contrastive images with their anchors: active candidates, anchors that were lost."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any
 
 from db.decisions import NewDecision, decided_by_people, last_agents
 from db.entities import (
     LIVE,
-    AgentRef,
     NewEntity,
     StoredEntity,
     children_of,
@@ -58,64 +56,45 @@ def sync_active_candidates(
     of_strategy: dict[str, list[StoredEntity]] = defaultdict(list)
     for one in sorted(candidates.values(), key=lambda one: one.seq):
         of_strategy[made_for[one.id]].append(one)
-    judged = _Judged(context, candidates.values(), in_force)
+    rejected = [one.id for one in candidates.values() if one.state == "rejected"]
+    refused = {id_ for id_, one in last_agents(store, rejected).items() if one.kind == "person"}
+    outdated = _outdated(store, list(candidates), in_force)
     standing: set[str] = set()
     for strategy, made in of_strategy.items():
         if strategies[strategy].state == "accepted":
-            refused = {_sha256(one) for one in made if judged.is_refused(one)}
+            turned_down = {_sha256(one) for one in made if one.id in refused}
             open_ = (
-                one.id for one in made if judged.may_stand(one) and _sha256(one) not in refused
+                one.id
+                for one in made
+                if one.state in (*LIVE, "inactive")
+                and one.id not in outdated
+                and _sha256(one) not in turned_down
             )
             standing.update(list(open_)[:1])
     sync_active(context, dataset, Candidate.kind, lambda one: one.id in standing, LIVE)
 
 
-class _Judged:
-    """What people and settings say of candidates."""
-
-    def __init__(
-        self,
-        context: RunContext,
-        candidates: Iterable[StoredEntity],
-        in_force: Mapping[str, NewEntity | None],
-    ) -> None:
-        store = context.store
-        every = list(candidates)
-        ids = [one.id for one in every]
-        rejected = [one.id for one in every if one.state == "rejected"]
-        self._judges = last_agents(store, rejected)
-        self._by_people = decided_by_people(store, ids)
-        written = parents_of(store, ids, Role.WRITTEN_WITH)
-        settings = fetch(store, {found[0] for found in written.values()})
-        self._settings = {id_: settings[found[0]] for id_, found in written.items()}
-        self._in_force = in_force
-
-    def is_refused(self, candidate: StoredEntity) -> bool:
-        """Whether people turned the candidate down."""
-        judge = self._judges.get(candidate.id)
-        return judge is not None and judge.kind == "person"
-
-    def may_stand(self, candidate: StoredEntity) -> bool:
-        """Whether the candidate was not rejected, and is as it would be made now."""
-        return candidate.state in (*LIVE, "inactive") and self._is_of_today(candidate)
-
-    def _is_of_today(self, candidate: StoredEntity) -> bool:
-        settings = self._settings.get(candidate.id)
-        if settings is None:
-            return True
-        made_with = settings.record(StageSettings)
-        if made_with.stage not in self._in_force:
-            return True
-        today = self._in_force[made_with.stage]
-        if today is None or today.id == settings.id:
-            return today is not None
-        record = StageSettings.model_validate_json(today.payload)
-        return candidate.id in self._by_people and _picture(made_with) == _picture(record)
-
-
-def _picture(settings: StageSettings) -> Any:
-    """What determines a picture, before it is measured and judged."""
-    return settings.values["picture"]
+def _outdated(
+    store: Store, candidates: Sequence[str], in_force: Mapping[str, NewEntity | None]
+) -> set[str]:
+    """The candidates that would not be made as they are with the settings of today."""
+    by_people = decided_by_people(store, candidates)
+    written = parents_of(store, candidates, Role.WRITTEN_WITH)
+    settings = fetch(store, {found[0] for found in written.values()})
+    outdated: set[str] = set()
+    for candidate, (settings_id, *_) in written.items():
+        made_with = settings[settings_id].record(StageSettings)
+        if made_with.stage not in in_force:
+            continue
+        today = in_force[made_with.stage]
+        if today is not None and today.id == settings_id:
+            continue
+        if today is not None and candidate in by_people:
+            now = StageSettings.model_validate_json(today.payload)
+            if now.values["picture"] == made_with.values["picture"]:
+                continue  # only measured and judged otherwise
+        outdated.add(candidate)
+    return outdated
 
 
 def _sha256(candidate: StoredEntity) -> str:
@@ -123,7 +102,6 @@ def _sha256(candidate: StoredEntity) -> str:
 
 
 # Makes images of the candidates that were accepted, and groups of them with their anchors.
-
 
 VERSION = "1"
 _MAKE, _FORM = "make_contrastive_images", "form_groups"
@@ -133,7 +111,8 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
     """Makes an image of every accepted candidate; an image is active while its candidate is."""
     store = context.store
     accepted = list(find(store, dataset, Candidate.kind, states=("accepted",)))
-    origins = _Origins(store, accepted)
+    anchors = fetch(store, {_anchor_id(one) for one in accepted})
+    images = _images(store, accepted, anchors)
     judges = last_agents(store, [one.id for one in accepted])
     stage = Stage(
         name=_MAKE,
@@ -143,13 +122,20 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
         label="make contrastive images",
     )
 
+    def made(number: int, candidate: StoredEntity) -> WorkResult:
+        """An image, accepted by the judge of its candidate."""
+        image = images[candidate.id]
+        reason = f"as its candidate {candidate.id[:12]} was judged"
+        decision = NewDecision(image.id, "accept", judges[candidate.id], reason)
+        return WorkResult(number, (image,), (decision,))
+
     def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [_made(number, one, origins.image(one), judges[one.id]) for number, one in items]
+        return [made(number, candidate) for number, candidate in items]
 
     report = run_stream(context, stage, [(one.seq, one) for one in accepted], work, len(accepted))
-    standing = {one.id for one in accepted if origins.anchor(one).state in LIVE}
-    made = [one.id for one in find(store, dataset, Image.kind) if not is_anchor(one)]
-    made_of = parents_of(store, made, Role.ACCEPTED_FROM)
+    standing = {one.id for one in accepted if anchors[_anchor_id(one)].state in LIVE}
+    contrasts = [one.id for one in find(store, dataset, Image.kind) if not is_anchor(one)]
+    made_of = parents_of(store, contrasts, Role.ACCEPTED_FROM)
     sync_active(
         context,
         dataset,
@@ -167,10 +153,17 @@ def form_groups(context: RunContext, dataset: str, *, keep_lone_anchors: bool) -
     no contrastive image has a group of its own where lone anchors are kept, if it has captions.
     """
     store = context.store
-    groups = list(_groups(store, dataset))
-    coarse = coarse_captions(store, [one.anchor_id for one in groups if not one.image_ids])
+    records = list(_groups(store, dataset))
+    coarse = coarse_captions(store, [one.anchor_id for one in records if not one.image_ids])
     groups = [
-        one for one in groups if one.image_ids or (keep_lone_anchors and coarse[one.anchor_id])
+        new_entity(
+            one,
+            dataset,
+            parents=[(Role.MEMBER, member) for member in (one.anchor_id, *one.image_ids)],
+            group=one.anchor_id,
+        )
+        for one in records
+        if one.image_ids or (keep_lone_anchors and coarse[one.anchor_id])
     ]
     stage = Stage(
         name=_FORM,
@@ -180,12 +173,13 @@ def form_groups(context: RunContext, dataset: str, *, keep_lone_anchors: bool) -
         label="form groups",
     )
 
-    def work(items: Sequence[tuple[int, ContrastGroup]]) -> list[WorkResult]:
-        return [WorkResult(number, (_group_entity(dataset, group),)) for number, group in items]
+    def work(items: Sequence[tuple[int, NewEntity]]) -> list[WorkResult]:
+        return [WorkResult(number, (group,)) for number, group in items]
 
-    numbered = [(_number(group), group) for group in groups]
+    # numbers are equal for equal groups alone
+    numbered = [(int(digest_of(group.payload)[:15], 16), group) for group in groups]
     report = run_stream(context, stage, numbered, work, total=len(numbered))
-    current = {_group_entity(dataset, group).id for group in groups}
+    current = {group.id for group in groups}
     sync_active(context, dataset, ContrastGroup.kind, lambda one: one.id in current, LIVE)
     return report
 
@@ -219,69 +213,41 @@ def _undecided_anchors(store: Store, dataset: str) -> set[str | None]:
     return {one.group for one in undecided}
 
 
-def _group_entity(dataset: str, group: ContrastGroup) -> NewEntity:
-    return new_entity(
-        group,
-        dataset,
-        parents=[(Role.MEMBER, one) for one in (group.anchor_id, *group.image_ids)],
-        group=group.anchor_id,
-    )
+def _images(
+    store: Store, candidates: Sequence[StoredEntity], anchors: Mapping[str, StoredEntity]
+) -> dict[str, NewEntity]:
+    """Candidates as images of the benchmark, by their ids, in the groups of their anchors.
 
-
-def _number(group: ContrastGroup) -> int:
-    """A number for the work on a group: equal for equal groups alone."""
-    return int(digest_of(group.payload())[:15], 16)
-
-
-def _made(number: int, candidate: StoredEntity, image: NewEntity, judge: AgentRef) -> WorkResult:
-    """An image, accepted by the judge of its candidate."""
-    reason = f"as its candidate {candidate.id[:12]} was judged"
-    return WorkResult(number, (image,), (NewDecision(image.id, "accept", judge, reason),))
-
-
-class _Origins:
-    """Where candidates are from: their anchors, what was found, and the sources of both."""
-
-    def __init__(self, store: Store, candidates: Sequence[StoredEntity]) -> None:
-        self._anchors = fetch(store, {_anchor_id(one) for one in candidates})
-        self._sources = sources_of(store, list(self._anchors))
-        self._found = parents_of(store, [one.id for one in candidates], Role.FOUND_AS)
-        pictures = [found[0] for found in self._found.values()]
-        self._pictures = fetch(store, pictures)
-        services = parents_of(store, pictures, Role.IMPORTED_FROM)
-        stored = fetch(store, {found[0] for found in services.values()})
-        self._services = {id_: stored[found[0]] for id_, found in services.items()}
-
-    def anchor(self, candidate: StoredEntity) -> StoredEntity:
-        """The anchor of a candidate."""
-        return self._anchors[_anchor_id(candidate)]
-
-    def image(self, candidate: StoredEntity) -> NewEntity:
-        """A candidate as an image of the benchmark, in the group of its anchor.
-
-        What was edited is of its anchor's source and has its terms; what was found has its own.
-        """
-        anchor = self.anchor(candidate)
+    What was edited is of its anchor's source and has its terms; what was found has its own.
+    """
+    copied = parents_of(store, anchors, Role.SAMPLED_FROM)
+    imported = parents_of(store, {found[0] for found in copied.values()}, Role.IMPORTED_FROM)
+    found_as = parents_of(store, [one.id for one in candidates], Role.FOUND_AS)
+    pictures = fetch(store, [found[0] for found in found_as.values()])
+    services = parents_of(store, pictures, Role.IMPORTED_FROM)
+    stored = fetch(store, {found[0] for found in services.values()})
+    images: dict[str, NewEntity] = {}
+    for candidate in candidates:
+        anchor = anchors[_anchor_id(candidate)]
         record, beside = candidate.record(Candidate), anchor.record(Image)
-        source_id, source, attribution = self._sources[anchor.id], beside.source, beside.attribution
-        source_sha256 = record.image.sha256
-        if found := self._found.get(candidate.id):
-            picture = self._pictures[found[0]].record(FoundPicture)
-            service = self._services[found[0]]
+        source_id, source = imported[copied[anchor.id][0]][0], beside.source
+        attribution, source_sha256 = beside.attribution, record.image.sha256
+        if found := found_as.get(candidate.id):
+            picture = pictures[found[0]].record(FoundPicture)
+            service = stored[services[found[0]][0]]
             source_id, source = service.id, service.record(Source).name
             attribution, source_sha256 = picture.attribution, picture.source_sha256
-        picture_ = record.image
         name = PurePosixPath(beside.file_path)
         image = Image(
             source=source,
             identity=beside.identity,
             split=beside.split,
             file_path=str(name.with_name(f"{name.stem}-{candidate.id[:8]}")),
-            sha256=picture_.sha256,
+            sha256=record.image.sha256,
             source_sha256=source_sha256,
-            media_type=picture_.media_type,
-            width_px=picture_.width_px,
-            height_px=picture_.height_px,
+            media_type=record.image.media_type,
+            width_px=record.image.width_px,
+            height_px=record.image.height_px,
             attribution=attribution,
             contrast=Contrast(
                 anchor_id=anchor.id,
@@ -296,17 +262,10 @@ class _Origins:
             (Role.ACCEPTED_FROM, candidate.id),
             (Role.IMPORTED_FROM, source_id),
         ]
-        return new_entity(
+        images[candidate.id] = new_entity(
             image, candidate.dataset, parents=parents, split=anchor.split, group=anchor.id
         )
-
-
-def sources_of(store: Store, image_ids: Sequence[str]) -> dict[str, str]:
-    """The source of each image that was copied out of one, by their ids."""
-    copied = parents_of(store, image_ids, Role.SAMPLED_FROM)
-    originals = {found[0] for found in copied.values()}
-    sources = parents_of(store, originals, Role.IMPORTED_FROM)
-    return {image: sources[found[0]][0] for image, found in copied.items()}
+    return images
 
 
 def _anchor_id(candidate: StoredEntity) -> str:

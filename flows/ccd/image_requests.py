@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 
 from db.entities import (
     LIVE,
-    NewEntity,
     StoredEntity,
     children_of,
     fetch,
@@ -16,18 +15,11 @@ from db.store import Store
 from db.work import WorkResult
 from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
-from flows.engine.image_reading import stored_picture
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from retrieval.similarity.near_duplicates import GrowingCollection, fingerprint
 from schemas.contrast import ImageRequest, Way
-from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
-from schemas.proposals import Candidate, Picture, Strategy
+from schemas.proposals import Candidate, Strategy
 from schemas.provenance import Role
-from schemas.records import Rejection
-
-# Requests for contrastive images, by one method after the other.
-
 
 STAGE = "order_images"
 VERSION = "1"
@@ -42,7 +34,7 @@ def order_images(
     """
     sync_active_requests(context, dataset)
     strategies = _strategies_to_serve(context.store, dataset)
-    served = served_strategies(context.store, [one.id for one in strategies])
+    served = _served_by(context.store, [one.id for one in strategies], Role.MADE_FOR, LIVE)
     left_out = served.union(waiting)
     open_ = [(one.seq, one) for one in strategies if one.id not in left_out]
     stage = Stage(
@@ -54,7 +46,10 @@ def order_images(
     )
 
     def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [WorkResult(number, (_order(strategy, method),)) for number, strategy in items]
+        parents = [[(Role.ORDERED_BY, strategy.id)] for _, strategy in items]
+        record = ImageRequest(way=method)
+        orders = (new_entity(record, dataset, parents=one, group=method) for one in parents)
+        return [WorkResult(item[0], (order,)) for item, order in zip(items, orders, strict=True)]
 
     return run_stream(context, stage, open_, work, total=len(open_))
 
@@ -82,9 +77,9 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
     strategy_of = {
         order: many[0] for order, many in parents_of(store, ids, Role.ORDERED_BY).items()
     }
-    serving = _serving_orders(store, ids)
+    serving = _served_by(store, ids, Role.ORDERED_BY, ("accepted",))
     served = {strategy_of[order] for order in serving}
-    standing = served_strategies(store, sorted(open_))
+    standing = _served_by(store, sorted(open_), Role.MADE_FOR, LIVE)
     current = {
         one.id
         for one in orders
@@ -98,31 +93,14 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
     sync_active(context, dataset, ImageRequest.kind, lambda one: one.id in current)
 
 
-def _serving_orders(store: Store, orders: Sequence[str]) -> set[str]:
-    """Those of the orders whose candidate was accepted."""
-    made = children_of(store, orders, Role.ORDERED_BY)
+def _served_by(store: Store, ids: Sequence[str], role: Role, states: Collection[str]) -> set[str]:
+    """Those of the strategies or orders that have a candidate in one of these states."""
+    made = children_of(store, ids, role)
     entities = fetch(store, {one for many in made.values() for one in many})
-    return {
-        order
-        for order, many in made.items()
-        if any(
-            entities[one].kind == Candidate.kind and entities[one].state == "accepted"
-            for one in many
-        )
+    candidates = {
+        one.id for one in entities.values() if one.kind == Candidate.kind and one.state in states
     }
-
-
-def served_strategies(store: Store, strategy_ids: Sequence[str]) -> set[str]:
-    """Those strategies that have a candidate which was not turned down."""
-    made = children_of(store, strategy_ids, Role.MADE_FOR)
-    candidates = fetch(store, {one for many in made.values() for one in many})
-    return {
-        strategy
-        for strategy, many in made.items()
-        if any(
-            candidates[one].kind == Candidate.kind and candidates[one].state in LIVE for one in many
-        )
-    }
+    return {id_ for id_, many in made.items() if not candidates.isdisjoint(many)}
 
 
 def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[str]:
@@ -137,68 +115,3 @@ def strategies_of_orders(store: Store, orders: Sequence[StoredEntity]) -> dict[s
     found = parents_of(store, [one.id for one in orders], Role.ORDERED_BY)
     strategies = fetch(store, {many[0] for many in found.values()})
     return {order: strategies[many[0]] for order, many in found.items()}
-
-
-def _order(strategy: StoredEntity, method: Way) -> NewEntity:
-    return new_entity(
-        ImageRequest(way=method),
-        strategy.dataset,
-        parents=[(Role.ORDERED_BY, strategy.id)],
-        group=method,
-    )
-
-
-# The images that are in use already, so that no search gives one of them again.
-
-
-class Looks:
-    """The fingerprints of pictures, each computed once by its bytes."""
-
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-        self._known: dict[str, ImageFingerprint | Rejection] = {}
-
-    def of(self, picture: Picture) -> ImageFingerprint | Rejection:
-        """The fingerprint of a picture, or why it has none."""
-        if picture.sha256 not in self._known:
-            stored = stored_picture(self._context, picture)
-            self._known[picture.sha256] = fingerprint(stored.read(), stored.name)
-        return self._known[picture.sha256]
-
-
-class UsedImages:
-    """Active anchors and candidates, by their owner: an anchor or a strategy.
-
-    Found images are compared with them by bytes and by fingerprint.
-
-    Args:
-        looks: of the run.
-        settings: when two pictures have the same content.
-    """
-
-    def __init__(self, looks: Looks, settings: NearDuplicateSettings) -> None:
-        self._looks = looks
-        self._shown = GrowingCollection(settings)
-
-    def add(self, owner: str, picture: Picture) -> None:
-        """From now on `picture` is used, for `owner`."""
-        self._shown.add(owner, picture.sha256, self._look(picture))
-
-    def are_used(
-        self,
-        pictures: Sequence[Picture],
-        but_for: Collection[str] = (),
-    ) -> list[bool]:
-        """For each of `pictures` whether it is used already.
-
-        It is where it has the bytes of a used one, or surely its look; what is for an owner in
-        `but_for` does not count.
-        """
-        return [
-            bool(self._shown.owners_of_similar(one.sha256, self._look(one)).difference(but_for))
-            for one in pictures
-        ]
-
-    def _look(self, picture: Picture) -> ImageFingerprint | None:
-        look = self._looks.of(picture)
-        return look if isinstance(look, ImageFingerprint) else None

@@ -6,17 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from flows.ccd.anchors import take_anchors
+from flows.ccd.choice_calibration import calibrate_choices, edit_bounds_warning
 from flows.ccd.downloading import DownloaderMaker, find_images
 from flows.ccd.editing import EDITED_IMAGES_STAGE as EDITING
 from flows.ccd.editing import edit_images, edit_settings
 from flows.ccd.fine_captions import apply_group_decisions
 from flows.ccd.groups import attrition_sentence, form_groups, make_images, sync_active_candidates
-from flows.ccd.image_choice import (
-    calibrate_choices,
-    choose_candidates,
-    edit_bounds_warning,
-    uncalibrated_threshold_warning,
-)
+from flows.ccd.image_choice import choose_candidates
 from flows.ccd.image_requests import order_images, sync_active_requests, waiting_strategies
 from flows.ccd.refining import refine_captions
 from flows.ccd.searching import Clock, utc_now
@@ -180,12 +176,8 @@ def _search_images(run: CcdRun) -> None:
     chosen = choose_candidates(context, dataset, settings, found, run.embedder)
     run.add(*found.reports, chosen)
     run.deferred |= waiting_strategies(run.store, dataset, chosen)
-    if calibrated := calibrate_choices(context, dataset, settings.choice, run.embedder):
-        run.say(
-            f"how similar results are to their anchors, and what bounds they suggest, is in "
-            f"{calibrated.page}"
-        )
-        run.say(uncalibrated_threshold_warning(settings, calibrated.calibration))
+    for sentence in calibrate_choices(context, dataset, settings, run.embedder):
+        run.say(sentence)
     _sync_candidates(run)
 
 

@@ -21,7 +21,7 @@ from flows.answers import (
     text_schema,
 )
 from flows.ccd.anchors import coarse_captions
-from flows.ccd.caption_checks import GroupChecks, refused_phrase, same_captions
+from flows.ccd.caption_checks import group_doubts, refused_phrase, same_captions
 from flows.ccd.groups import sync_active_groups
 from flows.ccd.resizing import smart_resized
 from flows.engine.embedding import CachedEmbedder
@@ -298,7 +298,8 @@ class _Refining:
         self._refiner = refiner
         self._second_language = second_language
         self._area = settings.image_area
-        self._checks = GroupChecks(refiner.context, embedder, settings.caption_style)
+        self._embedder = embedder
+        self._style = settings.caption_style
         self._prompt = load_prompt(settings.refinement_prompt)
         self.repair_prompt = load_prompt(settings.refinement_repair_prompt)
         self._prompts = {
@@ -336,10 +337,10 @@ class _Refining:
     def outputs(self, groups: Sequence[Sequence[_Answer]]) -> list[WorkResult]:
         """The captions of each group, and what speaks against them."""
         records = [self._record(rows) for rows in groups]
-        doubts = self._checks.doubts(records)
+        doubts = group_doubts(self._refiner.context, self._embedder, self._style, records)
         return [
-            self._result(rows, record.model_copy(update={"doubts": doubts[record]}))
-            for rows, record in zip(groups, records, strict=True)
+            self._result(rows, record.model_copy(update={"doubts": own}))
+            for rows, record, own in zip(groups, records, doubts, strict=True)
         ]
 
     def _record(self, rows: Sequence[_Answer]) -> CaptionGroup:

@@ -4,6 +4,7 @@ import gc
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +14,7 @@ from db.blobs import BlobStore
 from db.calls import replay_calls
 from db.entities import AgentRef
 from db.store import Store
+from db.work import ActivityRecord
 from flows.engine.ledger import Budget
 from flows.engine.progress import Progress, SilentProgress
 from flows.engine.report import StageReport
@@ -59,6 +61,19 @@ class RunContext:
     def code_revision(self) -> str:
         """The commit that runs, or the version where there is no repository."""
         return code_revision()
+
+    def activity(
+        self, plan_id: int, dataset: str, started_at: datetime | None = None, *agents: AgentRef
+    ) -> ActivityRecord:
+        """What this run did under a plan; this code and other `agents` did it."""
+        return ActivityRecord(
+            plan_id=plan_id,
+            dataset=dataset,
+            code_revision=self.code_revision,
+            flow_run=self.flow_run,
+            started_at=started_at or datetime.now(UTC),
+            agents=(self.software, *agents),
+        )
 
 
 def open_context(

@@ -20,7 +20,6 @@ from db.pending import (
     stream_mark,
 )
 from db.work import (
-    ActivityRecord,
     WorkResult,
     claim_chunk,
     claim_whole,
@@ -36,6 +35,7 @@ from flows.engine.programs import Program, open_engine, work_through
 from flows.engine.report import StageReport, StageResult
 from schemas.base import EntityRecord
 from schemas.provenance import Role
+from schemas.records import Rejection
 
 
 @contextmanager
@@ -80,14 +80,7 @@ def get_or_create_entity(
     plan_id = register_plan(context.store, f"register_{record.kind}", VERSION, configuration)
     if worked_inputs(context.store, plan_id, [0]):
         return entity
-    activity = ActivityRecord(
-        plan_id=plan_id,
-        dataset=dataset,
-        code_revision=context.code_revision,
-        flow_run=context.flow_run,
-        started_at=datetime.now(UTC),
-        agents=(context.software,),
-    )
+    activity = context.activity(plan_id, dataset)
     commit_chunk(context.store, activity, [WorkResult(0, entities=(entity,))])
     return entity
 
@@ -232,6 +225,17 @@ def run_stream(
     return report
 
 
+def quarantine(
+    context: RunContext, stage: Stage, refused: Sequence[tuple[int, Rejection]]
+) -> StageReport:
+    """Keeps numbered rejections of what is no input of a stage."""
+
+    def work(items: Sequence[tuple[int, Rejection]]) -> list[WorkResult]:
+        return [WorkResult(number, rejection=rejection) for number, rejection in items]
+
+    return run_stream(context, stage, refused, work, total=len(refused))
+
+
 def is_finished(context: RunContext, stage: Stage) -> bool:
     """Whether `run_stream` would read nothing of a fixed stream, for who has to open it."""
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
@@ -328,14 +332,7 @@ def _work_and_commit(
         raise RuntimeError(
             f"stage {stage.name} gave {len(results)} results for {len(chunk.inputs)} inputs"
         )
-    activity = ActivityRecord(
-        plan_id=plan_id,
-        dataset=stage.dataset,
-        code_revision=context.code_revision,
-        flow_run=context.flow_run,
-        started_at=started_at,
-        agents=(context.software, *stage.agents),
-    )
+    activity = context.activity(plan_id, stage.dataset, started_at, *stage.agents)
     report.defer(results)
     finished = [result for result in results if isinstance(result, WorkResult)]
     commit_chunk(context.store, activity, finished, chunk.claim_id)

@@ -12,7 +12,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones, register_source
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, quarantine, run_stream
 from flows.recos.sign_pairs import FurtherPairs
 from models.ocr import TextReader, by_columns
 from schemas.build import SourceSpec, TaskSpec
@@ -92,11 +92,7 @@ def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Reject
         label=f"draw {task.task}",
     )
     context.progress.say(f"task {task.task} is left out: {refusal.detail}")
-
-    def work(items: Sequence[tuple[int, Rejection]]) -> list[WorkResult]:
-        return [WorkResult(number, rejection=refused) for number, refused in items]
-
-    return run_stream(context, stage, [(0, refusal)], work, total=1)
+    return quarantine(context, stage, [(0, refusal)])
 
 
 def source_name(task: TaskSpec, seed: int, further: FurtherPairs | None = None) -> str:

@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 
 import numpy as np
@@ -15,7 +14,6 @@ from pydantic import ValidationError
 from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
 from db.pending import Pending
 from db.work import (
-    ActivityRecord,
     StoredCheckpoint,
     WorkResult,
     drop_finished_checkpoints,
@@ -420,14 +418,7 @@ class _Tracking:
 
     def _save(self, entity: StoredEntity, follower: PeopleFollower, position: int) -> None:
         """Commits what is finished and where to go on."""
-        activity = ActivityRecord(
-            plan_id=self.plan_id,
-            dataset=self._dataset,
-            code_revision=self._context.code_revision,
-            flow_run=self._context.flow_run,
-            started_at=datetime.now(UTC),
-            agents=(self._context.software, *self._stage.agents),
-        )
+        activity = self._context.activity(self.plan_id, self._dataset, None, *self._stage.agents)
         tracks = [self._entity(entity, track) for track in follower.take_finished()]
         checkpoint = StoredCheckpoint(position, follower.state())
         save_checkpoint(self._context.store, activity, entity.seq, checkpoint, tracks)

@@ -93,7 +93,6 @@ class FolderImageSearch:
         self,
         query: str,
         count: int,
-        page: int = 1,
         may_retry: Callable[[], bool] = always,  # noqa: ARG002 - nothing is asked
     ) -> SearchOutcome:
         """The images nearest to the query: see `ImageSearch`."""
@@ -104,10 +103,8 @@ class FolderImageSearch:
         with self._turn:
             wanted = self._embedder.embed_texts([words])[0]
         similarities = self._vectors @ wanted
-        order = np.argsort(-similarities, kind="stable")
-        skipped = (page - 1) * count
-        places = order[skipped : skipped + count]
-        hits = [self._hit(rank, place) for rank, place in enumerate(places, start=skipped + 1)]
+        places = np.argsort(-similarities, kind="stable")[:count]
+        hits = [self._hit(rank, place) for rank, place in enumerate(places, start=1)]
         found = [
             {"file_name": self._images[place].file_path, "similarity": float(similarities[place])}
             for place in places
@@ -121,7 +118,6 @@ class FolderImageSearch:
         self,
         outcome: SearchOutcome,
         count: int,  # noqa: ARG002 - nothing was read
-        page: int = 1,  # noqa: ARG002
     ) -> SearchOutcome:
         """The outcome as it is."""
         return outcome

@@ -23,8 +23,6 @@ _DAY_IS_OVER = frozenset({"dailyLimitExceeded", "dailyLimitExceededUnreg", "quot
 _TOO_FAST = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 _BAD_KEY = frozenset({"API_KEY_INVALID", "keyInvalid", "keyExpired", "accessNotConfigured"})
 _PATH = "customsearch/v1"
-_MOST_HITS = 10  # a request
-_LAST_PLACE = 100  # the sum of `start` and `num`
 _LONGEST_ADDRESS = 2048
 _LONGEST_WAIT_SECONDS = 90.0  # where Google says when to ask again
 _ENDED = (
@@ -42,8 +40,7 @@ class GoogleImageSearch(WebSearch):
 
     **The service is closed to new customers and ends on 2027-01-01**: from that day on every search
     says so, and what was found before is still in the store. It gives at most ten hits a request,
-    and none whose place is beyond a hundred: later pages are empty, and not asked for. It tells
-    neither licence nor author of an image: the licence of a hit is that of the filter.
+    and tells neither licence nor author of an image: the licence of a hit is that of the filter.
 
     Raises:
         ConfigurationError: an environment variable that the profile names is not set.
@@ -69,19 +66,18 @@ class GoogleImageSearch(WebSearch):
         return {**self._spec.parameters, "engine_sha256": sha256_of(self._engine.encode())}
 
     def search(
-        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+        self, query: str, count: int, may_retry: Callable[[], bool] = always
     ) -> SearchOutcome:
         """The hits of one request. Since the end of the service it fails (`service_ended`)."""
         if self._clock().date() >= date.fromisoformat(GOOGLE_ENDS_ON):
             return SearchFailure(reason="service_ended", detail=_ENDED, retriable=True)
-        return super().search(query, count, page, may_retry)
+        return super().search(query, count, may_retry)
 
-    def _lot(self, count: int, page: int) -> tuple[int, int]:
-        size = min(count, _MOST_HITS)
-        first = (page - 1) * size + 1
-        return first, max(0, min(size, _LAST_PLACE - first))
+    @property
+    def _most_hits(self) -> int:
+        return 10
 
-    def _send(self, client: httpx.Client, query: str, first: int, size: int) -> httpx.Response:
+    def _send(self, client: httpx.Client, query: str, size: int) -> httpx.Response:
         """The key is in a header, so that no logged address holds it."""
         parameters = {
             "q": query,
@@ -90,7 +86,7 @@ class GoogleImageSearch(WebSearch):
             "rights": self._spec.rights_filter,
             "safe": self._spec.safe,
             "num": str(size),
-            "start": str(first),
+            "start": "1",
             **({"imgSize": self._spec.image_size} if self._spec.image_size else {}),
         }
         headers = {"X-Goog-Api-Key": self._key}

@@ -26,9 +26,6 @@ _MEDIA_TYPES: Final = {
 }
 _AVAILABLE_IN: Final = re.compile(r"available in (\d+) second")
 _RENEWED_BEFORE_SECONDS = 60.0
-_MOST_HITS = 20  # a request of somebody who is not registered
-_MOST_HITS_REGISTERED = 50
-_LAST_PLACE = 240
 _QUERY_CHARACTERS = 200  # what is beyond is cut off by the service itself, within a word
 
 
@@ -49,11 +46,10 @@ class _Token(BaseModel):
 class OpenverseImageSearch(WebSearch):
     """Asks Openverse's API, version 1, for nobody, with a token, or for a registered application.
 
-    It gives at most 20 hits a request (50 to a registered application) and none whose place is
-    beyond 240: later pages are empty, and not asked for. Of a query only the first 200 characters
-    count; it is cut at a word. The licence of a hit is what Openverse states of it, which Openverse
-    has from the site that shows the image. An application's token is asked for once, and again
-    before it ends.
+    It gives at most 20 hits a request, 50 to a registered application. Of a query only the first
+    200 characters count; it is cut at a word. The licence of a hit is what Openverse states of it,
+    which Openverse has from the site that shows the image. An application's token is asked for
+    once, and again before it ends.
 
     Raises:
         ConfigurationError: an environment variable is not set, or one of id and secret is missing.
@@ -89,26 +85,26 @@ class OpenverseImageSearch(WebSearch):
                 "client_secret": secret,
             }
 
-    def _lot(self, count: int, page: int) -> tuple[int, int]:
-        size = min(count, _MOST_HITS_REGISTERED if self._spec.is_registered else _MOST_HITS)
-        return (page - 1) * size + 1, size if page * size <= _LAST_PLACE else 0
+    @property
+    def _most_hits(self) -> int:
+        return 50 if self._spec.is_registered else 20
 
-    def _ask(self, client: httpx.Client, query: str, first: int, size: int) -> Attempt:
+    def _ask(self, client: httpx.Client, query: str, size: int) -> Attempt:
         try:
-            return super()._ask(client, query, first, size)
+            return super()._ask(client, query, size)
         except _TokenRefusedError as error:
             reason = "server_error" if error.is_passing else "misconfigured"
             return self._failed(
                 reason, str(error), error.raw, counted=False, retry=error.is_passing
             )
 
-    def _send(self, client: httpx.Client, query: str, first: int, size: int) -> httpx.Response:
+    def _send(self, client: httpx.Client, query: str, size: int) -> httpx.Response:
         parameters = {
             "q": _cut(query),
             "license": ",".join(sorted(set(self._spec.licences))),
             "mature": str(self._spec.include_mature).lower(),
             "page_size": str(size),
-            "page": str(1 + (first - 1) // size),
+            "page": "1",
         }
         with self._lock:
             if self._application and (not self._token or self._monotonic() >= self._ends):

@@ -82,7 +82,7 @@ class WebSearch(ABC):
         return self._spec.parameters
 
     def search(
-        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+        self, query: str, count: int, may_retry: Callable[[], bool] = always
     ) -> SearchOutcome:
         """The hits of one request, with the number of all requests that counted.
 
@@ -91,10 +91,7 @@ class WebSearch(ABC):
         words = plain_query(query)
         if isinstance(words, SearchFailure):
             return words
-        first, size = self._lot(count, page)
-        if size < 1:
-            return SearchAnswer(hits=(), raw="{}", seconds=0, requests=0, reader=_READER)
-        counted = 0
+        size, counted = min(count, self._most_hits), 0
         with httpx.Client(
             base_url=self._base_url,
             verify=_trusted(),
@@ -104,7 +101,7 @@ class WebSearch(ABC):
             trust_env=self._trust_env,
         ) as client:
             for retries in range(self._spec.max_retries + 1):
-                made = self._ask(client, words, first, size)
+                made = self._ask(client, words, size)
                 counted += made.counted
                 if not made.retry or retries == self._spec.max_retries:
                     break
@@ -115,7 +112,7 @@ class WebSearch(ABC):
                     break
         return made.outcome.model_copy(update={"requests": counted})
 
-    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+    def read_again(self, outcome: SearchOutcome, count: int) -> SearchOutcome:
         """A stored outcome as what came is read now; as it is where it was read so, or cannot."""
         if outcome.reader == _READER:
             return outcome
@@ -123,18 +120,19 @@ class WebSearch(ABC):
             return outcome
         seconds = outcome.seconds if isinstance(outcome, SearchAnswer) else 0.0
         try:
-            answer = self._read(outcome.raw, seconds, *self._lot(count, page))
+            answer = self._read(outcome.raw, seconds, min(count, self._most_hits))
         except (ValueError, RecursionError):
             return outcome
         return answer.model_copy(update={"requests": outcome.requests})
 
+    @property
     @abstractmethod
-    def _lot(self, count: int, page: int) -> tuple[int, int]:
-        """The rank of the first hit of a page, and how many hits it has; 0 beyond the last."""
+    def _most_hits(self) -> int:
+        """How many hits a request gives at most."""
 
     @abstractmethod
-    def _send(self, client: httpx.Client, query: str, first: int, size: int) -> httpx.Response:
-        """The response to one request for `size` hits from rank `first` on."""
+    def _send(self, client: httpx.Client, query: str, size: int) -> httpx.Response:
+        """The response to one request for the first `size` hits."""
 
     @abstractmethod
     def _refused(self, response: httpx.Response) -> Attempt:
@@ -148,14 +146,14 @@ class WebSearch(ABC):
     def _hit(self, rank: int, result: dict[str, Any]) -> SearchHit | None:
         """A result as a hit; None where it names no image."""
 
-    def _ask(self, client: httpx.Client, query: str, first: int, size: int) -> Attempt:
+    def _ask(self, client: httpx.Client, query: str, size: int) -> Attempt:
         """What is no JSON is a fault of the world: a page of somebody between, or half an answer.
 
         JSON that holds no results is the service's word, and comes back as often as one asks.
         """
         started = time.monotonic()
         try:
-            response = self._send(client, query, first, size)
+            response = self._send(client, query, size)
         except httpx.TimeoutException as error:
             is_sent = not isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout)
             return self._failed("timeout", "did not answer in time", counted=is_sent)
@@ -167,7 +165,7 @@ class WebSearch(ABC):
             return self._refused(response)
         raw = self._without_secrets(response.text)
         try:
-            return Attempt(self._read(raw, time.monotonic() - started, first, size))
+            return Attempt(self._read(raw, time.monotonic() - started, size))
         except (ValueError, RecursionError) as error:
             what = f"answered with no search result: {error}"
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().casefold()
@@ -183,8 +181,8 @@ class WebSearch(ABC):
             )
         )
 
-    def _read(self, raw: str, seconds: float, first: int, size: int) -> SearchAnswer:
-        """The answer that `raw` holds, whose first result has rank `first`.
+    def _read(self, raw: str, seconds: float, size: int) -> SearchAnswer:
+        """The answer that `raw` holds.
 
         Raises:
             ValueError: it is no answer to a search.
@@ -195,7 +193,7 @@ class WebSearch(ABC):
             raise ValueError("it has no list of results")  # noqa: TRY004
         hits: list[SearchHit] = []
         unreadable: list[UnreadableResult] = []
-        for rank, result in enumerate(results[:size], start=first):
+        for rank, result in enumerate(results[:size], start=1):
             hit = self._hit(rank, result) if isinstance(result, dict) else None
             if hit is not None:
                 hits.append(hit)

@@ -178,11 +178,11 @@ class Ended:
     parameters: dict[str, Any] = {}  # noqa: RUF012
 
     def search(
-        self, query: str, count: int, page: int = 1, may_retry: Callable[[], bool] = always
+        self, query: str, count: int, may_retry: Callable[[], bool] = always
     ) -> SearchOutcome:
         return SearchFailure(reason="service_ended", detail="it ended", retriable=True)
 
-    def read_again(self, outcome: SearchOutcome, count: int, page: int = 1) -> SearchOutcome:
+    def read_again(self, outcome: SearchOutcome, count: int) -> SearchOutcome:
         return outcome
 
 

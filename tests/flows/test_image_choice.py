@@ -1,33 +1,217 @@
-"""Which results are the anchor again, where the look of some is not known."""
+"""The candidate among the results of a search: the most similar that is not the anchor again."""
+
+from collections.abc import Sequence
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from flows.ccd.image_choice import are_again
+from flows.ccd.image_choice import (
+    CandidateVectors,
+    Choice,
+    are_again,
+    choose_candidate,
+    fit_doubts,
+    similarities_to,
+)
+from models.embedding import Vectors
 from retrieval.similarity.near_duplicates import fingerprint
+from schemas.contrast import ChoiceSettings
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.records import Rejection
-from tests.retrieval.similarity.pictures import encoded, street
+from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 
-SETTINGS = NearDuplicateSettings()
-UNKNOWN = Rejection(stage="fingerprint", reason="not_an_image", detail="nothing is known of it")
-VECTORS = np.eye(4, dtype=np.float32)  # nothing is said by them
-
-
-def look(seed: int) -> ImageFingerprint | Rejection:
-    return fingerprint(encoded(street(seed)), "picture")
+SETTINGS = ChoiceSettings(first=5, floor=0.3, ceiling=0.95)
+ANCHOR = np.array([1.0, 0.0])
 
 
-def test_a_result_of_unknown_look_keeps_no_other_from_being_judged() -> None:
-    same = np.repeat(VECTORS[:1], 4, axis=0)
-    assert are_again([look(1), UNKNOWN, look(1), look(2)], same, SETTINGS)[:2] == [False, True]
-    assert are_again([look(1), look(2), UNKNOWN, look(1)], VECTORS, SETTINGS) == [
-        False,
-        False,
-        True,
+def results(*similarities: float) -> CandidateVectors:
+    """Vectors of any length that have these cosines to the anchor."""
+    lengths = np.linspace(0.5, 3, len(similarities))
+    cosines = np.array(similarities)
+    directions = np.column_stack((cosines, np.sqrt(1 - cosines**2)))
+    return np.asarray(lengths[:, None] * directions)
+
+
+def choose(
+    similarities: Sequence[float],
+    near_duplicates: Sequence[bool] = (),
+    settings: ChoiceSettings = SETTINGS,
+) -> Choice | Rejection:
+    flags = near_duplicates or [False] * len(similarities)
+    return choose_candidate(ANCHOR, results(*similarities), flags, settings)
+
+
+def chosen(*arguments: object) -> int:
+    found = choose(*arguments)  # type: ignore[arg-type]
+    assert isinstance(found, Choice), found
+    assert found.considered[found.place].verdict == "chosen"
+    assert found.considered[found.place].similarity == found.similarity
+    return found.place
+
+
+def test_the_most_similar_is_chosen_that_is_not_the_anchor_again() -> None:
+    assert chosen([0.5, 0.8, 0.7]) == 1
+    assert chosen([0.5, 0.8, 0.7], [False, True, False]) == 2
+    assert chosen([0.5, 0.96, 0.7]) == 2
+    assert chosen([0.2, 0.96, 0.31], [False, False, False]) == 2
+
+
+def test_the_bounds_themselves_are_within() -> None:
+    assert chosen([0.95, 0.5]) == 0
+    assert chosen([0.3]) == 0
+
+
+def test_of_equally_similar_ones_the_first_is_chosen() -> None:
+    assert chosen([0.4, 0.7, 0.7, 0.7]) == 1
+
+
+def test_only_the_first_results_are_looked_at() -> None:
+    assert chosen([0.5, 0.6, 0.4, 0.4, 0.4, 0.9]) == 1
+    found = choose([0.5, 0.6, 0.4, 0.4, 0.4, 0.9])
+    assert isinstance(found, Choice)
+    assert [one.rank for one in found.considered] == [1, 2, 3, 4, 5]
+    assert chosen([0.5, 0.9], [], SETTINGS.model_copy(update={"first": 1})) == 0
+
+
+def test_the_verdict_on_each_result_is_listed() -> None:
+    found = choose([0.1, 0.99, 0.6, 0.8, 0.7], [False, False, True, False, False])
+    assert isinstance(found, Choice)
+    assert [one.verdict for one in found.considered] == [
+        "too_different",
+        "too_similar",
+        "near_duplicate",
+        "chosen",
+        "less_similar",
     ]
 
 
+def test_where_none_fits_the_rejection_says_why_with_figures() -> None:
+    cases: list[tuple[list[float], list[bool], str, str]] = [
+        ([], [], "no_results", "the search gave no image to choose from"),
+        (
+            [0.99, 0.7],
+            [False, True],
+            "too_similar",
+            (
+                "none of 2 results can be the candidate: 1 the anchor again (a near-duplicate), "
+                "1 more similar to it than 0.95"
+            ),
+        ),
+        (
+            [0.1, 0.25, 0.7],
+            [False, False, True],
+            "too_different",
+            (
+                "none of 3 results can be the candidate: 1 the anchor again (a near-duplicate), "
+                "2 less similar than 0.3; the most similar of these has 0.250"
+            ),
+        ),
+    ]
+    for similarities, flags, reason, detail in cases:
+        found = choose(similarities, flags)
+        assert isinstance(found, Rejection), reason
+        assert (found.stage, found.reason, found.detail) == ("choose_candidates", reason, detail)
+        assert (found.context["floor"], found.context["ceiling"]) == (0.3, 0.95)
+        measured = [one["similarity"] for one in found.context["results"]]
+        assert measured == pytest.approx(similarities)
+
+
+def test_an_image_of_the_dataset_is_not_chosen_again() -> None:
+    vectors = results(0.5, 0.8, 0.7)
+    found = choose_candidate(ANCHOR, vectors, [False] * 3, SETTINGS, [False, True, False])
+    assert isinstance(found, Choice)
+    assert (found.place, found.considered[1].verdict) == (2, "already_used")
+    none = choose_candidate(ANCHOR, vectors, [True, False, False], SETTINGS, [True] * 3)
+    assert isinstance(none, Rejection)
+    assert (none.reason, none.detail) == (
+        "already_used",
+        (
+            "none of 3 results can be the candidate: 1 the anchor again (a near-duplicate), "
+            "2 an image of the dataset already"
+        ),
+    )
+
+
+def test_a_vector_without_a_direction_is_similar_to_nothing() -> None:
+    assert similarities_to(ANCHOR, np.array([[0.0, 0.0], [2.0, 0.0]])) == [0.0, 1.0]
+    assert similarities_to(ANCHOR, np.empty((0, 2))) == []
+
+
+def test_a_result_that_fits_much_less_than_the_anchor_is_doubted() -> None:
+    assert fit_doubts(0.2, SETTINGS) == fit_doubts(-0.05, SETTINGS) == ()
+    (doubt,) = fit_doubts(-0.12, SETTINGS)
+    assert "less than the anchor fits its own (by 0.120)" in doubt
+
+
+def test_bounds_must_rise() -> None:
+    with pytest.raises(ValueError, match=r"floor must be less than ceiling; got 0.9 and 0.4"):
+        ChoiceSettings(floor=0.9, ceiling=0.4)
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1, 1), st.booleans()), max_size=9),
+    st.floats(-1, 0.9),
+    st.floats(0.01, 0.5),
+)
+def test_it_is_what_a_literal_reading_gives(
+    found: list[tuple[float, bool]], floor: float, room: float
+) -> None:
+    settings = ChoiceSettings(floor=floor, ceiling=min(1.0, floor + room))
+    cosines = [round(similarity, 6) for similarity, _ in found]
+    flags = [flag for _, flag in found]
+    measured = similarities_to(ANCHOR, results(*cosines))[:5]
+    wanted = None
+    for place, similarity in enumerate(measured):
+        fits = settings.floor <= similarity <= settings.ceiling and not flags[place]
+        if fits and (wanted is None or similarity > measured[wanted]):
+            wanted = place
+    outcome = choose(cosines, flags, settings)
+    assert (outcome.place if isinstance(outcome, Choice) else None) == wanted
+
+
+# Which results are the anchor again.
+
+DUPLICATES = NearDuplicateSettings()
+UNKNOWN = Rejection(stage="fingerprint", reason="not_an_image", detail="nothing is known of it")
+VECTORS = np.eye(20, dtype=np.float32)  # nothing is said by them
+
+
+def look(data: bytes) -> ImageFingerprint:
+    found = fingerprint(data, "picture")
+    assert isinstance(found, ImageFingerprint)
+    return found
+
+
+PICTURE = look(encoded(street(1)))
+COPIES = [PICTURE, *(look(variant(street(1))) for variant in VARIANTS.values())]
+OTHERS = [look(encoded(street(seed))) for seed in range(2, 8)]
+
+
+def again(*looks: ImageFingerprint | Rejection, vectors: Vectors = VECTORS) -> list[bool]:
+    return are_again(looks, vectors[: len(looks)], DUPLICATES)
+
+
+def test_the_anchor_saved_again_is_found_among_the_results() -> None:
+    flags = again(PICTURE, *OTHERS, *COPIES)
+    assert flags == [False] * len(OTHERS) + [True] * len(COPIES)
+    assert again(PICTURE, COPIES[1], COPIES[1], OTHERS[0]) == [True, True, False]
+    assert again(PICTURE) == []
+
+
+def test_an_embedding_that_says_the_same_of_pictures_that_look_different_is_believed() -> None:
+    vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], np.float32)
+    assert again(PICTURE, *OTHERS[:2], vectors=vectors) == [True, False]
+
+
+def test_a_result_of_unknown_look_keeps_no_other_from_being_judged() -> None:
+    other = OTHERS[0]
+    same = np.repeat(VECTORS[:1], 4, axis=0)
+    assert again(PICTURE, UNKNOWN, PICTURE, other, vectors=same)[:2] == [False, True]
+    assert again(PICTURE, other, UNKNOWN, PICTURE) == [False, False, True]
+
+
 def test_of_an_anchor_of_unknown_look_similarity_alone_tells() -> None:
-    assert are_again([UNKNOWN, look(1), look(1), look(2)], VECTORS, SETTINGS) == [False] * 3
-    assert are_again([look(1), UNKNOWN, UNKNOWN, UNKNOWN], VECTORS, SETTINGS) == [False] * 3
-    assert are_again([look(1)], VECTORS[:1], SETTINGS) == []
+    assert again(UNKNOWN, PICTURE, PICTURE, OTHERS[0]) == [False] * 3
+    assert again(PICTURE, UNKNOWN, UNKNOWN, UNKNOWN) == [False] * 3

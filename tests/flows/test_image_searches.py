@@ -2,18 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from db.store import Store
 from db.tables.embeddings import Embedding
 from db.tables.work import ModelCall
-from flows.ccd.downloading import FOLDER, screen_hits
-from flows.ccd.searching import list_folder, open_image_search, open_recorded_search
+from flows.ccd.downloading import FOLDER, refused_hit
+from flows.ccd.searching import RecordedSearch, list_folder, open_recorded_search
 from models.builtin.stills.drawing import draw_still
 from models.search.folder import path_in_folder
 from schemas.errors import ConfigurationError, FormatError
-from schemas.image_search import FolderSearch, GoogleSearch, SearchAnswer
+from schemas.image_search import FolderSearch, GoogleSearch, SearchAnswer, SearchHit
 from schemas.records import Rejection
 from sources.demonstration.stills import jpeg_of, plan_stills
 from tests.db.samples import row_count
@@ -50,20 +51,23 @@ def spec_of(folder: Path) -> FolderSearch:
     return FolderSearch(folder=str(folder))
 
 
+def opened(store: Store, folder: Path) -> RecordedSearch:
+    return open_recorded_search(store, spec_of(folder), "cats")
+
+
 def test_records_that_cannot_be_used_are_reported(captions: tuple[Path, dict[str, str]]) -> None:
-    listing = list_folder(spec_of(captions[0]))
-    assert len(listing.images) == STILLS
-    assert [rejection.reason for rejection in listing.rejections][:2] == [
-        *("undecodable_image", "missing_image")
-    ]
-    assert len(listing.rejections) == 5
+    listed = list_folder(spec_of(captions[0]))
+    rejections = [one for one in listed if isinstance(one, Rejection)]
+    assert len(listed) - len(rejections) == STILLS
+    assert [one.reason for one in rejections][:2] == ["undecodable_image", "missing_image"]
+    assert len(rejections) == 5
 
 
 def test_a_caption_finds_its_still(
     sqlite_store: Store, captions: tuple[Path, dict[str, str]]
 ) -> None:
     folder, by_path = captions
-    search = open_image_search(sqlite_store, spec_of(folder))
+    search = opened(sqlite_store, folder)
     found = 0
     for path, caption in by_path.items():
         outcome = search.search(caption, 5)
@@ -76,7 +80,7 @@ def test_images_are_embedded_once_and_queries_stored(
     sqlite_store: Store, captions: tuple[Path, dict[str, str]]
 ) -> None:
     for _ in range(2):
-        search = open_recorded_search(sqlite_store, spec_of(captions[0]), "cats")
+        search = opened(sqlite_store, captions[0])
         search.search("a red car", 5)
     assert row_count(sqlite_store, Embedding) == STILLS + 1
     assert row_count(sqlite_store, ModelCall) == 1
@@ -85,22 +89,22 @@ def test_images_are_embedded_once_and_queries_stored(
 def test_only_what_may_be_used_is_left(
     sqlite_store: Store, captions: tuple[Path, dict[str, str]]
 ) -> None:
-    outcome = open_image_search(sqlite_store, spec_of(captions[0])).search("a dog", STILLS)
+    outcome = opened(sqlite_store, captions[0]).search("a dog", STILLS)
     assert isinstance(outcome, SearchAnswer)
-    screened = screen_hits("a dog", outcome.hits, FOLDER)
-    [turned_down] = [found for found in screened if isinstance(found, Rejection)]
+    refused = [refused_hit("a dog", hit, FOLDER) for hit in outcome.hits]
+    [turned_down] = [found for found in refused if found is not None]
     assert turned_down.reason == "licence_not_permitted"
     assert turned_down.context["hit"]["title"] == "0 still"
 
 
 def test_a_folder_that_is_none_or_empty_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="must exist"):
-        open_image_search(sqlite_store, spec_of(tmp_path / "nowhere"))
+        opened(sqlite_store, tmp_path / "nowhere")
     with pytest.raises(FormatError):
-        open_image_search(sqlite_store, spec_of(tmp_path))
+        opened(sqlite_store, tmp_path)
     (tmp_path / "licences.jsonl").write_text('{"file_name": "a.jpg", "licence": "CC0"}')
     with pytest.raises(ConfigurationError, match=r"1 of 'licences\.jsonl' were turned down"):
-        open_image_search(sqlite_store, spec_of(tmp_path))
+        opened(sqlite_store, tmp_path)
 
 
 def test_a_service_without_its_keys_is_named(
@@ -109,3 +113,51 @@ def test_a_service_without_its_keys_is_named(
     monkeypatch.delenv("GOOGLE_SEARCH_ENGINE_ID", raising=False)
     with pytest.raises(ConfigurationError, match="GOOGLE_SEARCH_ENGINE_ID"):
         open_recorded_search(sqlite_store, GoogleSearch(provider="google"), "cats")
+
+
+def hit(rank: int = 1, **fields: Any) -> SearchHit:
+    known = {
+        "image_url": "https://example.org/a.jpg",
+        "page_url": "https://example.org/a",
+        "licence": "CC-BY-2.0",
+    }
+    return SearchHit(rank=rank, **{**known, **fields})
+
+
+def test_a_hit_is_turned_down_with_its_reason() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"licence": None}, "licence_not_permitted"),
+        ({"licence": "CC-BY-ND-4.0"}, "licence_not_permitted"),
+        ({"licence": "CC-BY-NC-ND-2.0"}, "licence_not_permitted"),
+        ({"licence": "something"}, "licence_not_permitted"),
+        ({"page_url": None}, "page_missing"),
+        ({"image_url": "x-raw-image:///aa11"}, "not_an_address"),
+        ({"image_url": "file:///etc/passwd"}, "not_an_address"),
+        ({"image_url": "folder:../../etc/passwd"}, "not_an_address"),
+        ({"image_url": "data:image/png;base64,AA"}, "not_an_address"),
+    ]
+    for fields, reason in cases:
+        found = refused_hit("a cat", hit(**fields))
+        assert found is not None, fields
+        assert (found.stage, found.reason) == ("search", reason), fields
+        assert found.context["query"] == "a cat"
+        assert found.context["hit"]["rank"] == 1
+
+
+def test_what_may_be_used_is_not_turned_down() -> None:
+    of_google = GoogleSearch(provider="google").licence
+    cases: list[dict[str, Any]] = [
+        {},
+        {"licence": "CC0-1.0"},
+        {"image_url": "HTTP://a.org/b"},
+        {"licence": of_google, "licence_basis": "filter"},
+    ]
+    for fields in cases:
+        assert refused_hit("a cat", hit(**fields)) is None, fields
+
+
+def test_the_search_of_a_folder_names_nothing_but_what_lies_there() -> None:
+    assert refused_hit("a cat", hit(image_url="folder:a.jpg"), FOLDER) is None
+    elsewhere = refused_hit("a cat", hit(), FOLDER)
+    assert elsewhere is not None
+    assert elsewhere.reason == "not_an_address"

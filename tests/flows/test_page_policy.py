@@ -14,13 +14,13 @@ import flows
 import release.report
 from db.entities import find
 from db.store import Store
-from flows.ccd.choice_test import render_choice_report
+from flows.ccd.choice_calibration import render_choice_report
 from schemas.tracking import FilterSettings
 from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
 from tests.flows.filter_world import DATASET, blobs_of, store_tracks, with_crops
 from tests.flows.steps.tracklets.samples import observation, track
-from tests.flows.test_choice_report import calibrated, results
+from tests.flows.test_choice_calibration import calibrated, results
 
 POLICY = '<meta http-equiv="Content-Security-Policy" content="{{ content_security_policy }}">'
 INJECTED = """

@@ -11,8 +11,8 @@ from tests.models.image_searches import ColourWords, folder, folder_image
 SPEC = FolderSearch(folder="anywhere")
 
 
-def names(search: FolderImageSearch, query: str, count: int, page: int = 1) -> list[str]:
-    outcome = search.search(query, count, page)
+def names(search: FolderImageSearch, query: str, count: int) -> list[str]:
+    outcome = search.search(query, count)
     assert isinstance(outcome, SearchAnswer)
     return [hit.title for hit in outcome.hits]
 

@@ -52,7 +52,7 @@ def failure(outcome: SearchOutcome) -> SearchFailure:
 
 
 def test_the_service_is_asked_as_the_paper_asks_it(server: SearchServer) -> None:
-    google(server, image_size="LARGE").search("a cat", 5, 2)
+    google(server, image_size="LARGE").search("a cat", 5)
     [seen] = server.seen
     assert seen.headers["X-Goog-Api-Key"] == API_KEY
     assert seen.parameters == {
@@ -63,15 +63,8 @@ def test_the_service_is_asked_as_the_paper_asks_it(server: SearchServer) -> None
         "imgSize": "LARGE",
         "safe": "active",
         "num": "5",
-        "start": "6",
+        "start": "1",
     }
-
-
-def test_start_and_number_are_never_beyond_a_hundred(server: SearchServer) -> None:
-    for page in range(1, 15):
-        assert isinstance(google(server).search("a cat", 10, page), SearchAnswer)
-    asked = [(int(s.parameters["start"]), int(s.parameters["num"])) for s in server.seen]
-    assert asked == [*((start, 10) for start in range(1, 91, 10)), (91, 9)]
 
 
 def test_the_licence_is_that_of_the_filter_and_says_so(server: SearchServer) -> None:

@@ -63,11 +63,8 @@ def test_hits_are_in_order_of_rank_and_not_too_many(searches: list[ImageSearch])
         assert len(answer(search).raw) > 100
 
 
-def test_pages_follow_each_other(searches: list[ImageSearch]) -> None:
+def test_there_are_no_more_hits_than_a_request_gives(searches: list[ImageSearch]) -> None:
     for search in searches:
-        both = [*answer(search, QUERY, 3, 1).hits, *answer(search, QUERY, 3, 2).hits]
-        assert both == list(answer(search, QUERY, 6, 1).hits), search.ref
-        assert answer(search, QUERY, 10, 40).hits == (), "beyond what a service gives"
         ranks = [hit.rank for hit in answer(search, QUERY, 500).hits]
         assert ranks == [*range(1, len(ranks) + 1)], search.ref
         assert len(ranks) >= 10, search.ref

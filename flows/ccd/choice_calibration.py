@@ -1,0 +1,393 @@
+"""Where the bounds of the choice should lie, and the page on the similarity of results.
+
+The *floor*. Where people judged candidates, it is what all but `LOST_SHARE` of those that they
+accepted are above. Where they have not yet, a result should be nearer to its anchor than unrelated
+pictures are: the floor is what only `LOST_SHARE` of pairs of an anchor and a result of *another*
+anchor's search are above.
+
+The *ceiling* separates near-duplicates, which fingerprints and people find, from other results: of
+all values the one that puts the fewest on the wrong side, and no lower than all but `LOST_SHARE` of
+the candidates that people accepted.
+
+A bound is suggested only where there are `LEAST_KNOWN` of what it is found on.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from db.decisions import last_agents
+from db.entities import StoredEntity, children_of, fetch, find, parents_of
+from db.store import Store
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.image_reading import stored_picture
+from flows.engine.pages import BINS, HistogramBar, flow_pages
+from flows.engine.runner import get_or_create_entity
+from flows.recos.task_images import picture_of
+from schemas.contrast import (
+    ChoiceCalibration,
+    ChoiceSettings,
+    FoundPicture,
+    ObservedResult,
+    ResultsConsidered,
+    SuggestedBound,
+)
+from schemas.profile import ContrastSettings
+from schemas.proposals import Candidate
+from schemas.provenance import Role
+
+LOST_SHARE = 0.05
+LEAST_KNOWN = 20
+SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+"""The quantiles that are reported."""
+_DECIMALS = 3
+
+
+def calibrate_choice(
+    observed: Sequence[ObservedResult],
+    anchors: int,
+    unrelated: NDArray[np.float64],
+    settings: ChoiceSettings,
+    embedder: str,
+) -> ChoiceCalibration:
+    """What results are like, and the bounds that follow.
+
+    Args:
+        observed: results of searches, candidates that people judged among them.
+        anchors: how many anchors they are of.
+        unrelated: similarities of anchors to results of other anchors, of shape (m,); see
+            `unrelated_similarities`.
+        settings: the bounds in force.
+        embedder: what the similarities are of, as `name@revision`.
+    """
+    others = np.array([one.similarity for one in observed if not one.near_duplicate])
+    duplicates = np.array([one.similarity for one in observed if one.near_duplicate])
+    accepted = np.array([one.similarity for one in observed if one.accepted])
+    floor, ceiling = _floor(accepted, unrelated), _ceiling(duplicates, others, accepted)
+    low = settings.floor if floor.value is None else floor.value
+    high = settings.ceiling if ceiling.value is None else ceiling.value
+    return ChoiceCalibration(
+        embedder=embedder,
+        settings=settings,
+        anchors=anchors,
+        results=len(observed),
+        near_duplicates=len(duplicates),
+        judged=sum(one.accepted is not None for one in observed),
+        accepted=len(accepted),
+        quantiles=_quantiles(others),
+        unrelated=_quantiles(unrelated),
+        floor=floor,
+        ceiling=ceiling,
+        within=_within(others, settings.floor, settings.ceiling),
+        within_suggested=_within(others, low, high),
+    )
+
+
+def unrelated_similarities(
+    anchors: NDArray[np.floating], results: NDArray[np.floating], owners: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The cosine of each anchor to each result of another one's search, of shape (m,).
+
+    Args:
+        anchors: embeddings of unit length, of shape (a, d).
+        results: embeddings of unit length, of shape (n, d).
+        owners: for each result the row of its anchor, of shape (n,).
+    """
+    cosines = np.asarray(anchors, np.float64) @ np.asarray(results, np.float64).T
+    apart = np.arange(len(anchors))[:, None] != owners[None, :]
+    found: NDArray[np.float64] = cosines[apart]
+    return found
+
+
+def _floor(accepted: NDArray[np.float64], unrelated: NDArray[np.float64]) -> SuggestedBound:
+    if len(accepted) >= LEAST_KNOWN:
+        return SuggestedBound(
+            value=_rounded(np.quantile(accepted, LOST_SHARE)),
+            known=len(accepted),
+            reason=f"{1 - LOST_SHARE:.0%} of the candidates that people accepted are above it",
+        )
+    if len(unrelated) >= LEAST_KNOWN:
+        return SuggestedBound(
+            value=_rounded(np.quantile(unrelated, 1 - LOST_SHARE)),
+            known=len(unrelated),
+            reason=f"{1 - LOST_SHARE:.0%} of unrelated pairs of pictures are below it",
+        )
+    return SuggestedBound(value=None, known=len(accepted), reason="too little is known")
+
+
+def _ceiling(
+    duplicates: NDArray[np.float64], others: NDArray[np.float64], accepted: NDArray[np.float64]
+) -> SuggestedBound:
+    known = len(duplicates)
+    if known < LEAST_KNOWN or len(others) < LEAST_KNOWN:
+        reason = f"fewer than {LEAST_KNOWN} near-duplicates or other results are known"
+        return SuggestedBound(value=None, known=known, reason=reason)
+    split, wrong = _best_split(others, duplicates)
+    least = np.quantile(accepted, 1 - LOST_SHARE) if len(accepted) >= LEAST_KNOWN else -1.0
+    if least > split:
+        reason = f"{1 - LOST_SHARE:.0%} of the candidates that people accepted are below it"
+        return SuggestedBound(value=_rounded(least), known=len(accepted), reason=reason)
+    reason = (
+        f"tells near-duplicates from other results but for {wrong:,} of {known + len(others):,}"
+    )
+    return SuggestedBound(value=_rounded(split), known=known, reason=reason)
+
+
+def _best_split(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[float, int]:
+    """The value with the fewest of `lower` above it and of `upper` at or below it, and how many.
+
+    Of equally good values the middle of the lowest room between two of them.
+    """
+    values = np.unique(np.concatenate((lower, upper)))
+    middles = np.append((values[:-1] + values[1:]) / 2, values[-1])
+    wrong = len(lower) - np.searchsorted(np.sort(lower), middles, side="right")
+    wrong = wrong + np.searchsorted(np.sort(upper), middles, side="right")
+    best = int(np.argmin(wrong))
+    return float(middles[best]), int(wrong[best])
+
+
+def _quantiles(values: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
+    if not len(values):
+        return ()
+    return tuple((share, _rounded(np.quantile(values, share))) for share in SHARES)
+
+
+def _within(values: NDArray[np.float64], floor: float, ceiling: float) -> int:
+    return int(((values >= floor) & (values <= ceiling)).sum())
+
+
+def _rounded(value: float | np.floating) -> float:
+    return round(float(value), _DECIMALS)
+
+
+# What the results of a dataset are like.
+
+_MOST_SEARCHES = 200
+"""Searches whose results are compared with other anchors: their pairs are more than enough."""
+
+
+def calibrate_choices(
+    context: RunContext, dataset: str, settings: ContrastSettings, embedder: CachedEmbedder
+) -> list[str]:
+    """Stores how similar results are, and writes the page `reports/<dataset>-choices.html`.
+
+    What is to be said of it, a sentence each; nothing where no search gave a result.
+    """
+    searches = [
+        (one, record)
+        for one in sorted(
+            find(context.store, dataset, ResultsConsidered.kind), key=lambda one: one.id
+        )
+        if (record := one.record(ResultsConsidered)).results
+    ]
+    if not searches:
+        return []
+    people = _people_said(context.store, [one for one, _ in searches])
+    observed = [
+        ObservedResult(
+            similarity=result.similarity,
+            near_duplicate=result.verdict == "near_duplicate",
+            accepted=people.get(one.id) if result.verdict == "chosen" else None,
+        )
+        for one, record in searches
+        for result in record.results
+    ]
+    records = [record for _, record in searches]
+    calibration = calibrate_choice(
+        observed,
+        len({record.anchor_id for record in records}),
+        _unrelated(context, records[:_MOST_SEARCHES], embedder),
+        settings.choice,
+        str(embedder.ref),
+    )
+    get_or_create_entity(context, calibration, dataset)
+    page = context.settings.home / "reports" / f"{dataset}-choices.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(render_choice_report(calibration, observed, dataset), encoding="utf-8")
+    shown = f"how similar results are to their anchors, and what bounds they suggest, is in {page}"
+    warning = uncalibrated_threshold_warning(settings, calibration)
+    return [shown] if warning is None else [shown, warning]
+
+
+def _people_said(store: Store, considered: Sequence[StoredEntity]) -> dict[str, bool]:
+    """Of each search whose candidate people decided on, whether they accepted it."""
+    orders = parents_of(store, [one.id for one in considered], Role.CONSIDERED_FOR)
+    made = children_of(store, [found[0] for found in orders.values()], Role.ORDERED_BY)
+    entities = fetch(store, {id_ for many in made.values() for id_ in many})
+    judges = last_agents(store, list(entities))
+    said = {
+        order: one.state == "accepted"
+        for order, many in made.items()
+        for one in map(entities.__getitem__, many)
+        if one.kind == Candidate.kind
+        and one.state in ("accepted", "rejected")
+        and judges[one.id].kind == "person"
+    }
+    return {one: said[found[0]] for one, found in orders.items() if found[0] in said}
+
+
+def _unrelated(
+    context: RunContext, records: Sequence[ResultsConsidered], embedder: CachedEmbedder
+) -> NDArray[np.float64]:
+    """The similarities of anchors to the results of others."""
+    anchors = list(dict.fromkeys(record.anchor_id for record in records))
+    place = {anchor: at for at, anchor in enumerate(anchors)}
+    pairs = [(place[record.anchor_id], id_) for record in records for id_ in record.picture_ids]
+    stored = fetch(context.store, [*anchors, *(id_ for _, id_ in pairs)])
+    pictures = [picture_of(stored[anchor]) for anchor in anchors]
+    pictures += [stored[id_].record(FoundPicture).picture for _, id_ in pairs]
+    rows = embedder.embed_images([stored_picture(context, picture) for picture in pictures])
+    owners = np.array([owner for owner, _ in pairs], np.int64)
+    return unrelated_similarities(rows[: len(anchors)], rows[len(anchors) :], owners)
+
+
+def uncalibrated_threshold_warning(
+    settings: ContrastSettings, found: ChoiceCalibration
+) -> str | None:
+    """A warning on the bounds of the choice; None where they were measured with the embedder.
+
+    Args:
+        settings: the bounds in force, and whose they are.
+        found: what the results of searches suggest.
+    """
+    if _are_measured(settings):
+        return None
+    bounds = settings.choice
+    return (
+        f"the bounds of the choice (floor {bounds.floor:g}, ceiling {bounds.ceiling:g}) were not "
+        f"measured with {settings.embedder.name}; results suggest "
+        f"{_suggested('a floor', found.floor)} and {_suggested('a ceiling', found.ceiling)}; "
+        "once they are yours, say so in the profile (contrast.bounds_measured_with)"
+    )
+
+
+def edit_bounds_warning(settings: ContrastSettings) -> str | None:
+    """A warning on the bounds of the check of edits; None where they were measured."""
+    check = settings.edit_check
+    if _are_measured(settings) or check.least_shift is None:
+        return None
+    return (
+        f"whether an edit changed the wanted detail is judged by bounds (shift above "
+        f"{check.least_shift:g}, doubtful below {check.doubtful_shift:g}) that were not measured "
+        f"with {settings.embedder.name}"
+    )
+
+
+def _are_measured(settings: ContrastSettings) -> bool:
+    return settings.bounds_measured_with == settings.embedder.name
+
+
+def _suggested(what: str, bound: SuggestedBound) -> str:
+    if bound.value is None:
+        return f"no {what.split()[-1]} yet ({bound.known} of {LEAST_KNOWN} are known)"
+    return f"{what} of {bound.value:g}"
+
+
+# The page on the similarity of results to their anchors, and on the bounds of the choice.
+
+_TEMPLATE = "choice_report.html.j2"
+SERIES = ("accepted", "rejected", "not judged", "near-duplicate")
+"""What is known of a result; the order of the bars' parts, from the bottom."""
+
+
+class PlacedValue(NamedTuple):
+    """A value, its place in percent from the left, and its name."""
+
+    place: float
+    value: float
+    name: str
+
+
+class ChoicePlot(NamedTuple):
+    """A histogram of similarities with the bounds on it.
+
+    `bars` have their parts by `SERIES`; `highest` is the count of the highest; `bounds` are those
+    in force, `suggested` those that the calibration suggests instead.
+    """
+
+    bars: tuple[HistogramBar, ...]
+    marks: tuple[PlacedValue, ...]
+    bounds: tuple[PlacedValue, ...]
+    suggested: tuple[PlacedValue, ...]
+    highest: int
+
+
+def choice_plot(calibration: ChoiceCalibration, observed: Sequence[ObservedResult]) -> ChoicePlot:
+    """The plot, on a scale that holds all results and bounds."""
+    values = np.array([one.similarity for one in observed])
+    series = np.array([_series(one) for one in observed], np.int64)
+    settings = calibration.settings
+    bounds = {"floor": settings.floor, "ceiling": settings.ceiling}
+    suggested = {
+        name: bound.value
+        for name, bound in (("floor", calibration.floor), ("ceiling", calibration.ceiling))
+        if bound.value is not None
+    }
+    ends = [*values.tolist(), *bounds.values(), *suggested.values()]
+    low, high = np.floor(min(ends) * 10) / 10, min(1.0, np.ceil(max(ends) * 10) / 10)
+    edges = np.linspace(low, max(high, low + 0.1), BINS + 1)
+
+    def placed(named: dict[str, float]) -> tuple[PlacedValue, ...]:
+        return tuple(PlacedValue(_place(edges, one), one, name) for name, one in named.items())
+
+    marks = {f"{tenth / 10:.1f}": tenth / 10 for tenth in range(-10, 11)}
+    counts = np.array([np.histogram(values[series == one], edges)[0] for one in range(len(SERIES))])
+    highest = int(counts.sum(axis=0).max(initial=0))
+    return ChoicePlot(
+        tuple(_bar(edges, at, counts[:, at], highest) for at in range(BINS) if counts[:, at].any()),
+        placed({name: one for name, one in marks.items() if edges[0] <= one <= edges[-1]}),
+        placed(bounds),
+        placed(suggested),
+        highest,
+    )
+
+
+def render_choice_report(
+    calibration: ChoiceCalibration, observed: Sequence[ObservedResult], dataset: str
+) -> str:
+    """The report as one HTML page that needs nothing else.
+
+    Args:
+        calibration: what `calibrate_choice` found in `observed`.
+        observed: the results.
+        dataset: what they are for.
+    """
+    return (
+        flow_pages()
+        .get_template(_TEMPLATE)
+        .render(
+            report=calibration,
+            dataset=dataset,
+            plot=choice_plot(calibration, observed),
+            series=SERIES,
+            classes=("passed", "suspected", "unjudged", "dropped"),
+        )
+    )
+
+
+def _series(result: ObservedResult) -> int:
+    if result.near_duplicate:
+        return SERIES.index("near-duplicate")
+    if result.accepted is None:
+        return SERIES.index("not judged")
+    return SERIES.index("accepted" if result.accepted else "rejected")
+
+
+def _bar(
+    edges: NDArray[np.float64], at: int, counts: NDArray[np.int64], highest: int
+) -> HistogramBar:
+    parts, below = [], 0.0
+    for one, found in enumerate(counts.tolist()):
+        if found:
+            height = 100 * found / highest
+            parts.append((one, round(100 - below - height, 2), round(height, 2)))
+            below += height
+    title = f"{int(counts.sum()):,} from {edges[at]:.3f} to {edges[at + 1]:.3f}"
+    return HistogramBar(_place(edges, edges[at]), round(92 / BINS, 3), tuple(parts), title)
+
+
+def _place(edges: NDArray[np.float64], value: float) -> float:
+    return round(100 * float((value - edges[0]) / (edges[-1] - edges[0])), 3)

@@ -1,0 +1,219 @@
+"""The bounds of the choice: suggested from results, shown on a page, and reported if unmeasured."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from flows.ccd.choice_calibration import (
+    LEAST_KNOWN,
+    SERIES,
+    calibrate_choice,
+    choice_plot,
+    edit_bounds_warning,
+    render_choice_report,
+    uncalibrated_threshold_warning,
+    unrelated_similarities,
+)
+from models.profiles.loader import load_profile
+from schemas.contrast import (
+    ChoiceCalibration,
+    ChoiceSettings,
+    EditCheckSettings,
+    ObservedResult,
+    SuggestedBound,
+)
+from schemas.profile import ContrastSettings
+
+SETTINGS = ChoiceSettings(floor=0.3, ceiling=0.97)
+NONE = np.empty(0)
+
+
+def draws(low: float, high: float, count: int) -> NDArray[np.float64]:
+    return np.linspace(low, high, count)
+
+
+def observed(
+    values: NDArray[np.float64], *, near_duplicate: bool = False, accepted: bool | None = None
+) -> list[ObservedResult]:
+    return [
+        ObservedResult(similarity=value, near_duplicate=near_duplicate, accepted=accepted)
+        for value in values.tolist()
+    ]
+
+
+def calibrate(
+    results: list[ObservedResult], unrelated: NDArray[np.float64] = NONE
+) -> ChoiceCalibration:
+    return calibrate_choice(results, 10, unrelated, SETTINGS, "embedder@1")
+
+
+def test_near_duplicates_and_others_are_separated_by_the_ceiling() -> None:
+    results = observed(draws(0.2, 0.8, 101))
+    results += observed(draws(0.9, 1.0, 40), near_duplicate=True)
+    found = calibrate(results)
+    assert found.ceiling.value == pytest.approx(0.85)
+    assert found.ceiling.reason == "tells near-duplicates from other results but for 0 of 141"
+    assert (found.near_duplicates, found.results, found.anchors) == (40, 141, 10)
+    assert found.within == sum(0.3 <= one.similarity <= 0.97 for one in results[:101])
+    assert found.quantiles[0] == (0.0, 0.2)
+    assert found.quantiles[3] == (0.5, 0.5)
+
+
+def test_the_ceiling_makes_the_fewest_errors() -> None:
+    rng = np.random.default_rng(2)
+    lower, upper = rng.normal(0.6, 0.1, 200).clip(-1, 1), rng.normal(0.9, 0.05, 60).clip(-1, 1)
+    found = calibrate([*observed(lower), *observed(upper, near_duplicate=True)])
+    bound = found.ceiling.value
+    assert bound is not None
+
+    def errors(at: float) -> int:
+        return int((lower > at).sum() + (upper <= at).sum())
+
+    fewest = min(errors(at) for at in np.arange(0, 1, 0.001))
+    assert errors(bound) <= fewest + 1  # three digits
+
+
+def test_unrelated_pictures_make_the_floor_until_people_have_spoken() -> None:
+    unrelated = draws(0.0, 0.4, 401)
+    found = calibrate(observed(draws(0.2, 0.8, 50)), unrelated)
+    assert found.floor.value == pytest.approx(0.38)
+    assert found.floor.reason == "95% of unrelated pairs of pictures are below it"
+    judged = observed(draws(0.5, 0.9, 41), accepted=True)
+    judged += observed(draws(0.1, 0.5, 41), accepted=False)
+    found = calibrate(judged, unrelated)
+    assert found.floor.value == pytest.approx(0.52)
+    assert found.floor.reason == "95% of the candidates that people accepted are above it"
+    assert (found.judged, found.accepted) == (82, 41)
+
+
+def test_the_ceiling_spares_what_people_accepted() -> None:
+    results = observed(draws(0.2, 0.8, 101)) + observed(draws(0.86, 0.94, 30), accepted=True)
+    results += observed(draws(0.9, 1.0, 200), near_duplicate=True)
+    found = calibrate(results)
+    assert found.ceiling.value == pytest.approx(0.936)
+    assert found.ceiling.reason == "95% of the candidates that people accepted are below it"
+
+
+def test_of_too_little_nothing_is_suggested() -> None:
+    few = observed(draws(0.2, 0.8, 60))
+    few += observed(draws(0.9, 1, LEAST_KNOWN - 1), near_duplicate=True)
+    found = calibrate(few, draws(0, 1, LEAST_KNOWN - 1))
+    assert found.floor.value is None
+    assert found.ceiling.value is None
+    assert found.within == found.within_suggested
+    nothing = calibrate([])
+    assert (nothing.results, nothing.quantiles, nothing.unrelated) == (0, (), ())
+
+
+def test_unrelated_are_results_of_others() -> None:
+    anchors = np.eye(3)
+    results = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0.6, 0.8]])
+    found = unrelated_similarities(anchors, results, np.array([0, 1, 1]))
+    assert sorted(found.tolist()) == pytest.approx([0, 0, 0, 0, 0, 0.8])
+
+
+# The page.
+
+
+def results(*, judged: bool = True) -> list[ObservedResult]:
+    rng = np.random.default_rng(0)
+    drawn = [(value, False) for value in rng.normal(0.55, 0.12, 200).clip(-1, 0.99)]
+    drawn += [(value, True) for value in rng.normal(0.97, 0.02, 40).clip(-1, 1)]
+    return [
+        ObservedResult(
+            similarity=float(value),
+            near_duplicate=again,
+            accepted=bool(value > 0.5) if judged and not again and place % 3 == 0 else None,
+        )
+        for place, (value, again) in enumerate(drawn)
+    ]
+
+
+def calibrated(observed: list[ObservedResult]) -> ChoiceCalibration:
+    unrelated = np.linspace(0, 0.5, 400) if observed else np.empty(0)
+    return calibrate_choice(observed, 48, unrelated, ChoiceSettings(), "<embedder>@1")
+
+
+def test_every_result_is_in_a_bar() -> None:
+    observed = results()
+    plot = choice_plot(calibrated(observed), observed)
+    counts = [int(bar.title.split()[0]) for bar in plot.bars]
+    assert sum(counts) == len(observed)
+    assert max(counts) == plot.highest
+    for bar, count in zip(plot.bars, counts, strict=True):
+        assert sum(part[2] for part in bar.parts) == pytest.approx(
+            100 * count / plot.highest, abs=0.05
+        )
+    assert {part[0] for bar in plot.bars for part in bar.parts} == set(range(len(SERIES)))
+    floor, ceiling = plot.bounds
+    assert (floor.value, ceiling.value) == (0.3, 0.97)
+    assert 0 <= floor.place < ceiling.place <= 100
+    assert [one.name for one in plot.suggested] == ["floor", "ceiling"]
+
+
+def test_the_page_says_what_was_found_and_escapes_names() -> None:
+    observed = results()
+    page = render_choice_report(calibrated(observed), observed, "<b>coco</b>")
+    assert "<b>coco</b>" not in page
+    assert "&lt;embedder&gt;@1" in page
+    assert "<b>240</b> results" in page
+    assert "tells near-duplicates from other results but for" in page
+    assert "://" not in page
+
+
+def test_without_results_there_is_a_page_too() -> None:
+    page = render_choice_report(calibrated([]), [], "coco")
+    assert "There are no results yet." in page
+    assert "too little is known" in page
+
+
+# Bounds that were not measured with the embedder that they are applied to.
+
+LITTLE = SuggestedBound(value=None, known=7, reason="too little is known")
+ENOUGH = SuggestedBound(value=0.42, known=31, reason="enough is")
+
+
+def found(floor: SuggestedBound, ceiling: SuggestedBound) -> ChoiceCalibration:
+    return ChoiceCalibration(
+        embedder="some@1",
+        settings=ChoiceSettings(),
+        anchors=3,
+        results=12,
+        near_duplicates=0,
+        judged=0,
+        accepted=0,
+        quantiles=(),
+        unrelated=(),
+        floor=floor,
+        ceiling=ceiling,
+        within=12,
+        within_suggested=12,
+    )
+
+
+def test_bounds_of_other_embedders_are_called_unmeasured() -> None:
+    for name in ("small", "paper", "current"):
+        settings = load_profile(name).contrast
+        message = uncalibrated_threshold_warning(settings, found(ENOUGH, LITTLE))
+        assert message is not None, name
+        assert settings.embedder.name in message
+        assert "(floor 0.3, ceiling 0.97) were not measured" in message
+        assert "results suggest a floor of 0.42 and no ceiling yet (7 of 20 are known)" in message
+        edits = edit_bounds_warning(settings)
+        assert edits is not None, name
+        assert "(shift above -4, doubtful below 0)" in edits
+        assert settings.edit_check.least_shift == -4, "an unmeasured bound throws no edit out"
+
+
+def test_of_measured_bounds_nothing_is_said() -> None:
+    settings = load_profile("builtin").contrast
+    assert uncalibrated_threshold_warning(settings, found(LITTLE, LITTLE)) is None
+    assert edit_bounds_warning(settings) is None
+    other = settings.model_copy(update={"bounds_measured_with": "another"})
+    assert uncalibrated_threshold_warning(other, found(LITTLE, LITTLE)) is not None
+
+
+def test_where_the_embedder_is_unused_its_bounds_are_not_reported() -> None:
+    assert edit_bounds_warning(ContrastSettings()) is not None
+    deaf = ContrastSettings(edit_check=EditCheckSettings(least_shift=None))
+    assert edit_bounds_warning(deaf) is None
