@@ -3,7 +3,7 @@
 import hashlib
 import math
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -317,14 +317,14 @@ def agreement(items: Iterable[ItemAnswers], facts: Facts | None = None) -> Agree
     return Agreement(
         items=len(shared),
         choices=tuple(
-            _choice_agreement(control, _rated(shared, control))
-            for control in _controls(shared, lambda answer: answer.choices)
+            _choice_agreement(control, rated)
+            for control, rated in _given(shared, _categories).items()
         ),
         texts=tuple(
             _text_agreement(
-                control, [_text_pairs(texts) for texts in _written(shared, control)], facts
+                control, [[*combinations(sorted(texts.values()), 2)] for texts in written], facts
             )
-            for control in _controls(shared, lambda answer: answer.texts)
+            for control, written in _given(shared, lambda answer: answer.texts).items()
         ),
     )
 
@@ -334,23 +334,17 @@ def agreement_of(
 ) -> OwnAgreement:
     """How far one annotator agrees with the others who answered the same items."""
     shared = _shared(item for item in items if annotator in item.answers)
+    choices = []
+    for control, rated in _given(shared, _categories).items():
+        pairs = _pairs_of(annotator, rated)
+        alike = _mean([_observed_agreement(item) for item in pairs])
+        choices.append(OwnChoiceAgreement(control=control, alike=alike, kappa=_cohen(pairs)))
     return OwnAgreement(
         items=len(shared),
-        choices=tuple(
-            _own_choices(control, annotator, _rated(shared, control))
-            for control in _controls(shared, lambda answer: answer.choices)
-        ),
+        choices=tuple(choices),
         texts=tuple(
-            _text_agreement(
-                control,
-                [
-                    _pairs_of(annotator, texts)
-                    for texts in _written(shared, control)
-                    if annotator in texts
-                ],
-                facts,
-            )
-            for control in _controls(shared, lambda answer: answer.texts)
+            _text_agreement(control, _pairs_of(annotator, written), facts)
+            for control, written in _given(shared, lambda answer: answer.texts).items()
         ),
     )
 
@@ -366,38 +360,23 @@ def _shared(items: Iterable[ItemAnswers]) -> list[ItemAnswers]:
     return sorted(found, key=lambda item: item.entity_id)
 
 
-def _controls(
-    items: Iterable[ItemAnswers], of: Callable[[ReviewAnswer], Mapping[str, object]]
-) -> list[str]:
-    return sorted(
-        {name for item in items for answer in item.answers.values() for name in of(answer)}
-    )
+def _categories(answer: ReviewAnswer) -> dict[str, Category]:
+    return {control: tuple(sorted(set(chosen))) for control, chosen in answer.choices.items()}
 
 
-def _rated(items: Iterable[ItemAnswers], control: str) -> list[dict[str, Category]]:
-    """For each item with two or more ratings the category that each annotator chose."""
-    rated = (
-        {
-            annotator: tuple(sorted(set(answer.choices[control])))
-            for annotator, answer in item.answers.items()
-            if control in answer.choices
-        }
-        for item in items
-    )
-    return [ratings for ratings in rated if len(ratings) > 1]
-
-
-def _written(items: Iterable[ItemAnswers], control: str) -> list[dict[str, str]]:
-    """For each item with two or more texts what each annotator wrote."""
-    written = (
-        {
-            annotator: answer.texts[control]
-            for annotator, answer in item.answers.items()
-            if control in answer.texts
-        }
-        for item in items
-    )
-    return [texts for texts in written if len(texts) > 1]
+def _given(
+    items: Iterable[ItemAnswers], of: Callable[[ReviewAnswer], Mapping[str, P]]
+) -> dict[str, list[dict[str, P]]]:
+    """For each control what each annotator gave on each item on which two or more gave anything."""
+    found: dict[str, list[dict[str, P]]] = {}
+    for item in items:
+        by_control: dict[str, dict[str, P]] = defaultdict(dict)
+        for annotator, answer in item.answers.items():
+            for control, value in of(answer).items():
+                by_control[control][annotator] = value
+        for control, values in by_control.items():
+            found.setdefault(control, []).extend([values] if len(values) > 1 else [])
+    return dict(sorted(found.items()))
 
 
 def _choice_agreement(control: str, rated: Sequence[Mapping[str, Category]]) -> ChoiceAgreement:
@@ -411,20 +390,13 @@ def _choice_agreement(control: str, rated: Sequence[Mapping[str, Category]]) -> 
     )
 
 
-def _own_choices(
-    control: str, annotator: str, rated: Sequence[Mapping[str, Category]]
-) -> OwnChoiceAgreement:
-    pairs = [_pairs_of(annotator, ratings) for ratings in rated if annotator in ratings]
-    return OwnChoiceAgreement(
-        control=control,
-        alike=_mean([_observed_agreement(item) for item in pairs]),
-        kappa=_cohen(pairs),
-    )
-
-
-def _pairs_of(annotator: str, given: Mapping[str, P]) -> tuple[tuple[P, P], ...]:
-    """Pairs of the annotator's value and the value of each other annotator."""
-    return tuple((given[annotator], given[other]) for other in sorted(given) if other != annotator)
+def _pairs_of(annotator: str, items: Iterable[Mapping[str, P]]) -> list[tuple[tuple[P, P], ...]]:
+    """For each item pairs of the annotator's value and the value of each other annotator."""
+    return [
+        tuple((given[annotator], given[other]) for other in sorted(given) if other != annotator)
+        for given in items
+        if annotator in given
+    ]
 
 
 def _observed_agreement(pairs: Iterable[tuple[Category, Category]]) -> float:
@@ -534,10 +506,6 @@ def _rating_counts(
         for category in pattern:
             ratings[number, kinds[category]] += 1
     return ratings, counts
-
-
-def _text_pairs(texts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(combinations(sorted(texts.values()), 2))
 
 
 def _text_agreement(

@@ -33,6 +33,7 @@ _LEAST_DIFFERENCE = 0.1  # of shares
 _IDLE_DAYS = 3
 _LOUPE = "the account of Loupe itself"
 _Name = Callable[[str], str]
+_Kind = Literal["fast", "accepts_all", "disagrees", "gold", "drift", "gold_drift"]
 
 
 class Blocked(Record):
@@ -71,7 +72,7 @@ class Finding(Record):
 
     queue: str
     annotator: str
-    kind: Literal["fast", "accepts_all", "disagrees", "gold", "drift", "gold_drift"]
+    kind: _Kind
     value: float
     of: int
     compared: float
@@ -315,78 +316,74 @@ def _idle_days(one: QueueStatistics, waiting: Sequence[TaskCount]) -> int:
 
 def _findings(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Finding]:
     """What differs so much, over so many answers, that it can hardly be chance."""
-
-    def found(
-        kind: Literal["accepts_all", "disagrees", "gold", "drift", "gold_drift"],
-        own: Share,
-        compared: Share,
-        sentence: str,
-    ) -> Finding:
-        return Finding(
-            queue=queue,
-            annotator=person.annotator,
-            kind=kind,
-            value=own.value or 0.0,
-            of=own.of,
-            compared=compared.value or 0.0,
-            compared_of=compared.of,
-            sentence=f"{queue}: {who} {sentence}",
-        )
-
     yield from _fast(queue, person, who)
+    accepted, pairs, gold = person.work.verdicts.accepted, person.pairs, person.gold
     others = person.others
-    accepted = person.work.verdicts.accepted
-    if (accepted.value or 0) >= _ACCEPTS_ALL and _is_less(others.accepted, accepted):
-        said = f"accepts {_of(accepted, 'answers')}; the others {_of(others.accepted, 'answers')}"
-        yield found("accepts_all", accepted, others.accepted, said)
-    pairs, gold = person.pairs, person.gold
-    if _is_less(pairs.agreed, others.agreed):
-        said = (
-            f"agrees with the others in {_of(pairs.agreed, 'pairs of answers')}; the others among "
-            f"themselves in {_of(others.agreed, 'pairs')}"
-        )
-        yield found("disagrees", pairs.agreed, others.agreed, said)
-    if _is_less(gold.accuracy, others.gold, LEAST_GOLD):
-        said = (
-            f"is right in {_of(gold.accuracy, 'gold answers')}; the others in "
-            f"{_of(others.gold, 'gold answers')}"
-        )
-        yield found("gold", gold.accuracy, others.gold, said)
+    accepts_all = (accepted.value or 0) >= _ACCEPTS_ALL and _is_less(others.accepted, accepted)
     alone = _is_less(pairs.newest, others.agreed_meanwhile, _LEAST_MEANWHILE)
-    if alone and _is_less(pairs.newest, pairs.earlier):
-        said = (
-            f"agrees less with the others than before: in {_of(pairs.newest, 'newest pairs')}, "
-            f"earlier in {_of(pairs.earlier, 'pairs')}; the others meanwhile in "
-            f"{_of(others.agreed_meanwhile, 'pairs')}"
-        )
-        yield found("drift", pairs.newest, pairs.earlier, said)
-    if _is_less(gold.newest, gold.earlier, LEAST_GOLD):
-        said = (
-            f"is less often right than before: in {_of(gold.newest, 'newest gold answers')}, "
-            f"earlier in {_of(gold.earlier, 'gold answers')}"
-        )
-        yield found("gold_drift", gold.newest, gold.earlier, said)
+    comparisons: tuple[tuple[_Kind, bool, tuple[Share, ...]], ...] = (
+        ("accepts_all", accepts_all, (accepted, others.accepted)),
+        ("disagrees", _is_less(pairs.agreed, others.agreed), (pairs.agreed, others.agreed)),
+        ("gold", _is_less(gold.accuracy, others.gold, LEAST_GOLD), (gold.accuracy, others.gold)),
+        (
+            "drift",
+            alone and _is_less(pairs.newest, pairs.earlier),
+            (pairs.newest, pairs.earlier, others.agreed_meanwhile),
+        ),
+        (
+            "gold_drift",
+            _is_less(gold.newest, gold.earlier, LEAST_GOLD),
+            (gold.newest, gold.earlier),
+        ),
+    )
+    for kind, differs, shares in comparisons:
+        if differs:
+            said = [f"{100 * (one.value or 0):.0f} % of {one.of:,}" for one in shares]
+            own, compared = shares[:2]
+            yield Finding(
+                queue=queue,
+                annotator=person.annotator,
+                kind=kind,
+                value=own.value or 0.0,
+                of=own.of,
+                compared=compared.value or 0.0,
+                compared_of=compared.of,
+                sentence=f"{queue}: {who} {_SAID[kind].format(*said)}",
+            )
+
+
+_SAID = {
+    "accepts_all": "accepts {} answers; the others {} answers",
+    "disagrees": "agrees with the others in {} pairs of answers; "
+    "the others among themselves in {} pairs",
+    "gold": "is right in {} gold answers; the others in {} gold answers",
+    "drift": "agrees less with the others than before: in {} newest pairs, "
+    "earlier in {} pairs; the others meanwhile in {} pairs",
+    "gold_drift": "is less often right than before: in {} newest gold answers, "
+    "earlier in {} gold answers",
+}
+"""What a finding says, with the shares that it compares."""
 
 
 def _fast(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Finding]:
     own, others = person.work.lead_time, person.others.lead_time
-    if min(own.known, others.known) < LEAST_ANSWERS or own.high is None:
+    median, compared = own.median_seconds, others.median_seconds
+    if min(own.known, others.known) < LEAST_ANSWERS:
         return
-    if own.median_seconds is None or others.median_seconds is None:
+    if own.high is None or median is None or compared is None:
         return
-    if own.high < _FAST * others.median_seconds:
+    if own.high < _FAST * compared:
         yield Finding(
             queue=queue,
             annotator=person.annotator,
             kind="fast",
-            value=own.median_seconds,
+            value=median,
             of=own.known,
-            compared=others.median_seconds,
+            compared=compared,
             compared_of=others.known,
             sentence=(
-                f"{queue}: {who} takes {own.median_seconds:.0f} s for an answer "
-                f"(median of {own.known:,}); the others {others.median_seconds:.0f} s "
-                f"(median of {others.known:,})"
+                f"{queue}: {who} takes {median:.0f} s for an answer (median of {own.known:,}); the "
+                f"others {compared:.0f} s (median of {others.known:,})"
             ),
         )
 
@@ -397,10 +394,6 @@ def _is_less(one: Share, other: Share, least: int = LEAST_ANSWERS) -> bool:
         return False
     difference = (other.value or 0.0) - (one.value or 0.0)
     return one.high < other.low and difference >= _LEAST_DIFFERENCE
-
-
-def _of(share: Share, what: str) -> str:
-    return f"{100 * (share.value or 0):.0f} % of {share.of:,} {what}"
 
 
 def _compared(one: QueueStatistics) -> Compared:
@@ -429,7 +422,7 @@ def _work_left(one: QueueStatistics, hourly_rate: float | None) -> WorkLeft:
     if time.median_seconds is not None:
         hours = plan.answers_needed * time.median_seconds / 3600
     days = plan.answers_needed / plan.per_day if plan.per_day else None
-    cost = hours * hourly_rate if hours is not None and hourly_rate is not None else None
+    cost = _cost(hours, hourly_rate)
     work = _count(plan.answers_needed, "answer")
     parts = [f"{work}, no time of an answer is known"]
     if hours is not None:
@@ -457,7 +450,7 @@ def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
     """All queues together: hours and money of those whose times are known."""
     known = [one.hours for one in left if one.hours is not None]
     hours = sum(known) if known else None
-    cost = hours * hourly_rate if hours is not None and hourly_rate is not None else None
+    cost = _cost(hours, hourly_rate)
     answers = sum(one.answers for one in left)
     parts = [_count(answers, "answer")]
     if hours is not None:
@@ -469,3 +462,7 @@ def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
     return WorkLeft(
         queue="", answers=answers, hours=hours, cost=cost, sentence=f"all: {'; '.join(parts)}"
     )
+
+
+def _cost(hours: float | None, hourly_rate: float | None) -> float | None:
+    return None if hours is None or hourly_rate is None else hours * hourly_rate

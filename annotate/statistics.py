@@ -26,8 +26,8 @@ from annotate.answers import ReviewAnswer
 from annotate.candidates import candidates, needs_review
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
-from db.annotations import UnclearAnnotation, unclear_annotations
-from db.gold import Revocation, StoredCheck, all_checks, revocations
+from db.annotations import unclear_annotations
+from db.gold import StoredCheck, all_checks, revocations
 from db.review_audits import (
     GivenAnswer,
     ItemProgress,
@@ -81,23 +81,24 @@ def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Foreca
     """
     recent = np.asarray(per_day[-RECENT_DAYS:], dtype=np.int64)
     days = len(recent)
-    per_day_mean = float(recent.mean()) if days else None
-    found = Forecast(answers_needed=answers_needed, days=days, per_day=per_day_mean)
+    known: dict[str, Any] = {
+        "answers_needed": answers_needed,
+        "days": days,
+        "per_day": float(recent.mean()) if days else None,
+    }
     if answers_needed == 0:
-        return found.model_copy(update={"earliest": today, "latest": today})
+        return Forecast(**known, earliest=today, latest=today)
     if days < LEAST_DAYS:
         reason = f"{LEAST_DAYS} full days of work are needed to forecast from; there are {days}"
-        return found.model_copy(update={"reason": reason})
+        return Forecast(**known, reason=reason)
     if not recent.any():
-        return found.model_copy(update={"reason": f"nobody answered in the last {days} days"})
+        return Forecast(**known, reason=f"nobody answered in the last {days} days")
     earliest, latest = _days_needed(answers_needed, recent)
     if latest > _LONGEST_DAYS:
-        return found.model_copy(update={"reason": "at this rate it takes more than ten years"})
-    return found.model_copy(
-        update={
-            "earliest": today + timedelta(days=earliest - 1),
-            "latest": today + timedelta(days=latest - 1),
-        }
+        return Forecast(**known, reason="at this rate it takes more than ten years")
+    first = today - timedelta(days=1)
+    return Forecast(
+        **known, earliest=first + timedelta(days=earliest), latest=first + timedelta(days=latest)
     )
 
 
@@ -365,7 +366,16 @@ def work_of(tallies: Iterable[Tally], tasks: Iterable[TaskCount]) -> Work:
         returned=states["returned"],
         lead_time=_lead_time(seconds),
         verdicts=_verdicts(verdicts),
-        days=tuple(_day(day, days[day]) for day in sorted(days)),
+        days=tuple(
+            DayOfWork(
+                day=day,
+                reviews=kinds["review"],
+                gold=kinds["gold"],
+                adjudications=kinds["adjudication"],
+                audits=kinds["audit"],
+            )
+            for day, kinds in sorted(days.items())
+        ),
     )
 
 
@@ -378,28 +388,21 @@ def useful_per_day(days: Sequence[DayOfWork], today: date) -> list[int]:
     return [came.get(first + timedelta(days=n), 0) for n in range((today - first).days)]
 
 
-def _day(day: date, kinds: Mapping[str, int]) -> DayOfWork:
-    return DayOfWork(
-        day=day,
-        reviews=kinds["review"],
-        gold=kinds["gold"],
-        adjudications=kinds["adjudication"],
-        audits=kinds["audit"],
-    )
-
-
 def _lead_time(seconds: Sequence[float]) -> LeadTime:
     """The median has the interval of its order statistics (normal approximation of the ranks)."""
     if not seconds:
         return LeadTime(known=0, median_seconds=None, p90_seconds=None)
     count = len(seconds)
     median, p90 = np.percentile(seconds, (50, 90))
-    found = LeadTime(known=count, median_seconds=float(median), p90_seconds=float(p90))
     rank = math.floor((count - _TWO_SIDED * math.sqrt(count)) / 2)
-    if rank < 1:
-        return found
     in_order = sorted(seconds)
-    return found.model_copy(update={"low": in_order[rank - 1], "high": in_order[-rank]})
+    return LeadTime(
+        known=count,
+        median_seconds=float(median),
+        p90_seconds=float(p90),
+        low=in_order[rank - 1] if rank >= 1 else None,
+        high=in_order[-rank] if rank >= 1 else None,
+    )
 
 
 _TWO_SIDED = 1.96
@@ -407,13 +410,9 @@ _TWO_SIDED = 1.96
 
 
 def _verdicts(counts: Mapping[str, int]) -> Verdicts:
-    accepted, edited, rejected = (counts[name] for name in ("accept", "edit", "reject"))
-    known = accepted + edited + rejected
-    return Verdicts(
-        accepted=share(accepted, known),
-        edited=share(edited, known),
-        rejected=share(rejected, known),
-    )
+    names = {"accepted": "accept", "edited": "edit", "rejected": "reject"}
+    known = sum(counts[verdict] for verdict in names.values())
+    return Verdicts(**{name: share(counts[verdict], known) for name, verdict in names.items()})
 
 
 # People have pseudonyms; their names are added on request.
@@ -451,8 +450,31 @@ def queue_statistics(
         work=work,
         agreement=agreement(answers.shared, facts),
         gold=_gold(queue, [check for found in checks.values() for check in found]),
-        returns=tuple(map(_return, returned)),
-        unclear=tuple(map(_unclear, unclear_annotations(store, queue.name))),
+        returns=tuple(
+            Return(
+                annotator=one.assignee,
+                returned_at=one.returned_at,
+                accuracy=one.accuracy,
+                floor=one.rule["floor"],
+                gold_answers=one.answers,
+                tasks=one.tasks,
+                state=one.state,
+            )
+            for one in returned
+        ),
+        unclear=tuple(
+            UnclearTask(
+                annotation_id=one.remote_id,
+                project_id=one.task.project_id,
+                task_id=one.task.task_id,
+                entity_id=one.task.entity_id,
+                assignee=one.task.assignee,
+                state=one.state,
+                problem=one.problem,
+                given=_in_words(one.result),
+            )
+            for one in unclear_annotations(store, queue.name)
+        ),
         forecast=forecast(needed, useful_per_day(work.days, now.date()), now.date()),
         annotators=tuple(
             AnnotatorStatistics(
@@ -474,29 +496,30 @@ def queue_statistics(
 
 
 class _Answers:
-    """All answers of a queue, read once: tallies by annotator, and what several people answered."""
+    """All answers of a queue, read once: tallies by annotator, and what several people answered.
 
-    def __init__(self, given: Iterator[GivenAnswer], agree: "_Agree") -> None:
+    `pairs` are there if `agree` is given.
+    """
+
+    def __init__(self, given: Iterator[GivenAnswer], agree: "_Agree | None" = None) -> None:
         self.tallies: dict[str, Tally] = defaultdict(Tally)
         self.shared: list[ItemAnswers] = []
         self.pairs: list[_Pair] = []
-        times: list[dict[str, datetime]] = []
         for entity_id, group in groupby(given, key=lambda answer: answer.entity_id):
             opinions = {}
             for answer in group:
                 self.tallies[answer.annotator].add(answer)
                 if answer.purpose == "review" and not answer.gold and answer.answer:
                     opinions[answer.annotator] = answer
-            if len(opinions) > 1:
-                read = {
-                    who: ReviewAnswer.model_validate(one.answer) for who, one in opinions.items()
-                }
-                self.shared.append(ItemAnswers(entity_id, read))
-                times.append({who: one.annotated_at for who, one in opinions.items()})
-        for item, at in zip(self.shared, times, strict=True):
-            for one, other in combinations(item.answers, 2):
-                agreed = agree(item.answers[one], item.answers[other])
-                self.pairs.append(_Pair(max(at[one], at[other]), {one, other}, agreed))
+            if len(opinions) < 2:
+                continue
+            read = {who: ReviewAnswer.model_validate(one.answer) for who, one in opinions.items()}
+            self.shared.append(ItemAnswers(entity_id, read))
+            if agree is None:
+                continue
+            for one, other in combinations(opinions, 2):
+                at = max(opinions[one].annotated_at, opinions[other].annotated_at)
+                self.pairs.append(_Pair(at, {one, other}, agree(read[one], read[other])))
         self.pairs.sort(key=lambda pair: pair.at)
 
 
@@ -594,17 +617,13 @@ def _items(store: Store, queue: Queue) -> tuple[ItemCounts, int]:
 
 
 def _stage(progress: ItemProgress | None, overlap: int) -> Stage:
-    match progress:
-        case None:
-            return "waiting"
-        case ItemProgress(adjudicating=adjudicating) if adjudicating:
-            return "conflicting"
-        case ItemProgress(answered=answered) if answered >= overlap:
-            return "conflicting"
-        case ItemProgress(answered=answered) if answered:
-            return "answered"
-        case ItemProgress(waiting=waiting):
-            return "open" if waiting else "waiting"
+    if progress is None:
+        return "waiting"
+    if progress.adjudicating or progress.answered >= overlap:
+        return "conflicting"
+    if progress.answered:
+        return "answered"
+    return "open" if progress.waiting else "waiting"
 
 
 def _gold(queue: Queue, checks: Iterable[StoredCheck]) -> GoldAccuracy:
@@ -633,35 +652,10 @@ def _gold(queue: Queue, checks: Iterable[StoredCheck]) -> GoldAccuracy:
     )
 
 
-def _return(stored: Revocation) -> Return:
-    return Return(
-        annotator=stored.assignee,
-        returned_at=stored.returned_at,
-        accuracy=stored.accuracy,
-        floor=stored.rule["floor"],
-        gold_answers=stored.answers,
-        tasks=stored.tasks,
-        state=stored.state,
-    )
-
-
-def _unclear(found: UnclearAnnotation) -> UnclearTask:
-    return UnclearTask(
-        annotation_id=found.remote_id,
-        project_id=found.task.project_id,
-        task_id=found.task.task_id,
-        entity_id=found.task.entity_id,
-        assignee=found.task.assignee,
-        state=found.state,
-        problem=found.problem,
-        given=_given(found.result),
-    )
-
-
 _LONGEST_GIVEN = 200
 
 
-def _given(result: Mapping[str, Any]) -> str:
+def _in_words(result: Mapping[str, Any]) -> str:
     """What an answer says, control by control; what cannot be read so as it came."""
     parts = [str(result["unread"])] if "unread" in result else []
     for region in result.get("regions", ()):
@@ -733,24 +727,6 @@ def timesheet(
     ]
 
 
-class SharedAnswers(NamedTuple):
-    """The items with first opinions of two or more people, and the number of these people."""
-
-    items: tuple[ItemAnswers, ...]
-    annotators: int
-
-
-def shared_answers(store: Store, queue: str) -> SharedAnswers:
+def shared_answers(store: Store, queue: str) -> list[ItemAnswers]:
     """The first opinions of a queue on items with two or more of them, without gold items."""
-    shared = []
-    given = given_answers(store, queue)
-    for entity_id, group in groupby(given, key=lambda answer: answer.entity_id):
-        opinions = {
-            one.annotator: ReviewAnswer.model_validate(one.answer)
-            for one in group
-            if one.purpose == "review" and not one.gold and one.answer
-        }
-        if len(opinions) > 1:
-            shared.append(ItemAnswers(entity_id, opinions))
-    people = {annotator for item in shared for annotator in item.answers}
-    return SharedAnswers(tuple(shared), len(people))
+    return _Answers(given_answers(store, queue)).shared

@@ -90,9 +90,10 @@ def agreement_statistics(
         if queue.dataset != dataset:
             continue
         shared = shared_answers(store, queue.name)
-        found = agreement(shared.items)
-        lines += [_choice(queue.name, shared.annotators, one) for one in found.choices]
-        lines += [_text(queue.name, shared.annotators, one) for one in found.texts]
+        found = agreement(shared)
+        people = len({annotator for item in shared for annotator in item.answers})
+        lines += [_choice(queue.name, people, one) for one in found.choices]
+        lines += [_text(queue.name, people, one) for one in found.texts]
     return tuple(line for line in lines if line.items)
 
 

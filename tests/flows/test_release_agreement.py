@@ -15,7 +15,7 @@ QUEUE = captions_queue()
 def test_a_release_states_what_the_queue_shows(sqlite_store: Store, tmp_path: Path) -> None:
     now = weeks_of_work(sqlite_store, QUEUE, items=60)
     shown = queue_statistics(sqlite_store, QUEUE, now).agreement
-    assert agreement(shared_answers(sqlite_store, QUEUE.name).items) == shown
+    assert agreement(shared_answers(sqlite_store, QUEUE.name)) == shown
     lines = agreement_statistics(sqlite_store, Settings(home=tmp_path), QUEUE.dataset)
     choices = [one for one in lines if one.kind == "choice"]
     assert [one.control for one in choices] == [one.control for one in shown.choices]
