@@ -11,7 +11,7 @@ from retrieval.bootstrap import REPLICATES, bootstrap_means
 from retrieval.embeddings import FloatRows, Ids, unit_rows
 from retrieval.ranking import RetrievalScores, score_retrieval
 from retrieval.score_matrix import Rerank, score_similarities
-from retrieval.similarity.products import Similarities, pair_similarities
+from retrieval.similarity.products import pair_similarities
 from schemas.errors import UsageError
 from schemas.evaluation import (
     Direction,
@@ -105,6 +105,7 @@ def score_direction(
     plain = rerank is None and queries.rows.shape[1] == gallery.rows.shape[1]
     scores = score_retrieval(*asked) if plain else score_similarities(*asked, rerank)
     depth = min(_CURVE_DEPTH, len(gallery.items))
+    chance = chance_scores(scores.matches.tolist(), scores.gallery)
     result = DirectionResult(
         direction=direction,
         queries=scores.queries,
@@ -112,10 +113,10 @@ def score_direction(
         unmatched=scores.unmatched,
         scores=_with_intervals(scores, queries.ids, seed),
         rank_curve=tuple(scores.rank_curve(depth).tolist()),
-        chance=_chance(scores),
+        chance={name: Score(value=value) for name, value in chance.items()},
         chance_curve=tuple(rank_curve(scores.matches.tolist(), scores.gallery, depth)),
-        histogram=_histogram(*asked, seed) if plain else None,
-        hardest=tuple(_hardest(scores, queries, gallery)) if plain else (),
+        histogram=similarity_histogram(*asked, seed=seed) if plain else None,
+        hardest=hardest_queries(queries, gallery, scores.best_rank) if plain else (),
     )
     return Scored(result, tuple(_groups(direction, scores, queries, seed)))
 
@@ -137,43 +138,6 @@ def score_setting(
         queries=scores.queries,
         unmatched=scores.unmatched,
         scores={name: score for name, score in found.items() if name.startswith("R@")},
-    )
-
-
-def _chance(scores: RetrievalScores) -> Scores:
-    expected = chance_scores(scores.matches.tolist(), scores.gallery)
-    return {name: Score(value=value) for name, value in expected.items()}
-
-
-def _histogram(
-    queries: FloatRows, gallery: FloatRows, query_ids: Ids, gallery_ids: Ids, seed: int
-) -> SimilarityHistogram:
-    counts = similarity_counts(queries, gallery, query_ids, gallery_ids, seed=seed)
-    return SimilarityHistogram(
-        low=counts.low,
-        high=counts.high,
-        matches=tuple(counts.matches.tolist()),
-        others=tuple(counts.others.tolist()),
-        queries=counts.queries,
-    )
-
-
-def _hardest(scores: RetrievalScores, queries: Side, gallery: Side) -> Iterator[HardQuery]:
-    asked = (queries.rows, gallery.rows, queries.ids, gallery.ids)
-    for worst in worst_queries(*asked, scores.best_rank, count=_HARDEST, shown=SHOWN):
-        yield HardQuery(
-            query=queries.items[worst.row],
-            first_match_rank=worst.first_match_rank,
-            retrieved=tuple(_retrieved(find, gallery) for find in worst.finds),
-        )
-
-
-def _retrieved(find: "Find", gallery: Side) -> Retrieved:
-    return Retrieved(
-        item=gallery.items[find.row],
-        rank=find.rank,
-        similarity=find.similarity,
-        is_match=find.is_match,
     )
 
 
@@ -209,46 +173,14 @@ def _with_intervals(
 
 # What scores do not show: how similarities are spread, and what the worst queries found instead.
 #
-# Rows are those of `retrieval.embeddings.unit_rows`. Memory is bounded: only some queries are
-# looked at, a few million similarities at most.
+# Memory is bounded: only some queries are looked at, a few million similarities at most.
 
 BINS = 48
 _LEAST_QUERIES = 16
 _STEPS = 20  # the borders of a histogram are multiples of a twentieth
 
 
-class SimilarityCounts(NamedTuple):
-    """How many pairs have a cosine in which of `BINS` equal bins from `low` to `high`.
-
-    `matches` are pairs of one identity, `others` of two; `queries` is how many queries were paired
-    with the whole gallery.
-    """
-
-    low: float
-    high: float
-    matches: NDArray[np.int64]
-    others: NDArray[np.int64]
-    queries: int
-
-
-class Find(NamedTuple):
-    """A row of the gallery at a rank (from 1) of a query's list."""
-
-    row: int
-    rank: int
-    similarity: float
-    is_match: bool
-
-
-class WorstQuery(NamedTuple):
-    """A query by its row, and what it found: the first few, and its first match below them."""
-
-    row: int
-    first_match_rank: int
-    finds: tuple[Find, ...]
-
-
-def similarity_counts(
+def similarity_histogram(
     queries: FloatRows,
     gallery: FloatRows,
     query_ids: Ids,
@@ -256,10 +188,11 @@ def similarity_counts(
     *,
     seed: int = 0,
     most_pairs: int = 4_000_000,
-) -> SimilarityCounts:
-    """The spread of similarities of matches and of others.
+) -> SimilarityHistogram:
+    """The cosines of matches and of others, in `BINS` equal bins.
 
-    Where there are more than about `most_pairs` pairs, queries are drawn with `seed`.
+    Above about `most_pairs` pairs, a sample of the queries is drawn with `seed`. Rows have unit
+    length and shapes (n, d) and (m, d).
     """
     wanted = min(len(queries), max(_LEAST_QUERIES, most_pairs // len(gallery)))
     drawn = np.sort(np.random.default_rng(seed).permutation(len(queries))[:wanted])
@@ -268,70 +201,60 @@ def similarity_counts(
     high = float(np.ceil(similarities.max() * _STEPS) / _STEPS)
     high = max(high, low + 1 / _STEPS)
     is_match = query_ids[drawn, None] == gallery_ids[None, :]
-    counts = [
-        np.histogram(similarities[chosen], BINS, (low, high))[0] for chosen in (is_match, ~is_match)
-    ]
-    return SimilarityCounts(low, high, counts[0], counts[1], wanted)
+    matches, others = (
+        tuple(np.histogram(similarities[chosen], BINS, (low, high))[0].tolist())
+        for chosen in (is_match, ~is_match)
+    )
+    return SimilarityHistogram(low=low, high=high, matches=matches, others=others, queries=wanted)
 
 
-def worst_queries(
-    queries: FloatRows,
-    gallery: FloatRows,
-    query_ids: Ids,
-    gallery_ids: Ids,
-    first_match_ranks: NDArray[np.integer],
-    *,
-    count: int,
-    shown: int,
-) -> list[WorstQuery]:
-    """The queries whose first match stands lowest, the lowest first, one of an identity.
+def hardest_queries(
+    queries: Side,
+    gallery: Side,
+    best_ranks: NDArray[np.integer],
+    count: int = _HARDEST,
+    shown: int = SHOWN,
+) -> tuple[HardQuery, ...]:
+    """The queries whose first match ranks lowest, the lowest first, one for each person.
 
-    A query that found a match first is none of them: it did what it should.
+    Queries whose first result is a match, or that have no match, are left out.
 
     Args:
-        queries: rows of unit length, of shape (n, d).
-        gallery: rows of unit length, of shape (m, d).
-        query_ids: the identity of each query, of shape (n,).
-        gallery_ids: the identity of each row of the gallery, of shape (m,).
-        first_match_ranks: of each query, from 1, as `RetrievalScores.best_rank` has them; 0 where
-            it has no match.
-        count: how many queries are wanted.
-        shown: how many of the first rows of the gallery are shown for each.
+        queries: all queries.
+        gallery: what they are compared with.
+        best_ranks: the rank of each query's first match, from 1; 0 without a match. Of shape (n,).
+        count: the number of queries to return.
+        shown: the number of first results to return for each; the first match is added below them.
     """
-    lowest_first = np.argsort(-first_match_ranks, kind="stable")
-    lowest_first = lowest_first[first_match_ranks[lowest_first] > 1]
-    _, firsts = np.unique(query_ids[lowest_first], return_index=True)
-    rows = lowest_first[np.sort(firsts)[:count]]
-    return [
-        WorstQuery(
-            row=int(row),
-            first_match_rank=int(first_match_ranks[row]),
-            finds=_finds(
-                _similarities(queries, gallery, row),
-                gallery_ids == query_ids[row],
-                int(first_match_ranks[row]),
-                shown,
-            ),
-        )
-        for row in rows
-    ]
+    lowest_first = np.argsort(-best_ranks, kind="stable")
+    lowest_first = lowest_first[best_ranks[lowest_first] > 1]
+    _, firsts = np.unique(queries.ids[lowest_first], return_index=True)
+    rows = lowest_first[np.sort(firsts)[:count]].tolist()
+    return tuple(_hard_query(queries, gallery, row, int(best_ranks[row]), shown) for row in rows)
 
 
-def _similarities(queries: FloatRows, gallery: FloatRows, row: np.intp) -> Similarities:
-    """Those of a query with the whole gallery, by the rule that its rank was found by."""
-    places = np.arange(len(gallery))
-    return pair_similarities(queries, gallery, np.full_like(places, row), places)
-
-
-def _finds(
-    similarities: Similarities, is_match: NDArray[np.bool_], first_match_rank: int, shown: int
-) -> tuple[Find, ...]:
+def _hard_query(queries: Side, gallery: Side, row: int, best_rank: int, shown: int) -> HardQuery:
+    """A query with its first results, ranked by the same similarities as in the scores."""
+    places = np.arange(len(gallery.items))
+    of_row = np.full_like(places, row)
+    similarities = pair_similarities(queries.rows, gallery.rows, of_row, places)
+    is_match = gallery.ids == queries.ids[row]
     order = np.lexsort((is_match, -similarities))  # of equals, matches come last
     ranks = [*range(1, min(shown, len(order)) + 1)]
-    ranks += [first_match_rank] if first_match_rank > shown else []
-    return tuple(
-        Find(int(place), rank, float(similarities[place]), bool(is_match[place]))
-        for rank, place in ((rank, order[rank - 1]) for rank in ranks)
+    ranks += [best_rank] if best_rank > shown else []
+    return HardQuery(
+        query=queries.items[row],
+        first_match_rank=best_rank,
+        retrieved=tuple(
+            Retrieved(
+                item=gallery.items[place],
+                rank=rank,
+                similarity=float(similarities[place]),
+                is_match=bool(is_match[place]),
+            )
+            for rank in ranks
+            for place in [order[rank - 1]]
+        ),
     )
 
 

@@ -349,13 +349,6 @@ class _Embedded(NamedTuple):
     coarse: Vectors | None = None
 
 
-class _Scores(NamedTuple):
-    """The scores of all directions."""
-
-    directions: list[Scored]
-    contrasts: ContrastiveResult | None = None
-
-
 def evaluate_release(
     context: RunContext,
     folder: Path,
@@ -385,22 +378,32 @@ def evaluate_release(
     read = read_release(folder, split, check_images=check_images)
     if isinstance(spec, TransformersEmbedder) and is_contrastive(read):
         spec = spec.model_copy(update={"scoring": "mean", "rerank": 0})  # images are compared, too
-    source = _source(context, read, spec)
+    spec = pinned(spec)
     started = time.monotonic()
-    directions = scored_directions(read)
-    embedded = {direction: source.embedded(direction) for direction in directions}
+    embedded = _embedded(context, read, spec)
     embedding_seconds = time.monotonic() - started
     started = time.monotonic()
     if is_contrastive(read):
-        scores = _contrastive(read, embedded)
+        scored, contrasts = _contrastive(read, embedded)
     else:
-        scores = _plain(read, embedded, _matching(context, read, spec))
-    scored = scores.directions
+        matching, contrasts = _matching(context, read, spec), None
+        scored = [
+            score_direction(
+                one, *_asked(read, one, vectors), rerank=matching.rerank(one) if matching else None
+            )
+            for one, vectors in embedded.items()
+        ]
+    manifest = read.manifest
     result = EvaluationResult(
-        release=_released(read),
+        release=EvaluatedRelease(
+            dataset=manifest.dataset,
+            version=manifest.version,
+            id=manifest.id,
+            demonstration=manifest.demonstration,
+        ),
         split=read.split,
-        protocol=CONTRASTIVE_PROTOCOL if scores.contrasts else PROTOCOL,
-        model=source.model,
+        protocol=CONTRASTIVE_PROTOCOL if contrasts else PROTOCOL,
+        model=evaluated_model(spec),
         code_revision=context.code_revision,
         hardware=hardware(),
         identities=len({row.id for row in read.rows}),
@@ -408,22 +411,12 @@ def evaluate_release(
         captions=sum(len(row.captions) for row in read.rows),
         directions=tuple(one.direction for one in scored),
         groups=tuple(group for one in scored for group in one.groups),
-        interval=CONTRASTIVE_INTERVAL if scores.contrasts else INTERVAL,
+        interval=CONTRASTIVE_INTERVAL if contrasts else INTERVAL,
         seconds=time.monotonic() - started,
         embedding_seconds=embedding_seconds,
-        contrasts=scores.contrasts,
+        contrasts=contrasts,
     )
     return store_evaluation(context.store, result)
-
-
-def _plain(
-    read: ReadRelease, embedded: dict[Direction, _Embedded], matching: "_Matching | None"
-) -> _Scores:
-    scored = []
-    for one, vectors in embedded.items():
-        rerank = matching.rerank(one) if matching else None
-        scored.append(score_direction(one, *_asked(read, one, vectors), rerank=rerank))
-    return _Scores(scored)
 
 
 class _Matching:
@@ -453,15 +446,20 @@ class _Matching:
 def _matching(context: RunContext, read: ReadRelease, spec: EmbedderSpec) -> _Matching | None:
     if not isinstance(spec, TransformersEmbedder) or not spec.rerank:
         return None
-    model = load_transformers_embedder(cast("TransformersEmbedder", pinned(spec)))
+    model = load_transformers_embedder(spec)
     if not isinstance(model, BlipFamily):
         raise UsageError(f"{spec.ref} has no matching head to rerank with: only BLIP and BLIP-2")
     context.progress.say(f"the first {spec.rerank} of each query are sorted by the matching head")
     return _Matching(model, spec.rerank, read)
 
 
-def _contrastive(read: ReadRelease, embedded: dict[Direction, _Embedded]) -> _Scores:
-    """Pairs of images are compared by the vectors with which texts find them."""
+def _contrastive(
+    read: ReadRelease, embedded: dict[Direction, _Embedded]
+) -> tuple[list[Scored], ContrastiveResult]:
+    """The scores of all directions, and how similar contrastive pairs are.
+
+    Pairs of images are compared by the vectors with which texts find them.
+    """
     samples = samples_of(read)
     compared: dict[Direction, ContrastiveSides] = {}
     for direction, one in embedded.items():
@@ -470,29 +468,13 @@ def _contrastive(read: ReadRelease, embedded: dict[Direction, _Embedded]) -> _Sc
             coarse = coarse_side(read, list(map(shown_image, read.rows)), one.coarse)
         compared[direction] = ContrastiveSides(samples, *sides(read, *one[:2]), coarse)
     scored = [sides_.scored(direction) for direction, sides_ in compared.items()]
-    return _Scores(scored, next(iter(compared.values())).result())
+    return scored, next(iter(compared.values())).result()
 
 
 def _asked(read: ReadRelease, direction: Direction, embedded: _Embedded) -> tuple[Side, Side]:
     """Queries and gallery of a direction."""
     images, texts = sides(read, embedded.images, embedded.texts)
     return (texts, images) if direction == "text-to-image" else (images, texts)
-
-
-def _released(read: ReadRelease) -> EvaluatedRelease:
-    manifest = read.manifest
-    return EvaluatedRelease(
-        dataset=manifest.dataset,
-        version=manifest.version,
-        id=manifest.id,
-        demonstration=manifest.demonstration,
-    )
-
-
-def _source(context: RunContext, read: ReadRelease, spec: EmbedderSpec) -> "_Given | _Computed":
-    if isinstance(spec, PrecomputedEmbedder):
-        return _Given(read, pinned(spec))
-    return _Computed(context, read, pinned(spec))
 
 
 def evaluated_model(spec: EmbedderSpec) -> EvaluatedModel:
@@ -508,52 +490,38 @@ def evaluated_model(spec: EmbedderSpec) -> EvaluatedModel:
     )
 
 
-class _Given:
-    """Vectors that somebody else computed: the same in both directions."""
+def _embedded(
+    context: RunContext, read: ReadRelease, spec: EmbedderSpec
+) -> dict[Direction, _Embedded]:
+    """The vectors of each direction in which the release is scored.
 
-    def __init__(self, read: ReadRelease, spec: PrecomputedEmbedder) -> None:
-        captions = sum(len(row.captions) for row in read.rows)
-        found = read_vectors(spec, len(read.rows), captions)
-        self._embedded = _Embedded(found.images, found.texts)
-        self.model = evaluated_model(spec)
-
-    def embedded(self, _direction: Direction) -> _Embedded:
-        """The vectors."""
-        return self._embedded
-
-
-class _Computed:
-    """Vectors of a model, which may take other instructions in each direction."""
-
-    def __init__(self, context: RunContext, read: ReadRelease, spec: EmbeddingModelSpec) -> None:
-        self._context = context
-        self._read = read
-        self._spec = spec
-        self._known: dict[str, _Embedded] = {}
-        self.model = evaluated_model(spec)
-
-    def embedded(self, direction: Direction) -> _Embedded:
-        """The vectors for one direction."""
-        spec = cast("EmbeddingModelSpec", directed(self._spec, _ASKING[direction]))
-        key = spec.model_dump_json()
-        if key not in self._known:
-            embedder = CachedEmbedder(self._context.store, spec, self._context.progress)
-            images = embedder.embed_images(list(self._files()))
-            if isinstance(spec, TransformersEmbedder) and spec.scoring == "maximum":
-                spec = spec.model_copy(update={"scoring": "mean"})  # a text has one vector
-                embedder = CachedEmbedder(self._context.store, spec, self._context.progress)
-            texts = [caption.text for row in self._read.rows for caption in row.captions]
-            coarse = coarse_texts(self._read) if is_contrastive(self._read) else []
-            self._known[key] = _Embedded(
+    A model may take other instructions in each direction; precomputed vectors serve both.
+    """
+    texts = [caption.text for row in read.rows for caption in row.captions]
+    directions = scored_directions(read)
+    if isinstance(spec, PrecomputedEmbedder):
+        given = read_vectors(spec, len(read.rows), len(texts))
+        return dict.fromkeys(directions, _Embedded(given.images, given.texts))
+    files = [ImageFile(row.sha256, read.folder / row.file_path) for row in read.rows]
+    coarse = coarse_texts(read) if is_contrastive(read) else []
+    known: dict[str, _Embedded] = {}
+    found: dict[Direction, _Embedded] = {}
+    for direction in directions:
+        of_images = cast("EmbeddingModelSpec", directed(spec, _ASKING[direction]))
+        of_texts = of_images
+        if isinstance(of_images, TransformersEmbedder) and of_images.scoring == "maximum":
+            of_texts = of_images.model_copy(update={"scoring": "mean"})  # a text has one vector
+        key = of_images.model_dump_json()
+        if key not in known:
+            images = CachedEmbedder(context.store, of_images, context.progress).embed_images(files)
+            embedder = CachedEmbedder(context.store, of_texts, context.progress)
+            known[key] = _Embedded(
                 images,
                 embedder.embed_texts(texts),
                 embedder.embed_texts(coarse) if coarse else None,
             )
-        return self._known[key]
-
-    def _files(self) -> Iterator[ImageFile]:
-        for row in self._read.rows:
-            yield ImageFile(row.sha256, self._read.folder / row.file_path)
+        found[direction] = known[key]
+    return found
 
 
 # `evaluate`: models that a request names, scored on a release, and its leaderboard.

@@ -1,13 +1,18 @@
 """Evaluations as the pages show them: made up, on the rows of a real release."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from release.reading import ReadRelease, ReadRow
-from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.evaluation import chance_scores, rank_curve, similarity_counts, worst_queries
+from flows.evaluation.run import shown_image, shown_texts
+from release.reading import ReadRelease
+from retrieval.evaluation import (
+    Side,
+    chance_scores,
+    hardest_queries,
+    rank_curve,
+    similarity_histogram,
+)
 from schemas.chat import ModelRef
 from schemas.evaluation import (
     Direction,
@@ -16,31 +21,13 @@ from schemas.evaluation import (
     EvaluatedRelease,
     EvaluationResult,
     GroupResult,
-    HardQuery,
     Hardware,
-    Retrieved,
     Score,
     ShownItem,
-    SimilarityHistogram,
 )
 from tests.retrieval.literal_retrieval import literal_scores
 
 HARDWARE = Hardware(processor="A processor", cores=2, memory_bytes=24 << 30)
-
-
-class Side(NamedTuple):
-    """The queries or the gallery of one direction."""
-
-    items: list[ShownItem]
-    rows: FloatRows
-
-    @property
-    def ids(self) -> Ids:
-        return np.array([item.person for item in self.items])
-
-    def of(self, source: str) -> "Side":
-        chosen = [place for place, item in enumerate(self.items) if item.source == source]
-        return Side([self.items[place] for place in chosen], self.rows[chosen])
 
 
 def made_up(read: ReadRelease, name: str, quality: float, seed: int = 0) -> EvaluationResult:
@@ -50,9 +37,9 @@ def made_up(read: ReadRelease, name: str, quality: float, seed: int = 0) -> Eval
 
     def side(items: list[ShownItem]) -> Side:
         rows = [quality * centres[item.person] + chance.normal(size=8) for item in items]
-        return Side(items, unit_rows(np.array(rows), "rows"))
+        return Side.of(items, np.array(rows), {}, "rows")
 
-    images, texts = side([shown(row) for row in read.rows]), side(list(shown_texts(read)))
+    images, texts = side([shown_image(row) for row in read.rows]), side(list(shown_texts(read)))
     manifest = read.manifest
     return EvaluationResult(
         release=EvaluatedRelease(
@@ -80,25 +67,6 @@ def made_up(read: ReadRelease, name: str, quality: float, seed: int = 0) -> Eval
     )
 
 
-def shown(row: ReadRow) -> ShownItem:
-    """An image as an evaluation stores it."""
-    return ShownItem(
-        entity_id=row.entity_id,
-        file_path=row.file_path,
-        sha256=row.sha256,
-        person=row.id,
-        source=row.source,
-    )
-
-
-def shown_texts(read: ReadRelease) -> Iterator[ShownItem]:
-    """The captions as an evaluation stores them."""
-    for row in read.rows:
-        for place, one in enumerate(row.captions):
-            changes = {"text": one.text, "position": place, "entity_id": one.entity_id}
-            yield shown(row).model_copy(update=changes)
-
-
 def _scores(queries: Side, gallery: Side) -> dict[str, Score]:
     values = literal_scores(queries.rows, gallery.rows, list(queries.ids), list(gallery.ids))
     return {
@@ -108,7 +76,6 @@ def _scores(queries: Side, gallery: Side) -> dict[str, Score]:
 
 
 def _direction(direction: Direction, queries: Side, gallery: Side) -> DirectionResult:
-    asked = (queries.rows, gallery.rows, queries.ids, gallery.ids)
     matches = [int((gallery.ids == one).sum()) for one in queries.ids]
     first = np.array(
         [
@@ -116,7 +83,6 @@ def _direction(direction: Direction, queries: Side, gallery: Side) -> DirectionR
             for row, one in zip(queries.rows @ gallery.rows.T, queries.ids, strict=True)
         ]
     )
-    spread = similarity_counts(*asked)
     depth = min(50, len(gallery.items))
     chance = chance_scores(matches, len(gallery.items))
     return DirectionResult(
@@ -128,35 +94,14 @@ def _direction(direction: Direction, queries: Side, gallery: Side) -> DirectionR
         rank_curve=tuple(100 * float((first <= k).mean()) for k in range(1, depth + 1)),
         chance={name: Score(value=value) for name, value in chance.items()},
         chance_curve=tuple(rank_curve(matches, len(gallery.items), depth).tolist()),
-        histogram=SimilarityHistogram(
-            low=spread.low,
-            high=spread.high,
-            matches=tuple(spread.matches.tolist()),
-            others=tuple(spread.others.tolist()),
-            queries=spread.queries,
-        ),
-        hardest=tuple(
-            HardQuery(
-                query=queries.items[one.row],
-                first_match_rank=one.first_match_rank,
-                retrieved=tuple(
-                    Retrieved(
-                        item=gallery.items[find.row],
-                        rank=find.rank,
-                        similarity=find.similarity,
-                        is_match=find.is_match,
-                    )
-                    for find in one.finds
-                ),
-            )
-            for one in worst_queries(*asked, first, count=3, shown=4)
-        ),
+        histogram=similarity_histogram(queries.rows, gallery.rows, queries.ids, gallery.ids),
+        hardest=hardest_queries(queries, gallery, first, count=3, shown=4),
     )
 
 
 def _groups(queries: Side, gallery: Side) -> Iterator[GroupResult]:
     for source in sorted({item.source for item in queries.items}):
-        chosen = queries.of(source)
+        chosen = queries.chosen(np.array([item.source == source for item in queries.items]))
         yield GroupResult(
             dimension="source",
             group=source,

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.evaluation import BINS, similarity_counts, worst_queries
+from retrieval.evaluation import BINS, Side, hardest_queries, similarity_histogram
 from retrieval.ranking import score_retrieval
+from schemas.evaluation import HardQuery, ShownItem
 
 Problem = tuple[FloatRows, FloatRows, Ids, Ids]
 
@@ -27,6 +28,30 @@ def similarity(left: FloatRows, right: FloatRows) -> float:
     return float(sum(float(x) * float(y) for x, y in zip(left, right, strict=True)))
 
 
+def sides(asked: Problem) -> tuple[Side, Side]:
+    """Queries and gallery, with the row of each item as its position."""
+    queries, gallery, query_ids, gallery_ids = asked
+    return Side(items(query_ids), queries, {}), Side(items(gallery_ids), gallery, {})
+
+
+def items(people: Ids) -> list[ShownItem]:
+    return [
+        ShownItem(
+            entity_id="0" * 64,
+            file_path="1.jpg",
+            sha256="0" * 64,
+            person=person,
+            source="s",
+            position=row,
+        )
+        for row, person in enumerate(people.tolist())
+    ]
+
+
+def rows_found(one: HardQuery) -> list[int]:
+    return [find.item.position or 0 for find in one.retrieved]
+
+
 def literal_ranks(asked: Problem) -> list[int]:
     """The rank of each query's first match, one pair after the other; equals before it count."""
     ranks = []
@@ -41,7 +66,7 @@ def literal_ranks(asked: Problem) -> list[int]:
 
 def test_every_pair_of_the_queries_is_counted_once() -> None:
     asked = problem(1)
-    counts = similarity_counts(*asked)
+    counts = similarity_histogram(*asked)
     assert counts.queries == 30
     for counted, wanted in ((counts.matches, True), (counts.others, False)):
         values = [
@@ -54,15 +79,16 @@ def test_every_pair_of_the_queries_is_counted_once() -> None:
         literal = [0] * BINS
         for value in values:
             literal[min(BINS - 1, int((value - counts.low) / width))] += 1
-        assert counted.sum() == len(values)
-        assert np.abs(counted - literal).sum() <= 2  # a value on a border may fall on either side
+        assert sum(counted) == len(values)
+        # a value on a border may fall on either side
+        assert np.abs(np.subtract(counted, literal)).sum() <= 2
 
 
 def test_one_value_has_a_histogram_too() -> None:
     rows, ids = unit_rows(np.ones((3, 2)), "rows"), np.array([1, 1, 2])
-    counts = similarity_counts(rows, rows, ids, ids)
+    counts = similarity_histogram(rows, rows, ids, ids)
     assert counts.low < counts.high
-    assert (counts.matches.sum(), counts.others.sum()) == (5, 4)
+    assert (sum(counts.matches), sum(counts.others)) == (5, 4)
 
 
 @settings(deadline=None)
@@ -70,8 +96,8 @@ def test_one_value_has_a_histogram_too() -> None:
 def test_the_worst_are_those_with_the_lowest_first_match(seed: int, count: int, shown: int) -> None:
     asked = problem(seed)
     ranks = literal_ranks(asked)
-    worst = worst_queries(*asked, np.array(ranks), count=count, shown=shown)
-    people = asked[2][[one.row for one in worst]].tolist()
+    worst = hardest_queries(*sides(asked), np.array(ranks), count=count, shown=shown)
+    people = [one.query.person for one in worst]
     assert len(set(people)) == len(people)
     lowest = {
         person: max(rank for rank, other in zip(ranks, asked[2], strict=True) if other == person)
@@ -80,23 +106,23 @@ def test_the_worst_are_those_with_the_lowest_first_match(seed: int, count: int, 
     wanted = sorted((rank for rank in lowest.values() if rank > 1), reverse=True)[:count]
     assert [one.first_match_rank for one in worst] == wanted
     for one in worst:
-        similarities = [similarity(asked[0][one.row], row) for row in asked[1]]
+        similarities = [similarity(asked[0][one.query.position or 0], row) for row in asked[1]]
         wanted_first = sorted(similarities, reverse=True)[:shown]
-        assert [find.similarity for find in one.finds[:shown]] == pytest.approx(wanted_first, 1e-15)
-        assert all(find.similarity == pytest.approx(similarities[find.row]) for find in one.finds)
-        (match,) = [find for find in one.finds if find.rank == one.first_match_rank]
+        found = [find.similarity for find in one.retrieved]
+        assert found[:shown] == pytest.approx(wanted_first, 1e-15)
+        assert found == pytest.approx([similarities[row] for row in rows_found(one)])
+        (match,) = [find for find in one.retrieved if find.rank == one.first_match_rank]
         assert match.is_match
-        assert asked[3][match.row] == asked[2][one.row]
-        assert one.finds[-1].rank == max(shown, one.first_match_rank)
+        assert match.item.person == one.query.person
+        assert one.retrieved[-1].rank == max(shown, one.first_match_rank)
 
 
 def test_of_equals_matches_come_last() -> None:
     rows = unit_rows(np.ones((4, 2)), "rows")
-    (worst,) = worst_queries(
-        *(rows[:1], rows, np.array([7]), np.array([7, 1, 7, 2]), np.array([3])), count=5, shown=2
-    )
+    queries, gallery = sides((rows[:1], rows, np.array([7]), np.array([7, 1, 7, 2])))
+    (worst,) = hardest_queries(queries, gallery, np.array([3]), count=5, shown=2)
     assert worst.first_match_rank == 3
-    assert [(find.rank, find.is_match) for find in worst.finds] == [
+    assert [(find.rank, find.is_match) for find in worst.retrieved] == [
         (1, False),
         (2, False),
         (3, True),
@@ -105,13 +131,13 @@ def test_of_equals_matches_come_last() -> None:
 
 def test_a_gallery_smaller_than_what_is_shown_is_shown_whole() -> None:
     asked = problem(3, queries=2, gallery=2, identities=1)
-    worst = worst_queries(*asked, np.array([2, 2]), count=9, shown=9)
-    assert [len(one.finds) for one in worst] == [2]
+    worst = hardest_queries(*sides(asked), np.array([2, 2]), count=9, shown=9)
+    assert [len(one.retrieved) for one in worst] == [2]
 
 
 def test_what_found_a_match_first_or_has_none_is_not_hard() -> None:
     asked = problem(3, queries=3, gallery=4)
-    assert worst_queries(*asked, np.array([0, 1, 1]), count=9, shown=9) == []
+    assert hardest_queries(*sides(asked), np.array([0, 1, 1]), count=9, shown=9) == ()
 
 
 def test_ranks_and_similarities_are_those_of_the_scores_where_float32_cannot_tell() -> None:
@@ -123,17 +149,17 @@ def test_ranks_and_similarities_are_those_of_the_scores_where_float32_cannot_tel
     lowest = int(np.argmin(literal))
     ids = np.array([1]), np.where(np.arange(40) == lowest, 1, 2)
     scores = score_retrieval(*rows, *ids)
-    (worst,) = worst_queries(*rows, *ids, scores.best_rank, count=1, shown=40)
+    (worst,) = hardest_queries(*sides((*rows, *ids)), scores.best_rank, count=1, shown=40)
     assert worst.first_match_rank == scores.best_rank[0] == 40
-    shown = [find.similarity for find in worst.finds]
+    shown = [find.similarity for find in worst.retrieved]
     assert shown == sorted(shown, reverse=True)
     assert shown == pytest.approx(np.sort(literal)[::-1], abs=1e-15)
-    assert [find.rank for find in worst.finds if find.is_match] == [40]
+    assert [find.rank for find in worst.retrieved if find.is_match] == [40]
 
 
 def test_many_queries_are_sampled_with_a_seed() -> None:
     asked = problem(5, queries=200)
-    first, again, other = (similarity_counts(*asked, seed=s, most_pairs=400) for s in (1, 1, 2))
+    first, again, other = (similarity_histogram(*asked, seed=s, most_pairs=400) for s in (1, 1, 2))
     assert first.queries == 20
-    assert (first.others == again.others).all()
-    assert (first.others != other.others).any()
+    assert first == again
+    assert first.others != other.others
