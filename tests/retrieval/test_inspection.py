@@ -37,7 +37,7 @@ def sides(asked: Problem) -> tuple[Side, Side]:
 def items(people: Ids) -> list[ShownItem]:
     return [
         ShownItem(
-            entity_id="0" * 64,
+            entity_id="0" * 32,
             file_path="1.jpg",
             sha256="0" * 64,
             person=person,
