@@ -194,7 +194,7 @@ def test_what_a_concurrent_run_adds_after_the_last_step_goes_as_it_ends(home: Ho
         assert home.states()[entity.id] == "withdrawn"
         assert not person(home).is_done or person(home).unfinished
 
-    run_build(home.run, pipeline_of(import_late), "build.toml", None)
+    run_build(home.run, pipeline_of(import_late), None, None)
     assert_taken_back(home, entity, made)
     assert person(home).is_done
 
@@ -208,7 +208,7 @@ def test_it_goes_though_the_run_fails(home: Home) -> None:
         raise UsageError("the version is too small")
 
     with pytest.raises(UsageError, match="too small"):
-        run_build(home.run, pipeline_of(fail), "build.toml", None)
+        run_build(home.run, pipeline_of(fail), None, None)
     assert_taken_back(home, entity, made)
 
 
