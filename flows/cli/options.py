@@ -136,6 +136,7 @@ def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
 
 def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     """What this installation knows to be withdrawn; warns if the store does not answer."""
+    from db.peek import may_have_notices
     from models.profiles.settings import load_settings
     from release.notices import notices_of_home
     from release.notices_files import followed
@@ -143,7 +144,7 @@ def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
 
     settings = load_settings()
     url = settings.database_url
-    if url.startswith(_SQLITE) and not Path(url.removeprefix(_SQLITE)).exists():
+    if url.startswith(_SQLITE) and not may_have_notices(Path(url.removeprefix(_SQLITE))):
         return followed(notices_of_home(settings.home))  # without loading database code
 
     from flows.withdrawal.withdrawn import known_notices

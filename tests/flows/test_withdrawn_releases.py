@@ -1,9 +1,13 @@
 """What an installation knows to be withdrawn: by its store where there is one, and by files."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from db.peek import may_have_notices
 from db.withdrawals import list_withdrawals
 from flows.withdrawal.withdrawn import known_notices, withdrawal_in
 from models.profiles.settings import load_settings
@@ -17,13 +21,30 @@ def test_where_there_is_no_store_none_is_made(tmp_path: Path) -> None:
     """Holders verify a release without an installation."""
     home = tmp_path / "home"
     assert known_notices(load_settings(home=home)) == ()
+    assert not may_have_notices(home / "loupe.db")
     assert not home.exists()
+
+
+def test_verifying_loads_no_database_code_where_nothing_was_withdrawn(tmp_path: Path) -> None:
+    home = home_of(tmp_path / "home")
+    home.store.close()
+    code = (
+        "import sys; from flows.cli.main import main; "
+        f"sys.argv = ['loupe', 'release', 'verify', {str(home.release('1.0.0'))!r}]\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "assert 'sqlalchemy' not in sys.modules"
+    )
+    environment = {**os.environ, "LOUPE_HOME": str(home.folder)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_notices_are_known_from_the_store_before_any_file_tells(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     plan = home.plan("identity", "9", dataset=DATASET, source=SOURCES[1].name)
+    assert not may_have_notices(home.folder / "loupe.db")
     withdrawal = home.confirmed(plan)
+    assert may_have_notices(home.folder / "loupe.db")
     assert not list_withdrawals(home.store)[0].is_finished
     settings = load_settings(home=home.folder)
     (notice,) = known = known_notices(settings)
@@ -41,3 +62,4 @@ def test_a_store_that_does_not_answer_is_not_taken_for_none(tmp_path: Path) -> N
     (tmp_path / "loupe.db").write_bytes(b"no database at all, though it is long enough" * 50)
     with pytest.raises(ConfigurationError, match="does not answer"):
         known_notices(load_settings(home=tmp_path))
+    assert may_have_notices(tmp_path / "loupe.db")
