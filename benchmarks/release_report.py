@@ -33,7 +33,7 @@ from release.lineage import (
     write_table,
 )
 from release.manifest import named, unnamed, write_manifest
-from release.parquet_rows import EmbeddedRow, ParquetRows
+from release.parquet_rows import ParquetRows
 from release.rows import ReleasedCaption, ReleasedTerms, ReleaseRow, RowForm
 from release.statistics import StatisticsCounter
 from release.terms import LicensedItem, terms_of
@@ -72,7 +72,7 @@ def pictures(side: int) -> list[bytes]:
     return made
 
 
-def rows(count: int, images: list[bytes]) -> Iterator[EmbeddedRow]:
+def rows(count: int, images: list[bytes]) -> Iterator[tuple[ReleaseRow, bytes]]:
     words = vocabulary()
     for number in range(1, count + 1):
         chance = random.Random(number)
@@ -109,17 +109,17 @@ def rows(count: int, images: list[bytes]) -> Iterator[EmbeddedRow]:
             tier="v0",
             terms=ReleasedTerms(f"CC-BY-{number % 4 + 1}.0", "somebody", None, own=True),
         )
-        yield EmbeddedRow(row, image)
+        yield row, image
 
 
 def make_release(folder: Path, count: int, side: int) -> None:
     """A release without image files: the report reads images from the Parquet files."""
     folder.mkdir()
     counter = StatisticsCounter()
-    with ParquetRows(folder, form=FORM) as parquet:
-        for one in rows(count, pictures(side)):
-            parquet.write(one)
-            counter.add(one.row)
+    with ParquetRows(folder, FORM) as parquet:
+        for row, image in rows(count, pictures(side)):
+            parquet.write(row.columns(FORM), image)
+            counter.add(row)
         listed = parquet.finish()
     listed += lineage(folder, count)
     draft = unnamed(

@@ -31,23 +31,22 @@ from db.releases import (
 from db.review_audits import audited_draws
 from db.store import Store
 from db.withdrawals import dataset_notices
-from release.accumulator import CountedElsewhere, ReleaseAccumulator
 from release.checks import UNCHECKED, Checks
 from release.contents import Contents
 from release.documents import write_documents
 from release.files import digest_of_file
 from release.findings import Findings, TooManyProblemsError
-from release.folder import Workspace, refuse_foreign, workspace_for
+from release.folder import refuse_foreign, workspace_for
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
 from release.lineage.writing import write_lineage
 from release.manifest import MANIFEST, named, read_manifest, unnamed, write_manifest
 from release.model_use import is_demonstration
 from release.notices import prior_withdrawals, write_withdrawals
 from release.publishable import published_name, published_values
-from release.row_writing import RowWriter
+from release.row_writing import WrittenRows, write_rows
 from release.scratch import Scratch
 from release.signing import Signature, Signer, add_signature, write_signature
-from release.statistics import is_reviewed
+from release.statistics import CountedElsewhere, ReleaseAccumulator, is_reviewed
 from release.terms import refuse_forbidden, refuse_unpermitted, terms_of
 from release.threads import DEFAULT_THREADS
 from release.tiers import check_version, tiers_within, version_in
@@ -63,7 +62,6 @@ from schemas.release import (
     EmbedderPurpose,
     EmbedderUse,
     Manifest,
-    ReleasedFile,
     ReleaseStatistics,
 )
 from schemas.retrieval_task import Tier
@@ -135,149 +133,143 @@ def build_release(
             lower tier's release is not contained, or the dataset cannot be released as it is (one
             sentence says why).
     """
-    _check(dataset, version, tier)
-    _refuse_unknown(store, dataset)
+    _refuse_unknown(store, dataset, version, tier)
     out = out.absolute()
     refuse_foreign(out)
-    wanted = ReleaseSpec(dataset, version, tier, leak_limits, checks)
+    wanted = _ReleaseSpec(dataset, version, tier, leak_limits, checks)
     with workspace_for(out) as workspace, closing(Scratch(workspace.scratch_file)) as scratch:
+        content = workspace.content
         if lower is None:
             lower = _lower_releases(store, dataset, version, tier)
-        build = _Build(store, blobs, workspace.content, scratch, on_progress)
-        manifest, mark = build.run(wanted, as_of, lower)
-        inspect(workspace.content, manifest)
+        with snapshot(store, as_of) as connection:
+            mark = mark_after(connection, as_of) if as_of else current_mark(connection)
+            manifest = _write_release(
+                connection, blobs, wanted, content, scratch, mark, lower, on_progress
+            )
+        inspect(content, manifest)
         signature = signer.sign(manifest.id) if signer else None
         if signature is not None:
-            write_signature(workspace.content, signature)
-        is_new = _store(store, workspace, out, manifest, mark, scratch)
-        unsigned = None if is_new or signature is None else _sign_existing(out, signature)
+            write_signature(content, signature)
+        found = _is_there(out, content, manifest, scratch)
+
+        def publish() -> None:
+            nonlocal found
+            # A build side by side may have published meanwhile.
+            found = found or _is_there(out, content, manifest, scratch)
+            if not found:
+                workspace.publish(out)
+
+        store_release(store, manifest, out, scratch.items(), mark, publish)
+        unsigned = _sign_existing(out, signature) if found and signature is not None else None
         known_in = out
         if adopt:
-            known_in = adopt_folder(
-                store, manifest.id, out, partial(_holds, release_id=manifest.id)
-            )
-    return BuiltRelease(manifest, out, is_new, known_in, unsigned)
+            holds = partial(_holds, release_id=manifest.id)
+            known_in = adopt_folder(store, manifest.id, out, holds)
+    return BuiltRelease(manifest, out, not found, known_in, unsigned)
 
 
-def _store(
-    store: Store,
-    workspace: Workspace,
-    out: Path,
-    manifest: Manifest,
-    mark: StateMark,
+class _ReleaseSpec(NamedTuple):
+    """Which release is built, up to which limits its splits may leak, and what is known of it."""
+
+    dataset: str
+    version: str
+    tier: Tier | None
+    leak_limits: LeakLimits
+    checks: Checks
+
+
+def _write_release(
+    connection: Connection,
+    blobs: BlobStore,
+    wanted: _ReleaseSpec,
+    folder: Path,
     scratch: Scratch,
-) -> bool:
-    """Publishes what was built and stores it, both or nothing; False where it lay at `out`."""
-    found = _is_there(out, workspace.content, manifest, scratch)
-
-    def publish() -> None:
-        nonlocal found
-        # A build side by side may have published meanwhile.
-        found = found or _is_there(out, workspace.content, manifest, scratch)
-        if not found:
-            workspace.publish(out)
-
-    store_release(store, manifest, out, scratch.items(), mark, publish)
-    return not found
-
-
-class _Build:
-    """One build: what it reads from, and the folder that it writes to."""
-
-    def __init__(
-        self,
-        store: Store,
-        blobs: BlobStore,
-        folder: Path,
-        scratch: Scratch,
-        on_progress: Progress,
-    ) -> None:
-        self._store = store
-        self._blobs = blobs
-        self._folder = folder
-        self._scratch = scratch
-        self._on_progress = on_progress
-
-    def run(
-        self, wanted: "ReleaseSpec", as_of: StoreVersion | None, lower: Sequence[Manifest]
-    ) -> tuple[Manifest, StateMark]:
-        """Writes everything into the folder; gives the mark of what it was made from, too."""
-        scratch, dataset = self._scratch, wanted.dataset
-        with snapshot(self._store, as_of) as connection:
-            mark = mark_after(connection, as_of) if as_of else current_mark(connection)
-            contents = Contents(connection, dataset, scratch, wanted.tier)
-            total = contents.arrange()
-            tally = ReleaseAccumulator(
-                scratch, contents.form, has_splits=scratch.has_several_splits()
-            )
-            written = self._write_rows(contents, wanted, tally, total)
-            contains = contained(connection, lower, scratch, f"{dataset} {wanted.version}")
-            notices = dataset_notices(connection, dataset, mark.withdrawal)
-            looks = wanted.checks.audits
-            if looks is None:
-                looks = tuple(map(summarise, audited_draws(connection, dataset)))
-            draft = _draft_manifest(wanted, contents, tally, written, scratch, looks, contains)
-            draft = self._with_lineage(connection, draft)
-            uses = _embedder_uses(connection, scratch.items()) if draft.statistics.tasks else ()
-        details = {"embedders": uses, "withdrawn": prior_withdrawals(notices)}
-        draft = draft.model_copy(update=details)
-        refuse_forbidden(dataset, scratch.credits())
-        held = tally.held(draft.sources, draft.statistics)
-        refuse_unpermitted(dataset, held, wanted.checks.permitted_terms)
-        tally.derived.refuse(dataset)
-        _refuse_leaks(draft, tally.splits)
-        write_documents(self._folder, draft, contents.form, scratch)
-        self._list(write_withdrawals(self._folder, notices))
-        manifest = named(draft, scratch.listed())
-        write_manifest(self._folder, manifest, scratch.listed())
-        return manifest, mark
-
-    def _write_rows(
-        self, contents: Contents, wanted: "ReleaseSpec", tally: ReleaseAccumulator, total: int
-    ) -> RowWriter:
-        writer = RowWriter(
-            self._blobs,
-            self._folder,
-            self._scratch,
-            tally,
-            is_compared=wanted.checks.against is not None,
-            is_measured=wanted.checks.nearest is not None,
-        )
-        files = writer.write(contents, wanted.dataset, lambda done: self._on_progress(done, total))
-        self._list(files)
-        return writer
-
-    def _with_lineage(self, connection: Connection, draft: Manifest) -> Manifest:
-        """Writes what everything in the release was derived from; the manifest counts it."""
-        scratch_file = self._folder.parent / "lineage.db"
-        scratch = self._scratch
-        written = write_lineage(
-            connection, scratch.items(), self._folder, scratch_file, scratch.calls()
-        )
-        self._list(written.files)
-        return draft.model_copy(update={"lineage": written.statistics})
-
-    def _list(self, files: Iterable[ReleasedFile]) -> None:
-        for file in files:
-            self._scratch.add_listed(file)
+    mark: StateMark,
+    lower: Iterable[Manifest],
+    on_progress: Progress,
+) -> Manifest:
+    """Writes everything into the folder: rows, lineage, documents, and the manifest."""
+    dataset, checks = wanted.dataset, wanted.checks
+    contents = Contents(connection, dataset, scratch, wanted.tier)
+    total = contents.arrange()
+    tally = ReleaseAccumulator(scratch, contents.form, has_splits=scratch.has_several_splits())
+    written = write_rows(
+        contents,
+        dataset,
+        blobs,
+        folder,
+        scratch,
+        tally,
+        checks,
+        lambda done: on_progress(done, total),
+    )
+    contains = _contained(connection, lower, scratch, f"{dataset} {wanted.version}")
+    notices = dataset_notices(connection, dataset, mark.withdrawal)
+    sources, prompts, videos = contents.sources(), contents.prompts(), contents.videos()
+    models, trackers, editors = contents.models(), contents.trackers(), contents.editors()
+    corrections = [one.correction for one in sources if one.correction]
+    others = [one.entity_id for many in (sources, prompts, videos, corrections) for one in many]
+    tally.add_entities(others)
+    scratch.add_items(others)
+    audits = checks.audits
+    if audits is None:
+        audits = tuple(map(summarise, audited_draws(connection, dataset)))
+    statistics = _statistics(wanted, contents, tally, written, audits)
+    if not statistics.captions:
+        raise UsageError(_empty_release_reason(dataset, scratch.count_images(), statistics))
+    lineage = write_lineage(
+        connection, scratch.items(), folder, folder.parent / "lineage.db", scratch.calls()
+    )
+    scratch.add_all_listed(lineage.files)
+    held = tally.held(sources, statistics)
+    draft = unnamed(
+        dataset=dataset,
+        version=wanted.version,
+        tier=wanted.tier,
+        contains=contains,
+        demonstration=is_demonstration(
+            models, sources, (*trackers, *(editor for editor, _ in editors))
+        ),
+        unreviewed=not is_reviewed(statistics),
+        entities_sha256=tally.entities_sha256,
+        sources=sources,
+        prompts=prompts,
+        models=models,
+        videos=videos,
+        trackers=trackers,
+        embedders=_embedder_uses(connection, scratch.items()) if statistics.tasks else (),
+        statistics=statistics,
+        leaks=tally.splits.certificate(wanted.leak_limits),
+        contamination=checks.held_against(written.own),
+        lineage=lineage.statistics,
+        withdrawn=prior_withdrawals(notices),
+        about=checks.about,
+        terms=terms_of(held, checks.permitted_terms),
+    )
+    refuse_forbidden(dataset, scratch.credits())
+    refuse_unpermitted(dataset, held, checks.permitted_terms)
+    tally.derived.refuse(dataset)
+    _refuse_leaks(draft, tally.splits)
+    write_documents(folder, draft, contents.form, scratch)
+    scratch.add_all_listed(write_withdrawals(folder, notices))
+    manifest = named(draft, scratch.listed())
+    write_manifest(folder, manifest, scratch.listed())
+    return manifest
 
 
-def _refuse_unknown(store: Store, dataset: str) -> None:
-    known = datasets_of(store)
-    if dataset not in known:
-        details = f"there are: {', '.join(known)}" if known else "nothing was imported or built yet"
-        raise UsageError(f"there is no dataset {dataset!r}; {details}")
-
-
-def _check(name: str, version: str, tier: Tier | None) -> None:
+def _refuse_unknown(store: Store, dataset: str, version: str, tier: Tier | None) -> None:
     for value, pattern, what in (
-        (name, DATASET_PATTERN, "a dataset's name must be letters, digits, '.', '_' and '-'"),
+        (dataset, DATASET_PATTERN, "a dataset's name must be letters, digits, '.', '_' and '-'"),
         (version, VERSION_PATTERN, "a version must be three numbers such as '1.0.0'"),
     ):
         if not re.fullmatch(pattern, value):
             raise UsageError(f"{what}; got {value!r}")
     if tier is not None:
         check_version(tier, version)
+    known = datasets_of(store)
+    if dataset not in known:
+        details = f"there are: {', '.join(known)}" if known else "nothing was imported or built yet"
+        raise UsageError(f"there is no dataset {dataset!r}; {details}")
 
 
 def _refuse_leaks(draft: Manifest, splits: SplitImages) -> None:
@@ -292,25 +284,19 @@ def _refuse_leaks(draft: Manifest, splits: SplitImages) -> None:
 
 def _embedder_uses(connection: Connection, entity_ids: Iterable[str]) -> tuple[EmbedderUse, ...]:
     """What embedders decided of these images and captions, by purpose, name and settings."""
+
+    def order(origin: EmbedderOrigin) -> tuple[int, str, str]:
+        return get_args(EmbedderPurpose).index(origin.purpose), origin.embedder, origin.settings
+
     counted = embedder_origins(connection, entity_ids)
-    uses = [
-        _embedder_use(origin, count)
-        for origin, count in sorted(counted.items(), key=_embedder_order)
-    ]
-    return tuple(uses)
-
-
-def _embedder_order(counted: tuple[EmbedderOrigin, int]) -> tuple[int, str, str]:
-    origin, _ = counted
-    return get_args(EmbedderPurpose).index(origin.purpose), origin.embedder, origin.settings
-
-
-def _embedder_use(origin: EmbedderOrigin, count: int) -> EmbedderUse:
-    return EmbedderUse(
-        embedder=published_name(origin.embedder),
-        purpose=origin.purpose,
-        count=count,
-        settings=published_values(json.loads(origin.settings)),
+    return tuple(
+        EmbedderUse(
+            embedder=published_name(one.embedder),
+            purpose=one.purpose,
+            count=counted[one],
+            settings=published_values(json.loads(one.settings)),
+        )
+        for one in sorted(counted, key=order)
     )
 
 
@@ -325,7 +311,7 @@ def _lower_releases(
     return tuple(one for one in found if (one.tier, one.version) in wanted)
 
 
-def contained(
+def _contained(
     connection: Connection, lower: Iterable[Manifest], scratch: Scratch, name: str
 ) -> tuple[ContainedRelease, ...]:
     """The releases `lower`, all rows of which are among the items of `scratch`, as it is stated.
@@ -333,28 +319,28 @@ def contained(
     Raises:
         IntegrityError: something of them is missing in the release called `name`.
     """
-    return tuple(_contained(connection, one, scratch, name) for one in lower)
-
-
-def _contained(
-    connection: Connection, lower: Manifest, scratch: Scratch, name: str
-) -> ContainedRelease:
-    if missing := scratch.lacking(released_rows(connection, lower.id)):
-        found = entities_by_id(connection, missing).values()
-        images = sum(one.kind == Image.kind for one in found)
-        raise IntegrityError(
-            f"{name} must contain {lower.dataset} {lower.version}, of which {images:,} images and "
-            f"{len(missing) - images:,} captions are missing: first {min(map(_named, found))}; "
-            f"accept again what was rejected since, or release tier {lower.tier} again"
+    stated = []
+    for one in lower:
+        if missing := scratch.lacking(released_rows(connection, one.id)):
+            found = entities_by_id(connection, missing).values()
+            images = sum(entity.kind == Image.kind for entity in found)
+            raise IntegrityError(
+                f"{name} must contain {one.dataset} {one.version}, of which {images:,} images and "
+                f"{len(missing) - images:,} captions are missing: first {min(map(_named, found))}; "
+                f"accept again what was rejected since, or release tier {one.tier} again"
+            )
+        assert one.tier is not None  # noqa: S101 - `_lower_releases` has seen to it
+        counted = one.statistics
+        stated.append(
+            ContainedRelease(
+                tier=one.tier,
+                version=one.version,
+                id=one.id,
+                images=counted.images,
+                captions=counted.captions,
+            )
         )
-    assert lower.tier is not None  # noqa: S101 - `_lower_releases` has seen to it
-    return ContainedRelease(
-        tier=lower.tier,
-        version=lower.version,
-        id=lower.id,
-        images=lower.statistics.images,
-        captions=lower.statistics.captions,
-    )
+    return tuple(stated)
 
 
 def _named(entity: StoredEntity) -> str:
@@ -414,75 +400,15 @@ def _holds(folder: Path, release_id: str) -> bool:
         return False
 
 
-# The manifest of a release as far as its rows tell: all but its lineage, its files and its id.
-
-
-class ReleaseSpec(NamedTuple):
-    """Which release is built, up to which limits its splits may leak, and what is known of it."""
-
-    dataset: str
-    version: str
-    tier: Tier | None
-    leak_limits: LeakLimits
-    checks: Checks
-
-
-def _draft_manifest(
-    wanted: ReleaseSpec,
-    contents: Contents,
-    tally: ReleaseAccumulator,
-    written: RowWriter,
-    scratch: Scratch,
-    audits: tuple[AuditStatistics, ...],
-    contains: tuple[ContainedRelease, ...],
-) -> Manifest:
-    """The manifest of a release whose rows are all written.
-
-    `audits` are the results of audits, `contains` the releases whose rows it all has.
-
-    Raises:
-        UsageError: it would be empty (one sentence says why).
-    """
-    sources, prompts, videos = contents.sources(), contents.prompts(), contents.videos()
-    models, trackers = contents.models(), contents.trackers()
-    makers = (*trackers, *(editor for editor, _ in contents.editors()))
-    corrections = [one.correction for one in sources if one.correction]
-    others = [one.entity_id for many in (sources, prompts, videos, corrections) for one in many]
-    tally.add_entities(others)
-    scratch.add_items(others)
-    statistics = _statistics(wanted, contents, tally, written, audits)
-    if not statistics.captions:
-        raise UsageError(_empty_release_reason(wanted.dataset, scratch.count_images(), statistics))
-    return unnamed(
-        dataset=wanted.dataset,
-        version=wanted.version,
-        tier=wanted.tier,
-        contains=contains,
-        demonstration=is_demonstration(models, sources, makers),
-        unreviewed=not is_reviewed(statistics),
-        entities_sha256=tally.entities_sha256,
-        sources=sources,
-        prompts=prompts,
-        models=models,
-        videos=videos,
-        trackers=trackers,
-        statistics=statistics,
-        leaks=tally.splits.certificate(wanted.leak_limits),
-        contamination=wanted.checks.held_against(written.own),
-        about=wanted.checks.about,
-        terms=terms_of(tally.held(sources, statistics), wanted.checks.permitted_terms),
-    )
-
-
 _FIRST_TIER = {"confusions": "v1", "confuse_caption": "v1", "duplicates": "v2"}
 """The tier before which a gate or stage has no part in a release; v0 for all others."""
 
 
 def _statistics(
-    wanted: ReleaseSpec,
+    wanted: _ReleaseSpec,
     contents: Contents,
     tally: ReleaseAccumulator,
-    written: RowWriter,
+    written: WrittenRows,
     audits: tuple[AuditStatistics, ...],
 ) -> ReleaseStatistics:
     checks = wanted.checks
@@ -490,11 +416,14 @@ def _statistics(
     def has_part(name: str) -> bool:
         return wanted.tier is None or wanted.tier >= _FIRST_TIER.get(name, "v0")
 
+    nearest = checks.nearest(written.samples) if checks.nearest and written.samples else None
+    if nearest is not None:
+        nearest = nearest.model_copy(update={"embedder": published_name(nearest.embedder)})
     elsewhere = CountedElsewhere(
         contents.without_captions,
         contents.without_anchor,
         contents.left_out(),
-        checks.nearest(written.samples) if checks.nearest and written.samples else None,
+        nearest,
         contents.editors(),
     )
     counted = tally.result(contents.sources(), elsewhere, audits, contents.tracklets())

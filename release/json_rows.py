@@ -3,14 +3,12 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from release.files import DigestingFile
 from release.manifest import MAX_CHARACTERS
-from release.rows import PLAIN, ReleaseRow, RowForm, published_row, translated
+from release.rows import RowForm, published_row, translated
 from schemas.json_stream import JsonBreak, JsonCursor, stream_list
 from schemas.licences import permits_release
-from schemas.release import ReleasedFile
 from schemas.taxonomy import DifferenceType
 
 
@@ -33,35 +31,6 @@ def _published_line(columns: Mapping[str, Any]) -> bytes:
 
 PUBLISHED_TEXT = RowsText(_published_line, b"[\n", b",\n", b"\n]\n")
 """`<dataset>.json`."""
-
-
-class RowsFile:
-    """Writes the rows of a release to a text file as they come. To be used in a `with`."""
-
-    def __init__(self, folder: Path, name: str, text: RowsText, form: RowForm = PLAIN) -> None:
-        self._name = name
-        self._text = text
-        self._form = form
-        self._is_first = True
-        self._file = DigestingFile(folder / name)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, row: ReleaseRow) -> None:
-        """Appends a row."""
-        text = self._text.row(row.columns(self._form), is_first=self._is_first)
-        self._file.write(text)
-        self._is_first = False
-
-    def finish(self) -> ReleasedFile:
-        """Ends the file."""
-        self._file.write(self._text.ending)
-        self._file.close()
-        return self._file.as_released(self._name)
 
 
 def read_json_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -89,8 +58,6 @@ _SPELLED = {
     DifferenceType.STYLE: "Style and Presentation",
 }
 """The types that the authors' files call otherwise than their paper does."""
-CCD_FORM = RowForm(contrasts=True, terms=True)
-"""What rows in `ccd.jsonl` tell."""
 
 
 def _ccd_line(row: Mapping[str, Any]) -> bytes:
@@ -113,7 +80,15 @@ def _ccd_line(row: Mapping[str, Any]) -> bytes:
 
 
 CCD_TEXT = RowsText(_ccd_line, b"", b"\n", b"\n")
-"""`ccd.jsonl`, for rows with the columns of `CCD_FORM`."""
+"""`ccd.jsonl`, for rows with contrasts, which have terms, too."""
+
+
+def texts_of(dataset: str, form: RowForm) -> dict[str, RowsText]:
+    """The text files of a release's rows, by name, and how rows are written to each."""
+    texts = {f"{dataset}.json": PUBLISHED_TEXT}
+    if form.contrasts:
+        texts[CCD_LINES] = CCD_TEXT
+    return texts
 
 
 def spelled(difference: DifferenceType) -> str:

@@ -8,8 +8,9 @@ compressed.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -19,17 +20,7 @@ import pyarrow.parquet as pq
 
 from release.files import DigestingFile
 from release.manifest import MANIFEST, read_manifest
-from release.rows import (
-    COLUMN_NAMES,
-    COLUMNS,
-    FORMS,
-    PLAIN,
-    SPLITS,
-    Column,
-    ReleaseRow,
-    RowForm,
-    columns_of,
-)
+from release.rows import COLUMNS, PLAIN, SPLITS, Column, RowForm, columns_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Split
 from schemas.release import ReleasedFile
@@ -147,6 +138,7 @@ _ARROW = {
 }
 
 
+@cache
 def schema_of(form: RowForm) -> pa.Schema:
     """Columns, and the features that `datasets` reads them with."""
     columns = columns_of(form)
@@ -182,8 +174,6 @@ def _leaves(columns: Iterable[Column], above: str = "") -> Iterator[tuple[str, b
             yield path, one.repeating
 
 
-_SCHEMA = schema_of(PLAIN)
-_SCHEMAS = tuple(map(schema_of, FORMS))
 _LEAVES = dict(_leaves(COLUMNS))
 _WRITER = {
     "version": "2.6",
@@ -198,29 +188,18 @@ _WRITER = {
 }
 
 
-class EmbeddedRow(NamedTuple):
-    """A row and the bytes of its image."""
-
-    row: ReleaseRow
-    image: bytes
-
-
 class ParquetRows:
     """Writes rows to `data/<split>-<shard>-of-<shards>.parquet` as they come, split by split.
 
     To be used in a `with`.
     """
 
-    def __init__(
-        self, folder: Path, shard_bytes: int = _SHARD_BYTES, *, form: RowForm = PLAIN
-    ) -> None:
+    def __init__(self, folder: Path, form: RowForm = PLAIN) -> None:
         self._folder = folder
-        self._form = form
         self._schema = schema_of(form)
-        self._shard_bytes = shard_bytes
         self._shards: dict[Split, list[DigestingFile]] = {}
         self._writer: pq.ParquetWriter | None = None
-        self._group: list[EmbeddedRow] = []
+        self._group: list[dict[str, Any]] = []
         self._group_bytes = 0
         self._shard_size = 0
 
@@ -231,15 +210,15 @@ class ParquetRows:
         self._group = []
         self._end_shard()
 
-    def write(self, embedded: EmbeddedRow) -> None:
-        """Appends a row; rows of one split come one after the other."""
-        if self._group and self._group[0].row.split != embedded.row.split:
+    def write(self, columns: Mapping[str, Any], image: bytes) -> None:
+        """Appends a row by its columns and its image; rows of a split follow one another."""
+        if self._group and self._group[0]["split"] != columns["split"]:
             self._end_shard()
-        self._group.append(embedded)
-        self._group_bytes += len(embedded.image)
+        self._group.append({"image": {"bytes": image, "path": columns["file_path"]}, **columns})
+        self._group_bytes += len(image)
         if len(self._group) >= _GROUP_ROWS or self._group_bytes >= _GROUP_BYTES:
             self._write_group()
-        if self._shard_size >= self._shard_bytes:
+        if self._shard_size >= _SHARD_BYTES:
             self._end_shard()
 
     def finish(self) -> list[ReleasedFile]:
@@ -257,11 +236,11 @@ class ParquetRows:
         if not self._group:
             return
         if self._writer is None:
-            split = self._group[0].row.split
+            split = self._group[0]["split"]
             shards = self._shards.setdefault(split, [])
             shards.append(DigestingFile(self._unfinished(split, len(shards))))
             self._writer = pq.ParquetWriter(pa.PythonFile(shards[-1], "w"), self._schema, **_WRITER)
-        table = pa.Table.from_pylist([self._columns(one) for one in self._group], self._schema)
+        table = pa.Table.from_pylist(self._group, self._schema)
         self._writer.write_table(table, row_group_size=len(self._group))
         self._shard_size += self._group_bytes
         self._group, self._group_bytes = [], 0
@@ -273,10 +252,6 @@ class ParquetRows:
             next(reversed(self._shards.values()))[-1].close()
         self._writer, self._shard_size = None, 0
 
-    def _columns(self, embedded: EmbeddedRow) -> dict[str, Any]:
-        image = {"bytes": embedded.image, "path": embedded.row.file_path}
-        return {"image": image, **embedded.row.columns(self._form)}
-
     def _unfinished(self, split: Split, number: int) -> Path:
         return self._folder / f"data/{split}-{number:05d}.unfinished"
 
@@ -285,16 +260,6 @@ def shards_among(paths: Iterable[str]) -> list[str]:
     """Those of `paths` that are Parquet files of a release, in the order of their rows."""
     shards = [match for match in map(_SHARD.fullmatch, paths) if match]
     return [one[0] for one in sorted(shards, key=lambda one: (_RANK[one[1]], one[2]))]
-
-
-def form_of(path: Path) -> RowForm:
-    """The form of the rows in a Parquet file.
-
-    Raises:
-        ValueError: it is not a Parquet file with our columns.
-    """
-    with _opened(path) as file:
-        return RowForm.of(file.schema_arrow.names)
 
 
 class RowBatch(NamedTuple):
@@ -355,12 +320,10 @@ def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Itera
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         with opened_parquet(path, memory_map=False) as file:
-            if not any(map(file.schema_arrow.equals, _SCHEMAS)):
-                more = [name for name in COLUMN_NAMES if name not in _SCHEMA.names]
-                raise ValueError(
-                    f"its columns must be {_SCHEMA.names}, for some releases with {more}; "
-                    f"got {file.schema_arrow.names}"
-                )
+            names = file.schema_arrow.names
+            wanted = schema_of(RowForm.of(names))
+            if not file.schema_arrow.equals(wanted):
+                raise ValueError(f"its columns must be {wanted.names}; got {names}")
             yield file
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it cannot be read as Parquet ({error})") from error
@@ -413,7 +376,8 @@ def find_row(
 
 def _read_row(folder: Path, number: int, columns: list[str]) -> dict[str, Any] | None:
     before = 0
-    for shard in _shards(folder):
+    names = (f"data/{path.name}" for path in (folder / "data").glob("*.parquet"))
+    for shard in (folder / name for name in shards_among(names)):
         with opened_parquet(shard) as file:
             metadata = file.metadata
             if number > before + metadata.num_rows:
@@ -428,9 +392,3 @@ def _read_row(folder: Path, number: int, columns: list[str]) -> dict[str, Any] |
                 row: dict[str, Any] = table.slice(number - before - 1, 1).to_pylist()[0]
                 return row
     return None
-
-
-def _shards(folder: Path) -> list[Path]:
-    """The Parquet files of the rows, in the order of the rows."""
-    names = (f"data/{path.name}" for path in (folder / "data").glob("*.parquet"))
-    return [folder / name for name in shards_among(names)]

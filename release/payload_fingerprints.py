@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
-from release.lineage.ids import array_of, numbers_in
+from release.lineage.ids import array_of, numbers_in, truths_in
 from release.publishable import published_name
 
 _CONTENT = {"image": "sha256", "caption": "text", "rewrite": "text"}
@@ -51,23 +51,20 @@ class PayloadFingerprints:
 
     def __init__(self, licences: Mapping[str, set[str]]) -> None:
         self._licences = licences
-        self._hashes_of_authors: dict[str, int] = {}
         self.authors: set[str] = set()
 
-    def of_crops(self, payloads: pa.Array, ids: pa.Array) -> Iterator[int]:
-        """The hashes of the frames of tracklets, as `hash_of_crop` has those of rows.
+    def of_crops(self, payload: str | None, tracklet: str) -> Iterator[int]:
+        """The hashes of the frames of a tracklet, as `hash_of_crop` has those of rows.
 
         Raises:
-            ValueError: a payload is no tracklet.
+            ValueError: the payload is no tracklet.
         """
-        for payload, id_ in zip(payloads.to_pylist(), ids.to_pylist(), strict=True):
-            try:
-                for frame in from_json(payload)["frames"] if payload is not None else ():
-                    yield hash_of_crop(
-                        {**frame, "tracklet_entity_id": id_}, frame["crop"]["sha256"]
-                    )
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{id_} must be a tracklet; got {payload!r:.100}") from error
+        try:
+            for frame in from_json(payload)["frames"] if payload is not None else ():
+                crop = {**frame, "tracklet_entity_id": tracklet}
+                yield hash_of_crop(crop, frame["crop"]["sha256"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{tracklet} must be a tracklet; got {payload!r:.100}") from error
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> _Numbers:
         """The hashes of what rows say of their images, as `Fingerprints.facts`."""
@@ -86,7 +83,7 @@ class PayloadFingerprints:
             if kind not in _CONTENT and kind not in _AUTHORED:
                 continue
             places = np.flatnonzero(indices == index)
-            places = places[numbers_in(payloads.take(array_of(places)).is_valid()).astype(bool)]
+            places = places[truths_in(payloads.take(array_of(places)).is_valid())]
             texts = payloads.take(array_of(places)).to_pylist()
             content[places], facts[places] = self._hashes(kind, texts)
         return Fingerprints(content, facts)
@@ -108,15 +105,10 @@ class PayloadFingerprints:
         return content, facts
 
     def _author_of(self, values: Mapping[str, Any]) -> int:
-        author = values.get("author") or values["source"]
-        if (known := self._hashes_of_authors.get(author)) is not None:
-            return known
-        name = published_name(author)
-        hashed = hash(name)
+        name = published_name(values.get("author") or values["source"])
         if len(self.authors) < _MOST_AUTHORS:
             self.authors.add(name)
-            self._hashes_of_authors[author] = hashed
-        return hashed
+        return hash(name)
 
     def _facts_of_image(self, values: Mapping[str, Any]) -> int:
         contrast, own = values.get("contrast"), values.get("attribution") or {}
@@ -152,18 +144,14 @@ def numbers_of(values: Iterable[Any]) -> _Numbers:
     return np.fromiter(map(hash, values), np.int64)
 
 
-def images_of(
-    derivations: Sequence[tuple[_Places, _Places]], is_image: NDArray[np.bool_]
-) -> _Places:
+def images_of(links: _Places, is_image: NDArray[np.bool_]) -> _Places:
     """The place of the image that each entity describes; -1 for those that describe none.
 
-    `derivations` are places of texts and of what they were made of; `is_image` has one more at its
-    end, as the result has.
+    `links` are the places of texts and of what they were made of, shape (2, n); `is_image` has one
+    more at its end, as the result has.
     """
     described = np.full(len(is_image), -1, np.int64)
-    nothing = np.empty(0, np.int64)
-    below = np.concatenate([nothing, *(one for one, _ in derivations)])
-    above = np.concatenate([nothing, *(one for _, one in derivations)])
+    below, above = links
     count = -1
     while count != (count := int(np.count_nonzero(described >= 0))):
         reached = np.where(is_image[above], above, described[above])

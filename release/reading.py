@@ -6,7 +6,7 @@ What is read is checked against the manifest first; the first fault ends the rea
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -14,56 +14,14 @@ from release.files import digest_of_file
 from release.manifest import MANIFEST, named, read_files, read_manifest
 from release.notices_files import erasure_of
 from release.parquet_rows import read_parquet_rows, shards_among
-from release.rows import BESIDE_IMAGES
+from release.rows import BESIDE_IMAGES, ReleaseRow
 from release.threads import DEFAULT_THREADS, ordered_map
-from schemas.contrast import Way
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
 from schemas.records import Split
 from schemas.release import Manifest, ReleasedFile
-from schemas.retrieval_task import RetrievalTask, Tier
-from schemas.taxonomy import DifferenceType
 
 _LOOK = "`loupe release verify` tells what else is wrong"
-
-
-class ReadCaption(NamedTuple):
-    """A caption of a released image; its author is a source, a model or a person's pseudonym."""
-
-    entity_id: str
-    text: str
-    author: str
-    origin: str
-
-
-class ReadContrast(NamedTuple):
-    """The file of the anchor that an image differs from, in what, and how it was obtained.
-
-    `method` is None where the import did not say.
-    """
-
-    anchor: str
-    difference: DifferenceType
-    method: Way | None
-
-
-class ReadRow(NamedTuple):
-    """An image of a release with its captions; `id` is the person, the same for all its images.
-
-    `task` and `tier` are None where the release is no benchmark of tasks. `contrast` is None for
-    all images but contrastive ones; `coarse_captions` are those that fine ones were made of.
-    """
-
-    id: int
-    source: str
-    file_path: str
-    entity_id: str
-    sha256: str
-    captions: tuple[ReadCaption, ...]
-    task: RetrievalTask | None = None
-    tier: Tier | None = None
-    contrast: ReadContrast | None = None
-    coarse_captions: tuple[str, ...] = ()
 
 
 class ReadRelease(NamedTuple):
@@ -72,7 +30,7 @@ class ReadRelease(NamedTuple):
     folder: Path
     manifest: Manifest
     split: Split
-    rows: tuple[ReadRow, ...]
+    rows: tuple[ReleaseRow, ...]
 
 
 def read_release(
@@ -106,7 +64,7 @@ def read_release(
     return ReadRelease(folder, manifest, split, rows)
 
 
-def read_all_rows(folder: Path, *, threads: int = DEFAULT_THREADS) -> Iterator[ReadRow]:
+def read_all_rows(folder: Path, *, threads: int = DEFAULT_THREADS) -> Iterator[ReleaseRow]:
     """The rows of all splits of the release in `folder`, in their order; no image is looked at.
 
     Raises:
@@ -159,34 +117,11 @@ def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
     return manifest, {file.path: file for file in files}
 
 
-def _rows(folder: Path, shard: str) -> Iterator[ReadRow]:
+def _rows(folder: Path, shard: str) -> Iterator[ReleaseRow]:
     try:
-        yield from map(_row, read_parquet_rows(folder / shard, columns=BESIDE_IMAGES))
-    except ValueError as error:
+        yield from map(ReleaseRow.of, read_parquet_rows(folder / shard, columns=BESIDE_IMAGES))
+    except (ValueError, TypeError) as error:
         raise IntegrityError(f"{folder / shard}: {error}") from error
-
-
-def _row(row: dict[str, Any]) -> ReadRow:
-    names = ("caption_entity_ids", "captions", "caption_authors", "caption_origins")
-    captions = zip(*(row[name] for name in names), strict=True)
-    return ReadRow(
-        row["id"],
-        row["source"],
-        row["file_path"],
-        row["image_entity_id"],
-        row["sha256"],
-        tuple(ReadCaption(*caption) for caption in captions),
-        RetrievalTask(row["task"]) if row.get("task") else None,
-        row.get("tier"),
-        _contrast(row.get("contrast")),
-        tuple(row.get("coarse_captions") or ()),
-    )
-
-
-def _contrast(contrast: dict[str, Any] | None) -> ReadContrast | None:
-    if contrast is None:
-        return None
-    return ReadContrast(contrast["anchor"], DifferenceType(contrast["difference"]), contrast["way"])
 
 
 def _check_files(folder: Path, files: Iterable[ReleasedFile], digests: bool, threads: int) -> None:

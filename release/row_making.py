@@ -2,7 +2,6 @@
 
 import base64
 from collections import Counter
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -114,19 +113,34 @@ def said_of(described: DescribedImage) -> Said:
 
     Translations are ordered by language first; one of a caption that is not released is left out.
     """
+    records = {text.entity.id: _record(text.entity) for text in described.texts}
+    released = [
+        (_caption(text, record), text.origin, record)
+        for text in described.texts
+        if (record := records[text.entity.id]) is not None and _is_released(text)
+    ]
+
+    def place(one: tuple[ReleasedCaption, str, Caption | Rewrite]) -> tuple[object, ...]:
+        caption, origin, _ = one
+        return (
+            caption.is_rewrite,
+            _position(records.get(origin)),
+            caption.author,
+            caption.text,
+            caption,
+        )
+
     fine, coarse = list[ReleasedCaption](), list[ReleasedCaption]()
     places: dict[int, int] = {}
     foreign: list[tuple[str, int, ReleasedCaption]] = []
-    released = (text for text in described.texts if _is_released(text))
-    for text, one in _ordered(described, released):
-        language, position = _language(text), _position(text)
-        if language != _LANGUAGE:
-            foreign.append((language, position, one))
-        elif _is_coarse(text):
-            coarse.append(one)
+    for caption, _, record in sorted(released, key=place):
+        if _language(record) != _LANGUAGE:
+            foreign.append((_language(record), _position(record), caption))
+        elif _is_coarse(record):
+            coarse.append(caption)
         else:
-            places.setdefault(position, len(fine))
-            fine.append(one)
+            places.setdefault(_position(record), len(fine))
+            fine.append(caption)
     translations = sorted(
         ReleasedTranslation(language, places[position], one.text, one.entity_id, one.author)
         for language, position, one in foreign
@@ -135,46 +149,28 @@ def said_of(described: DescribedImage) -> Said:
     return Said(tuple(fine), tuple(coarse), tuple(translations))
 
 
-def _ordered(
-    described: DescribedImage, texts: Iterable[DescribedText]
-) -> list[tuple[DescribedText, ReleasedCaption]]:
-    positions = {
-        text.entity.id: text.entity.record(Caption).position
-        for text in described.texts
-        if text.entity.kind == Caption.kind
-    }
-    captions = [(text, _caption(text)) for text in texts]
-
-    def place(pair: tuple[DescribedText, ReleasedCaption]) -> tuple[object, ...]:
-        text, one = pair
-        return one.is_rewrite, positions.get(text.origin, 0), one.author, one.text, one
-
-    return sorted(captions, key=place)
+def _record(entity: StoredEntity) -> Caption | Rewrite | None:
+    """The words of an entity; None where it is something else than a text."""
+    if entity.kind == Caption.kind:
+        return entity.record(Caption)
+    return entity.record(Rewrite) if entity.kind == Rewrite.kind else None
 
 
-def _language(text: DescribedText) -> str:
-    if text.entity.kind != Caption.kind:
-        return _LANGUAGE
-    return text.entity.record(Caption).language or _LANGUAGE
+def _language(record: Caption | Rewrite | None) -> str:
+    return record.language or _LANGUAGE if isinstance(record, Caption) else _LANGUAGE
 
 
-def _position(text: DescribedText) -> int:
-    if text.entity.kind != Caption.kind:
-        return 0
-    return text.entity.record(Caption).position
+def _position(record: Caption | Rewrite | None) -> int:
+    return record.position if isinstance(record, Caption) else 0
 
 
-def _is_coarse(text: DescribedText) -> bool:
-    is_caption = text.entity.kind == Caption.kind
-    return is_caption and text.entity.record(Caption).granularity is Granularity.COARSE
+def _is_coarse(record: Caption | Rewrite | None) -> bool:
+    return isinstance(record, Caption) and record.granularity is Granularity.COARSE
 
 
 def _is_released(text: DescribedText) -> bool:
     """What a source gave needs nobody's consent; what was made here does."""
-    if text.entity.kind not in (Caption.kind, Rewrite.kind):
-        return False
-    states = LIVE if origin_of(text) == "source" else ("accepted",)
-    return text.entity.state in states
+    return text.entity.state in (LIVE if origin_of(text) == "source" else ("accepted",))
 
 
 def is_turned_down(described: DescribedImage) -> bool:
@@ -182,9 +178,9 @@ def is_turned_down(described: DescribedImage) -> bool:
     states = {
         text.entity.state
         for text in described.texts
-        if text.entity.kind == Caption.kind
-        and not _is_coarse(text)
-        and _language(text) == _LANGUAGE
+        if isinstance(record := _record(text.entity), Caption)
+        and not _is_coarse(record)
+        and _language(record) == _LANGUAGE
     }
     return bool(states & {"rejected", "inactive"}) and "proposed" not in states
 
@@ -194,7 +190,8 @@ def origin_of(text: DescribedText) -> CaptionOrigin:
     if text.entity.kind == Rewrite.kind:
         return "edited_rewrite" if text.by_person else "rewrite"
     if text.draft is not None:
-        same = _words(text.draft) == _words(text.entity)
+        draft, caption = text.draft.record(Caption), text.entity.record(Caption)
+        same = draft.text.split() == caption.text.split()
         return "confirmed_draft" if same else "edited_draft"
     if text.by_person:
         return "edited"
@@ -203,28 +200,16 @@ def origin_of(text: DescribedText) -> CaptionOrigin:
     return "written" if text.entity.record(Caption).author else "source"
 
 
-def _words(caption: StoredEntity) -> list[str]:
-    return caption.record(Caption).text.split()
-
-
-def _drafter(text: DescribedText) -> str:
-    return (text.draft.record(Caption).author or "") if text.draft is not None else ""
-
-
-def _caption(text: DescribedText) -> ReleasedCaption:
-    if text.entity.kind == Caption.kind:
-        caption = text.entity.record(Caption)
-        author, words = caption.author or caption.source, caption.text
-    else:
-        rewrite = text.entity.record(Rewrite)
-        author, words = rewrite.author, rewrite.text
+def _caption(text: DescribedText, record: Caption | Rewrite) -> ReleasedCaption:
+    author = record.author or record.source if isinstance(record, Caption) else record.author
+    drafter = text.draft.record(Caption).author if text.draft is not None else None
     return ReleasedCaption(
         entity_id=text.entity.id,
-        text=words,
+        text=record.text,
         author=published_name(author),
         reviewed=text.reviewed,
         origin=origin_of(text),
-        drafter=published_name(_drafter(text)),
+        drafter=published_name(drafter or ""),
     )
 
 

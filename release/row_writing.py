@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from db.blobs import BlobStore
-from release.accumulator import ReleaseAccumulator
-from release.checks import WrittenSample
+from release.checks import Checks, WrittenSample
 from release.contamination import OwnImages, SeenImage, look_at
 from release.contents import Contents, FoundRow
-from release.files import place_file
-from release.json_rows import CCD_FORM, CCD_LINES, CCD_TEXT, PUBLISHED_TEXT, RowsFile
-from release.parquet_rows import EmbeddedRow, ParquetRows
+from release.files import DigestingFile, place_file
+from release.json_rows import texts_of
+from release.parquet_rows import ParquetRows
 from release.row_making import embedding_of
 from release.rows import ReleaseRow
 from release.scratch import Scratch
+from release.statistics import ReleaseAccumulator
 from release.threads import ordered_map
 from retrieval.similarity.distances import perceptual_hash
 from schemas.release import ReleasedFile
@@ -34,83 +34,79 @@ class _CopiedRow(NamedTuple):
     seen: SeenImage | None
 
 
-class RowWriter:
-    """Writes rows into the folder of a release and counts them; images are read from `blobs`.
+class WrittenRows(NamedTuple):
+    """The images, where they are compared with other datasets, and the samples to be measured."""
 
-    Attributes:
-        own: the images, where they are compared with other datasets (`is_compared`).
-        samples: the images of a contrastive benchmark, where it is measured (`is_measured`).
+    own: OwnImages
+    samples: list[WrittenSample]
+
+
+def write_rows(
+    contents: Contents,
+    dataset: str,
+    blobs: BlobStore,
+    folder: Path,
+    scratch: Scratch,
+    tally: ReleaseAccumulator,
+    checks: Checks,
+    on_row: Callable[[int], None],
+) -> WrittenRows:
+    """Writes all rows into the folder of a release, counts them and lists the files in `scratch`.
+
+    Images are read from `blobs`; `on_row` is called with the number of rows that are done.
     """
+    form = contents.form
+    written = WrittenRows(OwnImages(), [])
 
-    def __init__(
-        self,
-        blobs: BlobStore,
-        folder: Path,
-        scratch: Scratch,
-        tally: ReleaseAccumulator,
-        *,
-        is_compared: bool,
-        is_measured: bool,
-    ) -> None:
-        self.own = OwnImages()
-        self.samples: list[WrittenSample] = []
-        self._blobs = blobs
-        self._folder = folder
-        self._scratch = scratch
-        self._tally = tally
-        self._is_compared = is_compared
-        self._is_measured = is_measured
-
-    def write(
-        self, contents: Contents, dataset: str, on_row: Callable[[int], None]
-    ) -> list[ReleasedFile]:
-        """Writes all rows; gives the files beside images. `on_row` gets the number done."""
-        form = contents.form
-        with ExitStack() as stack:
-            name = f"{dataset}.json"
-            texts = [RowsFile(self._folder, name, PUBLISHED_TEXT, form)]
-            if form.contrasts:
-                texts.append(RowsFile(self._folder, CCD_LINES, CCD_TEXT, CCD_FORM))
-            for text in texts:
-                stack.enter_context(text)
-            parquet = stack.enter_context(ParquetRows(self._folder, form=form))
-            for done, copied in enumerate(ordered_map(self._copy_image, contents.rows()), 1):
-                row = copied.found.row
-                parquet.write(EmbeddedRow(row, copied.image))
-                for text in texts:
-                    text.write(row)
-                self._add(copied)
-                on_row(done)
-            return [*parquet.finish(), *(text.finish() for text in texts)]
-
-    def _copy_image(self, found: FoundRow) -> _CopiedRow:
+    def copied(found: FoundRow) -> _CopiedRow:
         row = found.row
-        image = self._blobs.read(row.sha256, row.media_type)
-        place_file(self._folder, row.file_path, image)
-        hashed = perceptual_hash(image) if self._tally.has_splits else None
-        seen = _seen_row(row, image) if self._is_compared else None
+        image = blobs.read(row.sha256, row.media_type)
+        place_file(folder, row.file_path, image)
+        hashed = perceptual_hash(image) if tally.has_splits else None
+        seen = _seen_row(row, image) if checks.against is not None else None
         return _CopiedRow(found, image, hashed, seen)
 
-    def _add(self, copied: _CopiedRow) -> None:
-        row, left_out, crop = copied.found
-        embedding = embedding_of(crop) if self._tally.has_splits else None
-        embedder = crop.embedder if crop else ""
-        self._tally.add(row, copied.perceptual_hash, embedding, embedder)
-        self._tally.statistics.add_left_out(
-            rejected=left_out["rejected"], pending=left_out["proposed"]
-        )
-        self._scratch.add_items(row.entity_ids())
-        size = len(copied.image)
-        file = ReleasedFile(row.file_path, row.sha256, size, row.image_entity_id)
-        self._scratch.add_listed(file)
-        if copied.seen is not None:
-            self.own.add(copied.seen)
-        if self._is_measured and self._tally.form.contrasts:
-            captions, coarse = (
-                tuple(one.text for one in many) for many in (row.captions, row.coarse_captions)
+    with ExitStack() as stack:
+        texts = texts_of(dataset, form)
+        files = {name: DigestingFile(folder / name) for name in texts}
+        for file in files.values():
+            stack.callback(file.close)
+        parquet = stack.enter_context(ParquetRows(folder, form))
+        for done, one in enumerate(ordered_map(copied, contents.rows()), 1):
+            (row, left_out, crop), image, hashed, seen = one
+            columns = row.columns(form)
+            parquet.write(columns, image)
+            for name, text in texts.items():
+                files[name].write(text.row(columns, is_first=done == 1))
+            embedding = embedding_of(crop) if tally.has_splits else None
+            tally.add(row, hashed, embedding, crop.embedder if crop else "")
+            tally.statistics.add_left_out(
+                rejected=left_out["rejected"], pending=left_out["proposed"]
             )
-            path, is_anchor = self._folder / row.file_path, row.contrast is None
-            self.samples.append(WrittenSample(row.sha256, path, captions, coarse, is_anchor))
+            scratch.add_items(row.entity_ids())
+            scratch.add_listed(
+                ReleasedFile(row.file_path, row.sha256, len(image), row.image_entity_id)
+            )
+            if seen is not None:
+                written.own.add(seen)
+            if checks.nearest is not None and form.contrasts:
+                written.samples.append(_sample(row, folder))
+            on_row(done)
+        scratch.add_all_listed(parquet.finish())
+        for name, text in texts.items():
+            files[name].write(text.ending)
+            files[name].close()
+            scratch.add_listed(files[name].as_released(name))
+    return written
+
+
+def _sample(row: ReleaseRow, folder: Path) -> WrittenSample:
+    captions, coarse = (
+        tuple(one.text for one in many) for many in (row.captions, row.coarse_captions)
+    )
+    return WrittenSample(
+        row.sha256, folder / row.file_path, captions, coarse, is_anchor=row.contrast is None
+    )
 
 
 def _seen_row(row: ReleaseRow, image: bytes) -> SeenImage:

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Callable, Container, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
-from itertools import product, starmap
+from itertools import starmap
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -79,9 +79,6 @@ class RowForm(NamedTuple):
 
 PLAIN = RowForm()
 """Rows with nothing more than all have."""
-
-FORMS = tuple(RowForm(*flags) for flags in product((False, True), repeat=3))
-"""All forms that there are."""
 
 
 class Column(NamedTuple):
@@ -265,8 +262,13 @@ class ReleaseRow(NamedTuple):
     terms: ReleasedTerms = NO_TERMS
 
     @classmethod
-    def of(cls, number: int, row: Mapping[str, Any], terms: ReleasedTerms) -> "ReleaseRow":
-        """The row with these columns, in which `RowFaults` finds nothing."""
+    def of(cls, row: Mapping[str, Any], terms: ReleasedTerms = NO_TERMS) -> "ReleaseRow":
+        """The row with these columns, in which `RowFaults` finds nothing.
+
+        Raises:
+            ValueError: it finds something.
+            TypeError: as above.
+        """
         crop, contrast, task = row["crop"], row.get("contrast"), row.get("task")
         coarse = zip(
             row.get("coarse_caption_entity_ids") or (),
@@ -276,7 +278,7 @@ class ReleaseRow(NamedTuple):
         names = ("caption_entity_ids", "captions", "caption_authors", "caption_reviewed")
         captions = zip(*(row[name] for name in (*names, "caption_origins")), strict=True)
         return cls(
-            number=number,
+            number=number_in(row["file_path"]) or 0,
             captions=tuple(starmap(ReleasedCaption, captions)),
             media_type="",
             crop=crop and ReleasedCrop(**crop),
@@ -295,21 +297,12 @@ class ReleaseRow(NamedTuple):
     def columns(self, form: RowForm) -> dict[str, Any]:
         """All columns of the row but `image`."""
         row: dict[str, Any] = {
-            "id": self.id,
-            "source": self.source,
-            "identity": self.identity,
-            "split": self.split,
-            "file_path": self.file_path,
-            "source_file_path": self.source_file_path,
+            **{name: getattr(self, name) for name in _SAME},
             "captions": [caption.text for caption in self.captions],
             "caption_entity_ids": [caption.entity_id for caption in self.captions],
             "caption_authors": [caption.author for caption in self.captions],
             "caption_origins": [caption.origin for caption in self.captions],
             "caption_reviewed": [caption.reviewed for caption in self.captions],
-            "image_entity_id": self.image_entity_id,
-            "width_px": self.width_px,
-            "height_px": self.height_px,
-            "sha256": self.sha256,
             "crop": self.crop and self.crop._asdict(),
         }
         if form.tasks:
@@ -322,12 +315,7 @@ class ReleaseRow(NamedTuple):
                 "contrast": self.contrast and self.contrast._asdict(),
             }
         if form.terms:
-            terms = self.terms
-            row |= {
-                "licence": terms.licence,
-                "creator": terms.creator,
-                "source_url": terms.source_url,
-            }
+            row |= zip(("licence", "creator", "source_url"), self.terms, strict=False)
         return row
 
     def entity_ids(self) -> list[str]:

@@ -80,6 +80,19 @@ class Scratch:
         """Lets go of the database."""
         self._database.close()
 
+    def _column(self, query: str, *values: object) -> Iterator[str]:
+        """The only column of what a query finds."""
+        return (value for (value,) in self._database.execute(query, values))
+
+    def _number(self, query: str, *values: object) -> int:
+        (number,) = self._database.execute(query, values).fetchone()
+        return int(number)
+
+    def _remember(self, table: str, texts: Iterable[str]) -> None:
+        """Adds texts to a table of one column, each once where that is its key."""
+        insert = f"INSERT OR IGNORE INTO {table} VALUES (?)"  # noqa: S608 our own words
+        self._database.executemany(insert, ((text,) for text in texts))
+
     def add_image(
         self, key: RowKey, entity_id: str, name: str, anchor_id: str | None = None
     ) -> None:
@@ -93,13 +106,12 @@ class Scratch:
 
         Contrastive images follow their anchor, those without one in their own place.
         """
-        query = f"SELECT image.entity_id FROM {_BESIDE} ORDER BY {_GROUPED}"  # noqa: S608 our own words
-        return (entity_id for (entity_id,) in self._database.execute(query))
+        return self._column(f"SELECT image.entity_id FROM {_BESIDE} ORDER BY {_GROUPED}")  # noqa: S608 our own words
 
     def has_contrasts(self, anchor_id: str) -> bool:
         """Whether any image differs from this one."""
-        query = "SELECT 1 FROM image WHERE anchor_id = ? LIMIT 1"
-        return self._database.execute(query, (anchor_id,)).fetchone() is not None
+        query = "SELECT EXISTS (SELECT 1 FROM image WHERE anchor_id = ?)"
+        return bool(self._number(query, anchor_id))
 
     def apart_from_anchor(self) -> list[str]:
         """Names of contrastive images in another split than their anchor's, sorted."""
@@ -111,81 +123,65 @@ class Scratch:
 
     def _beside(self, condition: str) -> list[str]:
         query = f"SELECT image.name FROM {_BESIDE} WHERE {condition} ORDER BY image.name"  # noqa: S608 our own words
-        return [name for (name,) in self._database.execute(query)]
+        return list(self._column(query))
 
     def count_images(self) -> int:
         """How many images there are."""
-        return int(self._database.execute("SELECT count(*) FROM image").fetchone()[0])
+        return self._number("SELECT count(*) FROM image")
 
     def has_several_splits(self) -> bool:
         """Whether the images are in more than one split."""
-        query = "SELECT count(DISTINCT split) FROM image"
-        return int(self._database.execute(query).fetchone()[0]) > 1
+        return self._number("SELECT count(DISTINCT split) FROM image") > 1
 
     def doubled_image(self) -> list[str]:
         """Names of images with the same key, of one key at most."""
-        return self._names(
-            f"SELECT {_KEY} FROM image GROUP BY {_KEY} HAVING count(*) > 1",  # noqa: S608 our own words
-            _KEY,
-        )
+        return self._names(_KEY, "count(*) > 1")
 
     def identity_in_two_splits(self) -> list[str]:
         """Names of the images of an identity that is in several splits, of one at most."""
-        columns = "source, identity"
-        return self._names(
-            f"SELECT {columns} FROM image GROUP BY {columns} HAVING count(DISTINCT split) > 1",  # noqa: S608 our own words
-            columns,
-        )
+        return self._names("source, identity", "count(DISTINCT split) > 1")
 
-    def _names(self, keys: str, columns: str) -> list[str]:
-        rows = self._database.execute(
+    def _names(self, columns: str, condition: str) -> list[str]:
+        """Names of the images of the first group by some columns of which a condition holds."""
+        keys = f"SELECT {columns} FROM image GROUP BY {columns} HAVING {condition}"  # noqa: S608 our own words
+        query = (
             f"SELECT name FROM image WHERE ({columns}) IN "  # noqa: S608 our own words
             f"(SELECT * FROM ({keys}) ORDER BY 1, 2 LIMIT 1) ORDER BY {_KEY}, entity_id"
         )
-        return [name for (name,) in rows]
+        return list(self._column(query))
 
     def add_calls(self, keys: Iterable[str]) -> None:
         """Remembers model calls, each once."""
-        rows = ((key,) for key in keys)
-        self._database.executemany("INSERT OR IGNORE INTO call VALUES (?)", rows)
+        self._remember("call", keys)
 
     def calls(self) -> Iterator[str]:
         """The keys of all model calls, sorted."""
-        return (key for (key,) in self._database.execute("SELECT key FROM call ORDER BY key"))
+        return self._column("SELECT key FROM call ORDER BY key")
 
     def add_items(self, entity_ids: Iterable[str]) -> None:
         """Remembers entities in the order of the release."""
-        self._database.executemany("INSERT INTO item VALUES (?)", ((id_,) for id_ in entity_ids))
+        self._remember("item", entity_ids)
 
     def items(self) -> Iterator[str]:
         """All entities, in the order in which they were added."""
-        rows = self._database.execute("SELECT entity_id FROM item ORDER BY rowid")
-        return (entity_id for (entity_id,) in rows)
+        return self._column("SELECT entity_id FROM item ORDER BY rowid")
 
     def lacking(self, entity_ids: Iterable[str]) -> list[str]:
         """Those of `entity_ids` that were not added with `add_items`, sorted."""
         self._database.execute("DELETE FROM wanted")
-        rows = ((id_,) for id_ in entity_ids)
-        self._database.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", rows)
-        query = (
-            "SELECT entity_id FROM wanted WHERE entity_id NOT IN (SELECT entity_id FROM item) "
-            "ORDER BY entity_id"
+        self._remember("wanted", entity_ids)
+        return list(
+            self._column("SELECT * FROM wanted EXCEPT SELECT entity_id FROM item ORDER BY 1")
         )
-        return [entity_id for (entity_id,) in self._database.execute(query)]
 
     def add_held(self, digests: Iterable[str]) -> None:
         """Remembers digests of what a release holds."""
-        rows = ((digest,) for digest in digests)
-        self._database.executemany("INSERT OR IGNORE INTO held VALUES (?)", rows)
+        self._remember("held", digests)
 
     def not_held(self, words: Mapping[str, str]) -> list[str]:
         """Of digests with words for them, the words of those that were not added."""
-        query = "SELECT 1 FROM held WHERE digest = ?"
-        return [
-            what
-            for digest, what in words.items()
-            if self._database.execute(query, (digest,)).fetchone() is None
-        ]
+        query = "SELECT EXISTS (SELECT 1 FROM held WHERE digest = ?)"
+        return [what for digest, what in words.items() if not self._number(query, digest)]
 
     def add_shown(self, digests: Iterable[tuple[str, str]], place: int, name: str) -> None:
         """Remembers what stands at a place with this name: digests, each with its kind."""
@@ -198,7 +194,7 @@ class Scratch:
             "SELECT coalesce(sum(places), 0) FROM (SELECT count(*) AS places FROM shown "
             "WHERE kind = ? GROUP BY digest HAVING count(*) > 1)"
         )
-        return int(self._database.execute(query, (kind,)).fetchone()[0])
+        return self._number(query, kind)
 
     def repeated_pairs(self, kind: str, most: int) -> tuple[tuple[str, str], ...]:
         """The names of the first two places of the first digests that stand at several."""
@@ -208,8 +204,8 @@ class Scratch:
         )
         names = "SELECT name FROM shown WHERE kind = ? AND digest = ? ORDER BY place LIMIT 2"
         pairs = []
-        for (digest,) in self._database.execute(query, (kind, most)).fetchall():
-            (first,), (second,) = self._database.execute(names, (kind, digest))
+        for digest in list(self._column(query, kind, most)):
+            first, second = self._column(names, kind, digest)
             pairs.append((first, second))
         return tuple(pairs)
 
@@ -234,36 +230,34 @@ class Scratch:
             files,
         )
 
+    def _files(self, condition: str, *values: str) -> Iterator[ReleasedFile]:
+        """The listed files of which a condition holds, by path."""
+        query = f"SELECT {_LISTED} FROM listed WHERE {condition} ORDER BY path"  # noqa: S608 our own words
+        return map(ReleasedFile._make, self._database.execute(query, values))
+
     def listed_again(self) -> list[str]:
         """The paths that are listed more than once, sorted."""
-        rows = self._database.execute("SELECT path FROM listed WHERE times > 1 ORDER BY path")
-        return [path for (path,) in rows]
+        return [file.path for file in self._files("times > 1")]
 
     def has_listed(self) -> bool:
         """Whether a manifest lists anything."""
-        return self._database.execute("SELECT 1 FROM listed LIMIT 1").fetchone() is not None
+        return bool(self._number("SELECT EXISTS (SELECT 1 FROM listed)"))
 
     def listed(self) -> Iterator[ReleasedFile]:
         """All listed files, by path."""
-        rows = self._database.execute(f"SELECT {_LISTED} FROM listed ORDER BY path")  # noqa: S608 our own words
-        return map(ReleasedFile._make, rows)
+        return self._files("true")
 
     def listed_outside(self, folder: str) -> list[str]:
         """The paths of the listed files that do not lie below `folder`, sorted."""
-        query = "SELECT path FROM listed WHERE substr(path, 1, ?) <> ? ORDER BY path"
-        return [path for (path,) in self._database.execute(query, (len(folder) + 1, f"{folder}/"))]
+        return [file.path for file in self._files("path NOT GLOB ?", f"{folder}/*")]
 
     def listed_file(self, path: str) -> ReleasedFile | None:
         """What a manifest lists of this file; None where it does not."""
-        query = f"SELECT {_LISTED} FROM listed WHERE path = ?"  # noqa: S608 our own words
-        row = self._database.execute(query, (path,)).fetchone()
-        return row and ReleasedFile._make(row)
+        return next(self._files("path = ?", path), None)
 
     def listed_in(self, folder: str) -> list[ReleasedFile]:
         """The listed files below `folder`, by path."""
-        query = f"SELECT {_LISTED} FROM listed WHERE path > ? AND path < ? ORDER BY path"  # noqa: S608 our own words
-        rows = self._database.execute(query, (f"{folder}/", f"{folder}0"))  # what follows a slash
-        return list(map(ReleasedFile._make, rows))
+        return list(self._files("path > ? AND path < ?", f"{folder}/", f"{folder}0"))
 
     def is_listed(self, path: str) -> bool:
         """Whether a manifest lists this file."""
@@ -277,18 +271,13 @@ class Scratch:
 
     def count_listed_images(self) -> int:
         """How many files are listed as images."""
-        query = f"SELECT count(*) FROM listed WHERE {_IS_IMAGE}"  # noqa: S608 our own words
-        return int(self._database.execute(query).fetchone()[0])
+        return self._number(f"SELECT count(*) FROM listed WHERE {_IS_IMAGE}")  # noqa: S608 our own words
 
     def images_without_row(self, shown: Iterable[str]) -> list[str]:
         """The paths of files that are listed as images and are not among `shown`, sorted."""
-        places = ((path,) for path in shown)
-        self._database.executemany("INSERT OR IGNORE INTO row_image VALUES (?)", places)
-        query = (
-            f"SELECT path FROM listed WHERE {_IS_IMAGE} "  # noqa: S608 our own words
-            "AND path NOT IN (SELECT path FROM row_image) ORDER BY path"
-        )
-        return [path for (path,) in self._database.execute(query)]
+        self._remember("row_image", shown)
+        without = f"{_IS_IMAGE} AND path NOT IN (SELECT path FROM row_image)"  # noqa: S608 our own words
+        return [file.path for file in self._files(without)]
 
     def add_all_found(self, files: Iterable[FoundFile]) -> None:
         """Remembers files that lie in the folder."""
@@ -296,19 +285,12 @@ class Scratch:
 
     def missing(self) -> list[ReleasedFile]:
         """What is listed and does not lie in the folder."""
-        rows = self._database.execute(
-            f"SELECT {_LISTED} FROM listed "  # noqa: S608 our own words
-            "WHERE path NOT IN (SELECT path FROM found) ORDER BY path"
-        )
-        return list(map(ReleasedFile._make, rows))
+        return list(self._files("path NOT IN (SELECT path FROM found)"))
 
     def extra(self) -> list[FoundFile]:
         """What lies in the folder and is not listed."""
-        rows = self._database.execute(
-            "SELECT path, size_bytes FROM found "
-            "WHERE path NOT IN (SELECT path FROM listed) ORDER BY path"
-        )
-        return [FoundFile(*row) for row in rows]
+        query = "SELECT * FROM found WHERE path NOT IN (SELECT path FROM listed) ORDER BY path"
+        return [FoundFile(*row) for row in self._database.execute(query)]
 
     def present(self) -> Iterator[tuple[ReleasedFile, int]]:
         """What is listed and lies in the folder, with its size there."""

@@ -1,17 +1,30 @@
-"""What a release holds, counted row by row: memory grows with the words known, not with the rows.
+"""What a release holds, counted row by row by its build and by its verification.
 
-Words are runs of letters and digits, with apostrophes and hyphens inside them.
+Memory grows with the words known, not with the rows. Words are runs of letters and digits, with
+apostrophes and hyphens inside them.
 """
 
+import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
-from release.publishable import published_name
-from release.rows import ReleaseRow
-from release.scratch import Scratch
+import numpy as np
+from numpy.typing import NDArray
+
+from release.leaks import SplitImages
+from release.rows import ReleaseRow, RowForm
+from release.scratch import Credit, Scratch
+from release.terms import (
+    DerivedTerms,
+    LicensedItem,
+    held_by_sources,
+    licence_statistics,
+    licences_by_image,
+)
 from release.tiers import TIERS
+from retrieval.similarity.distances import ComparedImage
 from schemas.base import sha256_of
 from schemas.quality import AuditStatistics
 from schemas.records import Granularity, Split
@@ -25,6 +38,7 @@ from schemas.release import (
     GranularityStatistics,
     LeftOutGroups,
     NearestStatistics,
+    ReleasedSource,
     ReleaseStatistics,
     RepeatStatistics,
     RewriteStatistics,
@@ -74,53 +88,46 @@ def _digest(text: str) -> str:
 
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
+"""Words and punctuation marks."""
 
 
-def _tokens_of(text: str) -> int:
-    """How many words and punctuation marks a caption has."""
-    return len(_TOKEN.findall(text))
+class CountedElsewhere(NamedTuple):
+    """What the rows of a release do not tell, of the images that were left out among others."""
+
+    without_captions: int = 0
+    without_anchor: int = 0
+    left_out: LeftOutGroups | None = None
+    nearest: NearestStatistics | None = None
+    editors: tuple[tuple[str, int], ...] = ()
 
 
-class ContrastCounter:
+class _ContrastCounter:
     """Counts images and captions of a contrastive benchmark."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Scratch) -> None:
+        self._repeats = Repeats(scratch)
         self._images = 0
-        self._ways: Counter[tuple[DifferenceType, str | None]] = Counter()
+        self._methods: Counter[tuple[DifferenceType, str | None]] = Counter()
         self._per_image: set[int] = set()
         self._captions: Counter[str] = Counter()
         self._tokens: Counter[str] = Counter()
         self._translations: Counter[str] = Counter()
 
-    def add(
-        self,
-        contrast: tuple[DifferenceType, str | None] | None,
-        captions: list[str],
-        coarse: list[str],
-        languages: list[str],
-    ) -> None:
-        """Counts an image: its type and way where it is no anchor, and its captions."""
+    def add(self, row: ReleaseRow) -> None:
+        """Counts an image: its type and method where it is no anchor, and its captions."""
         self._images += 1
-        if contrast is not None:
-            self._ways[contrast] += 1
-        self._per_image.add(len(captions))
-        for kind, texts in (("fine", captions), ("coarse", coarse)):
-            self._captions[kind] += len(texts)
-            self._tokens[kind] += sum(map(_tokens_of, texts))
-        self._translations.update(languages)
+        if row.contrast is not None:
+            self._methods[row.contrast.difference, row.contrast.way] += 1
+        self._per_image.add(len(row.captions))
+        for kind, captions in (("fine", row.captions), ("coarse", row.coarse_captions)):
+            self._captions[kind] += len(captions)
+            self._tokens[kind] += sum(len(_TOKEN.findall(one.text)) for one in captions)
+        self._translations.update(one.language for one in row.translations)
+        self._repeats.add(row.file_path, row.sha256, [one.text for one in row.captions])
 
-    def result(
-        self,
-        without_captions: int = 0,
-        without_anchor: int = 0,
-        left_out: LeftOutGroups | None = None,
-        nearest: NearestStatistics | None = None,
-        editors: tuple[tuple[str, int], ...] = (),
-        *,
-        repeats: RepeatStatistics,
-    ) -> ContrastStatistics:
+    def result(self, elsewhere: CountedElsewhere) -> ContrastStatistics:
         """Everything counted so far, with what is known from elsewhere."""
-        contrastive = self._ways.total()
+        contrastive = self._methods.total()
         return ContrastStatistics(
             anchors=self._images - contrastive,
             contrastive=contrastive,
@@ -130,12 +137,8 @@ class ContrastCounter:
             coarse_tokens=self._mean("coarse"),
             translations=tuple(sorted(self._translations.items())),
             differences=tuple(map(self._difference, DifferenceType)),
-            without_captions=without_captions,
-            without_anchor=without_anchor,
-            left_out=left_out,
-            nearest=nearest and _published(nearest),
-            editors=editors,
-            repeats=repeats,
+            repeats=self._repeats.result(),
+            **elsewhere._asdict(),
         )
 
     def _mean(self, kind: str) -> float | None:
@@ -143,59 +146,49 @@ class ContrastCounter:
         return round(self._tokens[kind] / captions, 2) if captions else None
 
     def _difference(self, difference: DifferenceType) -> DifferenceStatistics:
-        methods = {
-            method: count for (kind, method), count in self._ways.items() if kind is difference
-        }
+        found, edited, unknown = (
+            self._methods[difference, method] for method in ("search", "edit", None)
+        )
         return DifferenceStatistics(
-            difference=difference,
-            images=sum(methods.values()),
-            found=methods.get("search", 0),
-            edited=methods.get("edit", 0),
+            difference=difference, images=found + edited + unknown, found=found, edited=edited
         )
 
 
-def _published(nearest: NearestStatistics) -> NearestStatistics:
-    return nearest.model_copy(update={"embedder": published_name(nearest.embedder)})
+def task_statistics(
+    images: Mapping[tuple[RetrievalTask | None, Tier | None, int], int],
+) -> tuple[TaskStatistics, ...]:
+    """Images and captions by task, in the order in which the paper names them, and by tier.
 
-
-class TaskCounter:
-    """Counts images and captions by task and tier."""
-
-    def __init__(self) -> None:
-        self._images: Counter[tuple[RetrievalTask | None, Tier | None]] = Counter()
-        self._captions: Counter[tuple[RetrievalTask | None, Tier | None]] = Counter()
-
-    def add(
-        self, task: RetrievalTask | None, tier: Tier | None, captions: int, images: int = 1
-    ) -> None:
-        """Counts images, and the captions of all of them."""
-        self._images[task, tier] += images
-        self._captions[task, tier] += captions
-
-    def result(self) -> tuple[TaskStatistics, ...]:
-        """By task, in the order in which the paper names them; nothing where no task is known."""
-        if not self._images.keys() - {(None, None)}:
-            return ()
-        return tuple(self._of(task) for task in (*RetrievalTask, None) if self._is_there(task))
-
-    def _is_there(self, task: RetrievalTask | None) -> bool:
-        return any(one is task for one, _ in self._images)
-
-    def _of(self, task: RetrievalTask | None) -> TaskStatistics:
-        return TaskStatistics(
-            task=task,
-            images=sum(self._images[task, tier] for tier in (*TIERS, None)),
-            captions=sum(self._captions[task, tier] for tier in (*TIERS, None)),
-            tiers=tuple(
-                TierStatistics(
-                    tier=tier,
-                    images=self._images[task, tier],
-                    captions=self._captions[task, tier],
+    `images` are their numbers by task, tier and captions of each. Nothing where no task is known.
+    """
+    counted: defaultdict[tuple[RetrievalTask | None, Tier | None], Counter[str]]
+    counted = defaultdict(Counter)
+    for (task, tier, captions), count in images.items():
+        counted[task, tier].update(images=count, captions=count * captions)
+    if not counted.keys() - {(None, None)}:
+        return ()
+    found = []
+    for task in (*RetrievalTask, None):
+        tiers = {tier: numbers for (one, tier), numbers in counted.items() if one is task}
+        if tiers:
+            found.append(
+                TaskStatistics(
+                    task=task,
+                    **_total(tiers.values()),
+                    tiers=tuple(
+                        TierStatistics(tier=tier, **tiers[tier]) for tier in TIERS if tier in tiers
+                    ),
                 )
-                for tier in TIERS
-                if self._images[task, tier]
-            ),
-        )
+            )
+    return tuple(found)
+
+
+def _total(counts: Iterable[Counter[str]]) -> Counter[str]:
+    """The sums of counts, those that are 0 among them."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return total
 
 
 HISTOGRAM_STEP = 10
@@ -205,10 +198,6 @@ _DESCRIBED = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {
 """Under which name descriptions of an origin are counted."""
 _REWRITES = ("rewrite", "edited_rewrite")
 _BY_MODELS = ("drafted", "rewrite")
-_OF_SPLITS = ("identities", "images", "captions")
-_OF_SOURCES = ("identities", "images", "originals", "rewrites")
-_OF_REWRITES = ("reviewed", "edited", "rejected", "pending")
-_MOST_KINDS = 10_000
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
@@ -218,11 +207,8 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-class _CountedRow(NamedTuple):
-    """What is counted of a row but its words; most rows of a release are alike in this.
-
-    `is_new` is the first row of an identity. Authors, origins and reviews are those of captions.
-    """
+class _ImageKind(NamedTuple):
+    """What is counted of a row as a whole; `is_new` is the first row of an identity."""
 
     split: Split
     source: str
@@ -230,55 +216,45 @@ class _CountedRow(NamedTuple):
     task: RetrievalTask | None
     tier: Tier | None
     captions: int
-    authors: tuple[str, ...]
-    origins: tuple[str, ...]
-    reviewed: tuple[bool, ...]
+    styles: int
+
+
+class _CaptionKind(NamedTuple):
+    """What is counted of a caption but its words."""
+
+    source: str
+    author: str
+    origin: str
+    reviewed: bool
 
 
 class StatisticsCounter:
-    """Counts rows as they come, in the order of the release.
-
-    Rows are counted by what they have in common, and that is taken apart at the end.
-
-    Attributes:
-        models: the authors of what models drafted and rewrote.
-    """
+    """Counts rows as they come, in the order of the release, by what they have in common."""
 
     def __init__(self) -> None:
-        self.models: set[str] = set()
         self._last_id = 0
-        self._rows: Counter[_CountedRow] = Counter()
+        self._images: Counter[_ImageKind] = Counter()
+        self._captions: Counter[_CaptionKind] = Counter()
         self._vocabulary: set[str] = set()
-        self._splits: dict[Split, Counter[str]] = {}
-        self._sources: dict[str, Counter[str]] = {}
         self._words: defaultdict[str, Counter[int]] = defaultdict(Counter)
-        self._styles: Counter[int] = Counter()
-        self._authors: Counter[str] = Counter()
-        self._review: Counter[str] = Counter()
-        self._descriptions: Counter[str] = Counter()
-        self._annotators: set[str] = set()
         self._drafts: Counter[str] = Counter()
         self._unchanged: Counter[str] = Counter()
-        self._tasks = TaskCounter()
+        self._left_out: Counter[str] = Counter()
+
+    @property
+    def models(self) -> set[str]:
+        """The authors of what models drafted and rewrote."""
+        return {one.author for one in self._captions if one.origin in _BY_MODELS}
 
     def add(self, row: ReleaseRow, *, words: bool = True) -> None:
         """Counts a row, and where `words` the words of its captions."""
-        counted = _CountedRow(
-            split=row.split,
-            source=row.source,
-            is_new=row.id != self._last_id,
-            task=row.task,
-            tier=row.tier,
-            captions=len(row.captions),
-            authors=tuple(one.author for one in row.captions),
-            origins=tuple(one.origin for one in row.captions),
-            reviewed=tuple(one.reviewed for one in row.captions),
-        )
-        self._last_id = row.id
-        self._rows[counted] += 1
-        if len(self._rows) > _MOST_KINDS:
-            self._take_apart()
+        is_new, self._last_id = row.id != self._last_id, row.id
+        styles = len({one.author for one in row.captions})
+        captions = len(row.captions)
+        kind = _ImageKind(row.split, row.source, is_new, row.task, row.tier, captions, styles)
+        self._images[kind] += 1
         for one in row.captions:
+            self._captions[_CaptionKind(row.source, one.author, one.origin, one.reviewed)] += 1
             if words:
                 found = words_of(one.text)
                 self._vocabulary.update(found)
@@ -287,42 +263,9 @@ class StatisticsCounter:
                 self._drafts[one.drafter] += 1
                 self._unchanged[one.drafter] += one.origin == "confirmed_draft"
 
-    def _take_apart(self) -> None:
-        for row, images in self._rows.items():
-            numbers = {"images": images, "identities": images * row.is_new}
-            split = self._splits.setdefault(row.split, Counter())
-            split.update(numbers, captions=images * row.captions)
-            of_source = self._sources.setdefault(row.source, Counter())
-            of_source.update(numbers)
-            self._tasks.add(row.task, row.tier, images * row.captions, images)
-            self._styles[len(set(row.authors))] += images
-            for author, origin, reviewed in zip(
-                row.authors, row.origins, row.reviewed, strict=False
-            ):
-                self._authors[author] += images
-                of_source["rewrites" if origin in _REWRITES else "originals"] += images
-                self._add_caption(author, origin, images, images * bool(reviewed))
-        self._rows.clear()
-
-    def _add_caption(self, author: str, origin: str, captions: int, reviewed: int) -> None:
-        """Counts captions of one author; a person decided on `reviewed` of them."""
-        if origin in _BY_MODELS:
-            self.models.add(author)
-        if origin in _REWRITES:
-            self._review["reviewed"] += reviewed
-            self._review["edited"] += captions * (origin == "edited_rewrite")
-        elif origin != "source":
-            made = _DESCRIBED.get(origin, origin)
-            self._descriptions[made] += captions
-            if made == "drafted":
-                self._descriptions["reviewed"] += reviewed
-            else:
-                self._annotators.add(author)
-
     def add_left_out(self, *, rejected: int, pending: int) -> None:
         """Counts rewrites of released images that are not in the release themselves."""
-        self._review["rejected"] += rejected
-        self._review["pending"] += pending
+        self._left_out.update(rejected=rejected, pending=pending)
 
     def result(
         self,
@@ -331,48 +274,76 @@ class StatisticsCounter:
         tracklets: TrackletStatistics | None = None,
     ) -> ReleaseStatistics:
         """Everything counted so far; `granularity_of` maps source names to granularities."""
-        self._take_apart()
-        totals = sum(self._splits.values(), Counter[str]())
+        by_source = self._totals(lambda one: one.source)
+        is_rewrite = _sums(self._captions, lambda one: (one.source, one.origin in _REWRITES))
+        origins = _sums(self._captions, lambda one: (one.origin, bool(one.reviewed)))
+        edited = origins["edited_rewrite", True] + origins["edited_rewrite", False]
+        reviewed = origins["edited_rewrite", True] + origins["rewrite", True]
+        total = _total(by_source.values())
         return ReleaseStatistics(
-            images=totals["images"],
-            captions=totals["captions"],
-            identities=totals["identities"],
+            images=total["images"],
+            captions=total["captions"],
+            identities=total["identities"],
             vocabulary=len(self._vocabulary),
             words=distribution(sum(self._words.values(), Counter[int]())),
             splits=tuple(
-                SplitStatistics(split=split, **{what: counts[what] for what in _OF_SPLITS})
-                for split, counts in self._splits.items()
+                SplitStatistics(split=split, **counts)
+                for split, counts in self._totals(lambda one: one.split).items()
             ),
             sources=tuple(
                 SourceStatistics(
                     name=name,
                     granularity=granularity_of.get(name) or UNSTATED,
-                    **{what: counts[what] for what in _OF_SOURCES},
+                    identities=counts["identities"],
+                    images=counts["images"],
+                    originals=is_rewrite[name, False],
+                    rewrites=is_rewrite[name, True],
                 )
-                for name, counts in self._sources.items()
+                for name, counts in by_source.items()
             ),
-            granularities=self._granularities(granularity_of),
-            styles_per_image=tuple(sorted(self._styles.items())),
-            authors=tuple(sorted(self._authors.items(), key=lambda one: str(one[0]))),
+            granularities=self._granularities(granularity_of, by_source),
+            styles_per_image=tuple(sorted(_sums(self._images, lambda one: one.styles).items())),
+            authors=tuple(sorted(_sums(self._captions, lambda one: one.author).items())),
             rewrites=RewriteStatistics(
-                released=sum(one["rewrites"] for one in self._sources.values()),
-                **{name: self._review[name] for name in _OF_REWRITES},
+                released=sum(is_rewrite[name, True] for name in by_source),
+                reviewed=reviewed,
+                edited=edited,
+                rejected=self._left_out["rejected"],
+                pending=self._left_out["pending"],
             ),
             descriptions=self._description_statistics(),
             tracklets=tracklets,
             audits=audits,
-            tasks=self._tasks.result(),
+            tasks=task_statistics(
+                _sums(self._images, lambda one: (one.task, one.tier, one.captions))
+            ),
         )
 
+    def _totals(self, key: Callable[[_ImageKind], str]) -> dict[str, Counter[str]]:
+        """Identities, images and captions by a key, in the order of the rows."""
+        totals: dict[str, Counter[str]] = {}
+        for kind, images in self._images.items():
+            numbers = {"identities": images * kind.is_new, "images": images}
+            numbers["captions"] = images * kind.captions
+            totals.setdefault(key(kind), Counter()).update(numbers)
+        return totals
+
     def _description_statistics(self) -> DescriptionStatistics | None:
-        if not self._descriptions:
+        made: Counter[str] = Counter()
+        annotators = set()
+        for one, captions in self._captions.items():
+            if one.origin in _DESCRIBED:
+                kind = _DESCRIBED[one.origin]
+                made[kind] += captions
+                if kind != "drafted":
+                    annotators.add(one.author)
+                elif one.reviewed:
+                    made["reviewed"] += captions
+        if not made:
             return None
         return DescriptionStatistics(
-            written=self._descriptions["written"],
-            edited=self._descriptions["edited"],
-            drafted=self._descriptions["drafted"],
-            reviewed=self._descriptions["reviewed"],
-            annotators=len(self._annotators),
+            **{kind: made[kind] for kind in ("written", "edited", "drafted", "reviewed")},
+            annotators=len(annotators),
             drafts=tuple(
                 DraftStatistics(model=model, begun=count, unchanged=self._unchanged[model])
                 for model, count in sorted(self._drafts.items())
@@ -380,22 +351,36 @@ class StatisticsCounter:
         )
 
     def _granularities(
-        self, granularity_of: Mapping[str, Granularity | None]
+        self,
+        granularity_of: Mapping[str, Granularity | None],
+        by_source: Mapping[str, Counter[str]],
     ) -> tuple[GranularityStatistics, ...]:
         found = []
         for granularity in (*reversed(Granularity), None):
-            names = [name for name in self._sources if granularity_of.get(name) is granularity]
+            names = [name for name in by_source if granularity_of.get(name) is granularity]
             if names:
                 words = sum((self._words[name] for name in names), Counter[int]())
                 found.append(
                     GranularityStatistics(
                         granularity=granularity or UNSTATED,
-                        images=sum(self._sources[name]["images"] for name in names),
+                        images=sum(by_source[name]["images"] for name in names),
                         words=distribution(words),
                         histogram=histogram(words),
                     )
                 )
         return tuple(found)
+
+
+K = TypeVar("K")
+T = TypeVar("T", bound=Hashable)
+
+
+def _sums(counted: Counter[K], key: Callable[[K], T]) -> Counter[T]:
+    """What was counted by a part of each key."""
+    sums: Counter[T] = Counter()
+    for one, count in counted.items():
+        sums[key(one)] += count
+    return sums
 
 
 def is_reviewed(statistics: ReleaseStatistics) -> bool:
@@ -437,3 +422,95 @@ def histogram(counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
         bins[words // HISTOGRAM_STEP * HISTOGRAM_STEP] += count
     last = max(bins, default=-HISTOGRAM_STEP)
     return tuple((start, bins[start]) for start in range(0, last + 1, HISTOGRAM_STEP))
+
+
+class ReleaseAccumulator:
+    """Counts rows, and keeps of each what the release as a whole is judged by.
+
+    Attributes:
+        form: of the rows.
+        has_splits: whether the images are in several splits, which must not leak.
+        splits: the images of each split, where there are several.
+        statistics: what is counted of rows of every form.
+        derived: images that were edited out of others, and their licences.
+    """
+
+    def __init__(
+        self, scratch: Scratch, form: RowForm, *, has_splits: bool, words: bool = True
+    ) -> None:
+        self.form = form
+        self.has_splits = has_splits
+        self.splits = SplitImages()
+        self.statistics = StatisticsCounter()
+        self.derived = DerivedTerms()
+        self._scratch = scratch
+        self._words = words
+        self._contrasts = _ContrastCounter(scratch)
+        self._entities = hashlib.sha256()
+
+    def add(
+        self,
+        row: ReleaseRow,
+        perceptual_hash: int | None = None,
+        embedding: NDArray[np.float16] | None = None,
+        embedder: str = "",
+    ) -> str | None:
+        """Counts the next row; gives what is wrong with its terms, if anything."""
+        self.statistics.add(row, words=self._words)
+        self.add_entities(row.entity_ids())
+        if self.has_splits:
+            image = ComparedImage(
+                name=row.file_path,
+                identity=f"{row.source}/{row.identity}",
+                sha256=row.sha256,
+                perceptual_hash=perceptual_hash,
+                video_sha256=row.crop.video_sha256 if row.crop else None,
+                embedding=embedding,
+                embedder=embedder,
+            )
+            self.splits.add(row.split, image)
+        if self.form.contrasts:
+            self._contrasts.add(row)
+        if not self.form.terms:
+            return None
+        licence, creator, page, own = row.terms
+        credit = Credit(licence, row.number, row.file_path, creator, page, row.source, own)
+        self._scratch.add_credit(credit)
+        contrast = row.contrast
+        anchor = (contrast.anchor, contrast.way) if contrast else (None, None)
+        return self.derived.check(row.file_path, licence, *anchor)
+
+    def add_entities(self, entity_ids: Sequence[str]) -> None:
+        """Adds entities to `entities_sha256`, in this order."""
+        self._entities.update("".join(f"{one}\n" for one in entity_ids).encode())
+
+    @property
+    def entities_sha256(self) -> str:
+        """The digest of all entities so far, a line each."""
+        return self._entities.hexdigest()
+
+    def result(
+        self,
+        sources: Sequence[ReleasedSource],
+        elsewhere: CountedElsewhere,
+        audits: tuple[AuditStatistics, ...] = (),
+        tracklets: TrackletStatistics | None = None,
+    ) -> ReleaseStatistics:
+        """Everything counted so far, with what is known from elsewhere."""
+        granularities: Mapping[str, Granularity | None]
+        granularities = {one.name: one.granularity for one in sources}
+        contrasts: ContrastStatistics | None = None
+        if self.form.contrasts:  # coarse captions stand apart
+            granularities = dict.fromkeys(granularities, Granularity.FINE)
+            contrasts = self._contrasts.result(elsewhere)
+        counted = self.statistics.result(granularities, audits, tracklets)
+        licences = licence_statistics(self._scratch.credits())
+        return counted.model_copy(update={"licences": licences, "contrasts": contrasts})
+
+    def held(
+        self, sources: Sequence[ReleasedSource], statistics: ReleaseStatistics
+    ) -> list[LicensedItem]:
+        """Under which licences the images are."""
+        if statistics.licences:
+            return licences_by_image(self._scratch.credits())
+        return held_by_sources(sources, statistics.sources)

@@ -25,6 +25,9 @@ from schemas.taxonomy import DifferenceType
 # Under what the images of a release may be used, licence by licence and together.
 
 Condition = Literal["attribution", "share_alike", "non_commercial"]
+_IF_KNOWN: Any = Field(default=None, exclude_if=lambda one: one is None)
+_IF_ANY: Any = Field(default=(), exclude_if=lambda one: not one)
+"""Fields that are left out where nothing is known, or where there is none."""
 NonBlank = Annotated[str, Field(pattern=r"\S")]
 Count = Annotated[int, Field(ge=0)]
 
@@ -72,8 +75,8 @@ class ReleaseTerms(Record):
     expression: NonBlank
     conditions: tuple[Condition, ...]
     licences: tuple[LicenceTerms, ...]
-    apart: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda one: not one)
-    permissions: tuple[TermsPermission, ...] = Field(default=(), exclude_if=lambda one: not one)
+    apart: tuple[tuple[str, str], ...] = _IF_ANY
+    permissions: tuple[TermsPermission, ...] = _IF_ANY
 
     @property
     def is_read(self) -> bool:
@@ -114,12 +117,12 @@ Doi = Annotated[
 class Creator(Record):
     """A curator: a person by `family_names` and `given_names`, anything else by `name`."""
 
-    family_names: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
-    given_names: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
-    name: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
-    affiliation: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
-    orcid: Orcid | None = Field(default=None, exclude_if=lambda one: one is None)
-    website: WebAddress | None = Field(default=None, exclude_if=lambda one: one is None)
+    family_names: NonBlank | None = _IF_KNOWN
+    given_names: NonBlank | None = _IF_KNOWN
+    name: NonBlank | None = _IF_KNOWN
+    affiliation: NonBlank | None = _IF_KNOWN
+    orcid: Orcid | None = _IF_KNOWN
+    website: WebAddress | None = _IF_KNOWN
 
     @model_validator(mode="after")
     def _is_somebody(self) -> Self:
@@ -157,14 +160,14 @@ class ReleaseAbout(Record):
         licence: under which the texts that were made here are given, as an SPDX expression.
     """
 
-    title: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
-    description: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
-    creators: tuple[Creator, ...] = Field(default=(), exclude_if=lambda one: not one)
-    contact: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
-    homepage: WebAddress | None = Field(default=None, exclude_if=lambda one: one is None)
-    date_released: date | None = Field(default=None, exclude_if=lambda one: one is None)
-    doi: Doi | None = Field(default=None, exclude_if=lambda one: one is None)
-    licence: NonBlank | None = Field(default=None, exclude_if=lambda one: one is None)
+    title: NonBlank | None = _IF_KNOWN
+    description: NonBlank | None = _IF_KNOWN
+    creators: tuple[Creator, ...] = _IF_ANY
+    contact: NonBlank | None = _IF_KNOWN
+    homepage: WebAddress | None = _IF_KNOWN
+    date_released: date | None = _IF_KNOWN
+    doi: Doi | None = _IF_KNOWN
+    licence: NonBlank | None = _IF_KNOWN
 
     @field_validator("licence")
     @classmethod
@@ -254,7 +257,7 @@ class FileEntry(Record):
     path: str = Field(min_length=1)
     sha256: HexSha256
     size_bytes: int = Field(ge=0, lt=2**63)
-    entity_id: EntityId | None = Field(default=None, exclude_if=lambda one: one is None)
+    entity_id: EntityId | None = _IF_KNOWN
 
     @field_validator("path")
     @classmethod
@@ -289,7 +292,7 @@ class ReleasedSource(Record):
     citation: str
     homepage: str | None
     granularity: Granularity | None
-    correction: ReleasedCorrection | None = Field(default=None, exclude_if=lambda one: one is None)
+    correction: ReleasedCorrection | None = _IF_KNOWN
 
     @property
     def terms(self) -> SourceTerms:
@@ -356,7 +359,7 @@ class ModelUse(Record):
     tokens_out: Count | None
     cost: str | None
     currency: str | None
-    served: tuple[ServedModel, ...] = Field(default=(), exclude_if=lambda one: not one)
+    served: tuple[ServedModel, ...] = _IF_ANY
 
     @classmethod
     def unused(cls, name: str, revision: str) -> Self:
@@ -454,7 +457,7 @@ class DescriptionStatistics(Record):
     drafted: Count
     reviewed: Count
     annotators: Count
-    drafts: tuple[DraftStatistics, ...] = Field(default=(), exclude_if=lambda drafts: not drafts)
+    drafts: tuple[DraftStatistics, ...] = _IF_ANY
 
 
 class TrackletStatistics(Record):
@@ -481,7 +484,7 @@ class TaskStatistics(Record):
     task: RetrievalTask | None
     images: Count
     captions: Count
-    tiers: tuple[TierStatistics, ...] = Field(default=(), exclude_if=lambda tiers: not tiers)
+    tiers: tuple[TierStatistics, ...] = _IF_ANY
 
 
 class LicenceStatistics(Record):
@@ -512,8 +515,8 @@ class NearestStatistics(Record):
     embedder: str
     images: float | None
     captions: float | None
-    original_images: float | None = Field(default=None, exclude_if=lambda one: one is None)
-    original_captions: float | None = Field(default=None, exclude_if=lambda one: one is None)
+    original_images: float | None = _IF_KNOWN
+    original_captions: float | None = _IF_KNOWN
 
 
 class LeftOutGroups(Record):
@@ -542,8 +545,8 @@ class RepeatStatistics(Record):
 
     images: Count
     captions: Count
-    image_pairs: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda one: not one)
-    caption_pairs: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda one: not one)
+    image_pairs: tuple[tuple[str, str], ...] = _IF_ANY
+    caption_pairs: tuple[tuple[str, str], ...] = _IF_ANY
 
 
 class ContrastStatistics(Record):
@@ -572,14 +575,14 @@ class ContrastStatistics(Record):
     coarse_captions: Count
     tokens: float
     coarse_tokens: float | None
-    translations: tuple[tuple[str, int], ...] = Field(default=(), exclude_if=lambda one: not one)
+    translations: tuple[tuple[str, int], ...] = _IF_ANY
     differences: tuple[DifferenceStatistics, ...]
-    editors: tuple[tuple[str, int], ...] = Field(default=(), exclude_if=lambda one: not one)
+    editors: tuple[tuple[str, int], ...] = _IF_ANY
     without_captions: Count
     without_anchor: Count
     repeats: RepeatStatistics
-    left_out: LeftOutGroups | None = Field(default=None, exclude_if=lambda one: one is None)
-    nearest: NearestStatistics | None = Field(default=None, exclude_if=lambda one: one is None)
+    left_out: LeftOutGroups | None = _IF_KNOWN
+    nearest: NearestStatistics | None = _IF_KNOWN
 
 
 class ChoiceStatistics(Record):
@@ -609,9 +612,9 @@ class AgreementStatistics(Record):
     items: Count
     annotators: Count
     alike: float
-    coefficient: float | None = Field(default=None, exclude_if=lambda one: one is None)
-    low: float | None = Field(default=None, exclude_if=lambda one: one is None)
-    high: float | None = Field(default=None, exclude_if=lambda one: one is None)
+    coefficient: float | None = _IF_KNOWN
+    low: float | None = _IF_KNOWN
+    high: float | None = _IF_KNOWN
 
 
 class GateStatistics(Record):
@@ -642,22 +645,16 @@ class ReleaseStatistics(Record):
     styles_per_image: tuple[tuple[int, int], ...]
     authors: tuple[tuple[str, int], ...]
     rewrites: RewriteStatistics
-    descriptions: DescriptionStatistics | None = Field(
-        default=None, exclude_if=lambda descriptions: descriptions is None
-    )
-    tracklets: TrackletStatistics | None = Field(
-        default=None, exclude_if=lambda tracklets: tracklets is None
-    )
-    audits: tuple[AuditStatistics, ...] = Field(default=(), exclude_if=lambda looks: not looks)
-    tasks: tuple[TaskStatistics, ...] = Field(default=(), exclude_if=lambda tasks: not tasks)
-    licences: tuple[LicenceStatistics, ...] = Field(default=(), exclude_if=lambda known: not known)
-    contrasts: ContrastStatistics | None = Field(
-        default=None, exclude_if=lambda contrasts: contrasts is None
-    )
-    choices: tuple[ChoiceStatistics, ...] = Field(default=(), exclude_if=lambda picks: not picks)
-    agreement: tuple[AgreementStatistics, ...] = Field(default=(), exclude_if=lambda one: not one)
-    unused: tuple[UnusedStatistics, ...] = Field(default=(), exclude_if=lambda one: not one)
-    gates: tuple[GateStatistics, ...] = Field(default=(), exclude_if=lambda one: not one)
+    descriptions: DescriptionStatistics | None = _IF_KNOWN
+    tracklets: TrackletStatistics | None = _IF_KNOWN
+    audits: tuple[AuditStatistics, ...] = _IF_ANY
+    tasks: tuple[TaskStatistics, ...] = _IF_ANY
+    licences: tuple[LicenceStatistics, ...] = _IF_ANY
+    contrasts: ContrastStatistics | None = _IF_KNOWN
+    choices: tuple[ChoiceStatistics, ...] = _IF_ANY
+    agreement: tuple[AgreementStatistics, ...] = _IF_ANY
+    unused: tuple[UnusedStatistics, ...] = _IF_ANY
+    gates: tuple[GateStatistics, ...] = _IF_ANY
 
     @property
     def candidates(self) -> int:
@@ -725,27 +722,23 @@ class Manifest(Record):
     files_count: Count
     dataset: DatasetName
     version: Version
-    tier: Tier | None = Field(default=None, exclude_if=lambda tier: tier is None)
-    contains: tuple[ContainedRelease, ...] = Field(
-        default=(), exclude_if=lambda contained: not contained
-    )
+    tier: Tier | None = _IF_KNOWN
+    contains: tuple[ContainedRelease, ...] = _IF_ANY
     demonstration: bool
     unreviewed: bool
     entities_sha256: HexSha256
     sources: tuple[ReleasedSource, ...]
     prompts: tuple[ReleasedPrompt, ...]
     models: tuple[ModelUse, ...]
-    videos: tuple[ReleasedVideo, ...] = Field(default=(), exclude_if=lambda videos: not videos)
-    trackers: tuple[str, ...] = Field(default=(), exclude_if=lambda trackers: not trackers)
-    embedders: tuple[EmbedderUse, ...] = Field(default=(), exclude_if=lambda uses: not uses)
+    videos: tuple[ReleasedVideo, ...] = _IF_ANY
+    trackers: tuple[str, ...] = _IF_ANY
+    embedders: tuple[EmbedderUse, ...] = _IF_ANY
     statistics: ReleaseStatistics
-    leaks: LeakCertificate | None = Field(default=None, exclude_if=lambda leaks: leaks is None)
-    contamination: tuple[Contamination, ...] = Field(default=(), exclude_if=lambda held: not held)
+    leaks: LeakCertificate | None = _IF_KNOWN
+    contamination: tuple[Contamination, ...] = _IF_ANY
     lineage: LineageStatistics
-    withdrawn: tuple[PriorWithdrawal, ...] = Field(
-        default=(), exclude_if=lambda withdrawn: not withdrawn
-    )
-    about: ReleaseAbout | None = Field(default=None, exclude_if=lambda about: about is None)
+    withdrawn: tuple[PriorWithdrawal, ...] = _IF_ANY
+    about: ReleaseAbout | None = _IF_KNOWN
     terms: ReleaseTerms
 
     @property

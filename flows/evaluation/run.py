@@ -31,7 +31,8 @@ from flows.withdrawal.withdrawn import notices_known, withdrawal_of
 from models.embedding import Vectors
 from models.profiles.loader import load_profile
 from models.transformers_embedder import BlipFamily, load_transformers_embedder
-from release.reading import ReadRelease, ReadRow, read_release
+from release.reading import ReadRelease, read_release
+from release.rows import ReleaseRow
 from retrieval.bootstrap import REPLICATES
 from retrieval.contrastive import (
     ContrastiveSamples,
@@ -140,10 +141,10 @@ def length_group(words: int) -> str:
     return next((f"up to {most}" for most in _LENGTHS if words <= most), f"over {_LENGTHS[-1]}")
 
 
-def shown_image(row: ReadRow) -> ShownItem:
+def shown_image(row: ReleaseRow) -> ShownItem:
     """An image as evaluations store it."""
     return ShownItem(
-        entity_id=row.entity_id,
+        entity_id=row.image_entity_id,
         file_path=row.file_path,
         sha256=row.sha256,
         person=row.id,
@@ -169,7 +170,7 @@ def scored_directions(read: ReadRelease) -> tuple[Direction, ...]:
     return DIRECTIONS if all(row.captions for row in read.rows) else ("text-to-image",)
 
 
-def _groups(manifest: Manifest, rows: list[ReadRow]) -> Groups:
+def _groups(manifest: Manifest, rows: list[ReleaseRow]) -> Groups:
     granularity = {one.name: one.granularity for one in manifest.sources if one.granularity}
     name = {source: f"{source} ({how})" for source, how in granularity.items()}
     return {
@@ -235,7 +236,7 @@ def samples_of(read: ReadRelease) -> ContrastiveSamples:
         np.array(anchors),
         tuple(row.contrast and row.contrast.difference for row in read.rows),
         np.array([len(row.captions) for row in read.rows]),
-        tuple(row.contrast and row.contrast.method for row in read.rows),
+        tuple(row.contrast and row.contrast.way for row in read.rows),
     )
 
 
@@ -318,16 +319,16 @@ def coarse_texts(read: ReadRelease) -> list[str]:
     anchors = [row for row in read.rows if row.contrast is None]
     if not all(row.coarse_captions for row in anchors):
         return []
-    return [text for row in anchors for text in row.coarse_captions]
+    return [one.text for row in anchors for one in row.coarse_captions]
 
 
 def coarse_side(read: ReadRelease, shown: list[ShownItem], vectors: Vectors) -> Side:
     """The coarse captions with their vectors; `shown` are the images of the release."""
     items = [
-        item.model_copy(update={"text": text, "position": position})
+        item.model_copy(update={"text": one.text, "position": position})
         for item, row in zip(shown, read.rows, strict=True)
         if row.contrast is None
-        for position, text in enumerate(row.coarse_captions)
+        for position, one in enumerate(row.coarse_captions)
     ]
     return Side.of(items, vectors, {}, "coarse captions")
 

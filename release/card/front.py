@@ -78,7 +78,8 @@ def languages(manifest: Manifest) -> list[str]:
 def form_of(manifest: Manifest) -> RowForm:
     """Which columns the rows of a release have."""
     counted = manifest.statistics
-    return RowForm(bool(counted.tasks), counted.contrasts is not None, bool(counted.licences))
+    contrasts = counted.contrasts is not None
+    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
 
 
 def _creators_of_captions(manifest: Manifest) -> list[str]:

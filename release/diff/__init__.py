@@ -1,12 +1,20 @@
 """Compares two releases row by row, from their folders alone."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from release.diff.metadata import metadata_changes
-from release.diff.reading import OpenedRelease, known_withdrawn, open_release, stated_withdrawals
+from release.card import CARD
+from release.changes import FieldChange, value_changes
+from release.diff.reading import (
+    OpenedRelease,
+    Withdrawn,
+    known_withdrawals,
+    open_release,
+    stated_withdrawals,
+)
 from release.diff.records import (
     ComparedRelease,
     Difference,
@@ -16,12 +24,19 @@ from release.diff.records import (
     TextKind,
 )
 from release.diff.rows import RowPairs, row_differences
+from release.documents import FIGURE
+from release.leaks import LEAKS
+from release.lineage import TABLES, same_rows
+from release.terms import ATTRIBUTION
 from schemas.withdrawal import WithdrawalNotice
 
 _EXAMPLES = 5
 """How many rows of each kind are shown where nobody says how many."""
 
 _KINDS: tuple[RowKind, ...] = get_args(RowKind)
+_ALWAYS_DIFFERENT = {"id", "version", "entities_sha256", "files_root", "files_count"}
+_TEXTS = (CARD, ATTRIBUTION)
+_DOCUMENTS = (*_TEXTS, FIGURE, LEAKS)
 
 
 def compare_releases(
@@ -53,11 +68,12 @@ def compare_releases(
         IntegrityError: a manifest, or a file that is needed, is not as it was released.
     """
     old, new = open_release(before), open_release(after)
-    known, counter = known_withdrawn((old, new), notices), _Counter(examples)
+    known = Withdrawn.of([*notices, *known_withdrawals(old), *known_withdrawals(new)])
+    counter = _Counter(examples)
     with RowPairs(scratch) as pairs:
         total = pairs.add(old.rows(), later=False)
         pairs.add(new.rows(), later=True)
-        for found in row_differences(pairs, stated_withdrawals(new)):
+        for found in row_differences(pairs, Withdrawn.of(stated_withdrawals(new))):
             shown = known.withheld(found)
             counter.add(found, shown)
             on_row(shown)
@@ -96,13 +112,9 @@ class _Counter:
             fields=dict(sorted(self._fields.items())),
             texts=tuple((*key, count) for key, count in sorted(self._texts.items())),
             splits=tuple((*key, count) for key, count in sorted(self._splits.items())),
-            metadata=tuple(metadata_changes(before, after)),
-            examples=tuple(self._shown()),
+            metadata=tuple(_metadata_changes(before, after)),
+            examples=tuple(one for kind in _KINDS for one in self._kept[kind]),
         )
-
-    def _shown(self) -> Iterator[RowDifference]:
-        for kind in _KINDS:
-            yield from self._kept[kind]
 
 
 def _compared(release: OpenedRelease) -> ComparedRelease:
@@ -114,3 +126,49 @@ def _compared(release: OpenedRelease) -> ComparedRelease:
         id=manifest.id,
         folder=str(release.folder),
     )
+
+
+def _metadata_changes(before: OpenedRelease, after: OpenedRelease) -> Iterator[FieldChange]:
+    """The differences of manifests, columns and documents, value by value.
+
+    Documents are compared by their digests; where they call the release by its version, as if both
+    had the same. Tables of lineage are compared row by row.
+    """
+    yield from value_changes("", _manifest_values(before), _manifest_values(after))
+    yield from value_changes("columns", list(before.columns), list(after.columns))
+    old, new = _documents(before), _documents(after)
+    for path in _DOCUMENTS:
+        if old.get(path) != new.get(path):
+            yield _file_change(path, before, after)
+    for table in TABLES:
+        if not _same_table(table.path, before, after):
+            yield _file_change(table.path, before, after)
+
+
+def _file_change(path: str, before: OpenedRelease, after: OpenedRelease) -> FieldChange:
+    return FieldChange(field=f"files.{path}", before=before.digest(path), after=after.digest(path))
+
+
+def _same_table(path: str, before: OpenedRelease, after: OpenedRelease) -> bool:
+    """Whether a table of lineage tells the same, whatever version of pyarrow wrote it."""
+    old, new = before.digest(path), after.digest(path)
+    if old == new or old is None or new is None:
+        return old == new
+    try:
+        return same_rows(before.folder / path, after.folder / path)
+    except (ValueError, OSError):
+        return False
+
+
+def _manifest_values(release: OpenedRelease) -> dict[str, Any]:
+    return release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT)
+
+
+def _documents(release: OpenedRelease) -> dict[str, str]:
+    """What documents say, texts as if the release had no version."""
+    said = {path: digest for path in _DOCUMENTS if (digest := release.digest(path))}
+    version = re.compile(rf"(?<![0-9.]){re.escape(release.manifest.version)}(?!\.?[0-9])")
+    for path in said.keys() & set(_TEXTS):
+        text = (release.folder / path).read_text(encoding="utf-8", errors="replace")
+        said[path] = version.sub("VERSION", text)
+    return said

@@ -3,17 +3,16 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from rapidfuzz.distance import Indel
 
 from release.changes import FieldChange
 from release.diff.reading import (
     ANCHOR,
-    NOTHING_WITHDRAWN,
     SAID_VALUES,
     TOLD_FIELDS,
     ComparableRow,
@@ -34,8 +33,28 @@ from schemas.base import canonical_json
 _SAME_SENTENCE = 0.5
 """A text is an edit of another one where this share of their words, in order, is the same."""
 
-_Pair = tuple[PlacedText, PlacedText]
-_Sides = tuple[list[PlacedText], list[PlacedText]]
+T = TypeVar("T")
+_TextPair = tuple[PlacedText, PlacedText]
+
+
+def _paired(
+    before: list[T], after: list[T], *keys: Callable[[T], Hashable]
+) -> tuple[list[tuple[T, T]], list[T], list[T]]:
+    """What has equal keys on both sides, in its order, by each key in turn, and what is left."""
+    pairs: list[tuple[T, T]] = []
+    for key in keys:
+        waiting: defaultdict[Hashable, list[T]] = defaultdict(list)
+        for one in reversed(after):
+            waiting[key(one)].append(one)
+        left = []
+        for one in before:
+            if others := waiting[key(one)]:
+                pairs.append((one, others.pop()))
+            else:
+                left.append(one)
+        unpaired = {id(one) for others in waiting.values() for one in others}
+        before, after = left, [one for one in after if id(one) in unpaired]
+    return pairs, before, after
 
 
 def text_changes(field: str, before: Texts, after: Texts) -> Iterator[TextChange]:
@@ -45,70 +64,48 @@ def text_changes(field: str, before: Texts, after: Texts) -> Iterator[TextChange
     """
     if before == after:
         return
-    sides = _placed(before), _placed(after)
-    equal, sides = _matched(sides, lambda one: canonical_json(one.values))
-    same_entity, sides = _matched(sides, lambda one: one.values["entity_id"])
-    same_words, sides = _matched(sides, _said)
-    edited, (removed, added) = _edited(sides)
-    changes = [_paired_texts(field, *pair) for pair in (*same_entity, *same_words, *edited)]
-    changes += [TextChange(kind="removed", field=field, before=one, after=None) for one in removed]
-    changes += [TextChange(kind="added", field=field, before=None, after=one) for one in added]
-    changes += _reordered(field, equal)
-    yield from sorted(changes, key=_text_order)
-
-
-def _says_the_same(change: TextChange) -> bool:
-    """Whether only the facts about a text changed."""
-    return change.kind == "restated"
-
-
-def _placed(texts: Texts) -> list[PlacedText]:
-    return [PlacedText(place=place, values=values) for place, values in enumerate(texts)]
+    old, new = (
+        [PlacedText(place=place, values=values) for place, values in enumerate(texts)]
+        for texts in (before, after)
+    )
+    equal, old, new = _paired(old, new, lambda one: canonical_json(one.values))
+    pairs, old, new = _paired(old, new, lambda one: one.values["entity_id"], _said)
+    pairs += _take_edited(old, new)
+    found: list[tuple[TextKind, PlacedText | None, PlacedText | None]] = []
+    for one, other in pairs:
+        found.append(("restated" if _said(one) == _said(other) else "edited", one, other))
+    found += [("removed", one, None) for one in old]
+    found += [("added", None, one) for one in new]
+    places = [other.place for _, other in sorted(equal, key=lambda pair: pair[0].place)]
+    if places != sorted(places):
+        found += [("reordered", *pair) for pair in equal if pair[0].place != pair[1].place]
+    changes = [
+        TextChange(kind=kind, field=field, before=one, after=other) for kind, one, other in found
+    ]
+    yield from sorted(changes, key=lambda one: _unordered(one.before, one.after))
 
 
 def _said(text: PlacedText) -> tuple[Any, ...]:
     return tuple(text.values.get(name) for name in SAID_VALUES)
 
 
-def _matched(sides: _Sides, key: Callable[[PlacedText], Hashable]) -> tuple[list[_Pair], _Sides]:
-    """Texts with equal keys, paired in their order, and what is left of both sides."""
-    waiting: dict[Hashable, list[PlacedText]] = defaultdict(list)
-    for one in reversed(sides[1]):
-        waiting[key(one)].append(one)
-    pairs, left = list[_Pair](), list[PlacedText]()
-    for one in sides[0]:
-        if others := waiting[key(one)]:
-            pairs.append((one, others.pop()))
-        else:
-            left.append(one)
-    return pairs, (left, _without(sides[1], (pair[1] for pair in pairs)))
-
-
-def _without(texts: Iterable[PlacedText], taken: Iterable[PlacedText]) -> list[PlacedText]:
-    places = {one.place for one in taken}
-    return [one for one in texts if one.place not in places]
-
-
-def _edited(sides: _Sides) -> tuple[list[_Pair], _Sides]:
-    """The likest texts, paired from the likest on, and what is left of both sides."""
+def _take_edited(before: list[PlacedText], after: list[PlacedText]) -> Iterator[_TextPair]:
+    """Takes the most similar texts out of both sides, in pairs from the most similar on."""
     candidates = [
         (old, new, similarity)
-        for old in sides[0]
-        for new in sides[1]
-        if (similarity := _likeness(old, new)) >= _SAME_SENTENCE
+        for old in before
+        for new in after
+        if (similarity := _similarity(old, new)) >= _SAME_SENTENCE
     ]
-    candidates.sort(key=lambda one: (-one[2], _unordered(one[0], one[1])))
-    pairs, old_places, new_places = list[_Pair](), set[int](), set[int]()
+    candidates.sort(key=lambda one: (-one[2], *_unordered(one[0], one[1])[::-1]))
     for old, new, _ in candidates:
-        if old.place not in old_places and new.place not in new_places:
-            pairs.append((old, new))
-            old_places.add(old.place)
-            new_places.add(new.place)
-    left = _without(sides[0], (one for one, _ in pairs))
-    return pairs, (left, _without(sides[1], (one for _, one in pairs)))
+        if old in before and new in after:
+            before.remove(old)
+            after.remove(new)
+            yield old, new
 
 
-def _likeness(old: PlacedText, new: PlacedText) -> float:
+def _similarity(old: PlacedText, new: PlacedText) -> float:
     """The share of equal words in equal order, from 0 to 1; 0 for texts of different languages."""
     if old.values.get("language") != new.values.get("language"):
         return 0.0
@@ -116,34 +113,12 @@ def _likeness(old: PlacedText, new: PlacedText) -> float:
     return Indel.normalized_similarity(*words, score_cutoff=_SAME_SENTENCE)
 
 
-def _unordered(old: PlacedText, new: PlacedText) -> tuple[list[str], list[int]]:
-    """A pair, the same whichever side is the earlier."""
-    contents = sorted(canonical_json(one.values) for one in (old, new))
-    return contents, sorted((old.place, new.place))
-
-
-def _paired_texts(field: str, old: PlacedText, new: PlacedText) -> TextChange:
-    kind: TextKind = "restated" if _said(old) == _said(new) else "edited"
-    return TextChange(kind=kind, field=field, before=old, after=new)
-
-
-def _reordered(field: str, equal: list[_Pair]) -> list[TextChange]:
-    """Equal texts whose order changed."""
-    places = [new.place for _, new in sorted(equal, key=lambda pair: pair[0].place)]
-    if places == sorted(places):
-        return []
-    return [
-        TextChange(kind="reordered", field=field, before=old, after=new)
-        for old, new in equal
-        if old.place != new.place
-    ]
-
-
-def _text_order(change: TextChange) -> tuple[list[int], list[str]]:
-    """By place, the same whichever side is the earlier."""
-    present = [one for one in (change.before, change.after) if one is not None]
-    contents = sorted(canonical_json(one.values) for one in present)
-    return sorted(one.place for one in present), contents
+def _unordered(old: PlacedText | None, new: PlacedText | None) -> tuple[list[int], list[str]]:
+    """Places and contents of a pair, the same whichever side is the earlier."""
+    present = [one for one in (old, new) if one is not None]
+    return sorted(one.place for one in present), sorted(
+        canonical_json(one.values) for one in present
+    )
 
 
 _TABLES = """
@@ -173,16 +148,16 @@ class _FoundRow(NamedTuple):
     content: str
     anchor: str | None
 
-    def is_like(self, other: "_FoundRow") -> bool:
-        """Whether both say the same in everything that is compared."""
-        return self.content == other.content and self.anchor == other.anchor
-
     def values(self) -> dict[str, dict[str, Any]]:
         """All that is compared: `fields` by name, and the lists of `texts`."""
         values: dict[str, dict[str, Any]] = json.loads(self.content)
         if self.anchor is not None:
             values["fields"][ANCHOR] = self.anchor
         return values
+
+    def identity(self) -> str:
+        """The identity that it shows."""
+        return str(self.values()["fields"]["identity"])
 
 
 Pair = tuple[_FoundRow | None, _FoundRow | None]
@@ -218,7 +193,7 @@ class RowPairs:
         self._database.execute(_INDEX)
         rows = map(_found, self._database.execute(_ROWS))
         for _, same in groupby(rows, key=lambda row: (row.source, row.source_file_path)):
-            yield from _paired(list(same))
+            yield from _row_pairs(list(same))
 
 
 def _stored(row: ComparableRow, later: bool) -> tuple[object, ...]:
@@ -242,63 +217,33 @@ def _found(stored: tuple[int, str, str, str, str, str | None]) -> _FoundRow:
     )
 
 
-def _paired(rows: list[_FoundRow]) -> Iterator[Pair]:
+def _row_pairs(rows: list[_FoundRow]) -> Iterator[Pair]:
+    """Pairs rows of one image; None where a release has no such row."""
     before, after = [one for one in rows if not one.later], [one for one in rows if one.later]
     if len(before) <= 1 and len(after) <= 1:
         yield (before[0] if before else None, after[0] if after else None)
         return
-    pairs = list[Pair]()
-    for key in (_entity, _person_and_split, _person, _anything):
-        before, after = _match(before, after, key, pairs)
-    pairs += [(one, None) for one in before]
-    pairs += [(None, one) for one in after]
-    yield from sorted(pairs, key=_order)
+    paired, before, after = _paired(
+        before,
+        after,
+        lambda one: one.place.entity_id,
+        lambda one: (one.identity(), one.place.split),
+        _FoundRow.identity,
+        lambda _: None,
+    )
+    pairs: list[Pair] = [*paired, *((one, None) for one in before), *((None, one) for one in after)]
+
+    def order(pair: Pair) -> list[tuple[str, str]]:
+        """The same whichever side is the earlier."""
+        return sorted((one.content, one.anchor or "") for one in pair if one is not None)
+
+    yield from sorted(pairs, key=order)
 
 
-def _match(
-    before: list[_FoundRow],
-    after: list[_FoundRow],
-    key: Callable[[_FoundRow], Hashable],
-    pairs: list[Pair],
-) -> tuple[list[_FoundRow], list[_FoundRow]]:
-    """Adds rows with equal keys to `pairs`, in their order; gives what is left."""
-    waiting: dict[Hashable, list[_FoundRow]] = {}
-    for one in reversed(after):
-        waiting.setdefault(key(one), []).append(one)
-    left = []
-    for one in before:
-        if others := waiting.get(key(one)):
-            pairs.append((one, others.pop()))
-        else:
-            left.append(one)
-    unpaired = {id(one) for others in waiting.values() for one in others}
-    return left, [one for one in after if id(one) in unpaired]
+_NOTHING = Withdrawn()
 
 
-def _entity(row: _FoundRow) -> Hashable:
-    return row.place.entity_id
-
-
-def _person_and_split(row: _FoundRow) -> Hashable:
-    return row.values()["fields"]["identity"], row.place.split
-
-
-def _person(row: _FoundRow) -> Hashable:
-    return str(row.values()["fields"]["identity"])
-
-
-def _anything(_: _FoundRow) -> Hashable:
-    return None
-
-
-def _order(pair: Pair) -> list[tuple[str, str]]:
-    """The same whichever side is the earlier."""
-    return sorted((one.content, one.anchor or "") for one in pair if one is not None)
-
-
-def row_differences(
-    pairs: RowPairs, withdrawn: Withdrawn = NOTHING_WITHDRAWN
-) -> Iterator[RowDifference]:
+def row_differences(pairs: RowPairs, withdrawn: Withdrawn = _NOTHING) -> Iterator[RowDifference]:
     """The differences of all rows that are not the same, by source and path in it.
 
     `withdrawn` is what the later release states as withdrawn.
@@ -314,13 +259,21 @@ def _difference(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
     before, after = pair
     if before is None or after is None:
         return _one_sided(pair, withdrawn)
-    if before.is_like(after):
+    if (before.content, before.anchor) == (after.content, after.anchor):
         return None
     old, new = before.values(), after.values()
-    fields = tuple(_field_changes(old["fields"], new["fields"]))
-    texts = tuple(_text_changes(old["texts"], new["texts"], withdrawn))
+    fields = tuple(
+        FieldChange(field=name, before=old["fields"].get(name), after=new["fields"].get(name))
+        for name in sorted(old["fields"].keys() | new["fields"].keys())
+        if old["fields"].get(name) != new["fields"].get(name)
+    )
+    texts = tuple(
+        withdrawn.named(change)
+        for name in sorted(old["texts"].keys() | new["texts"].keys())
+        for change in text_changes(name, old["texts"].get(name, []), new["texts"].get(name, []))
+    )
     return RowDifference(
-        kind=_kind(fields, texts),
+        kind=_kind({one.field for one in fields}, {one.kind for one in texts}),
         source=before.source,
         source_file_path=before.source_file_path,
         before=before.place,
@@ -328,6 +281,14 @@ def _difference(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
         fields=fields,
         texts=texts,
     )
+
+
+def _kind(fields: set[str], texts: set[TextKind]) -> RowKind:
+    if "split" in fields:
+        return "moved"
+    if not fields <= TOLD_FIELDS or not texts <= {"withdrawn", "restated"}:
+        return "changed"
+    return "withdrawn" if "withdrawn" in texts else "restated"
 
 
 def _one_sided(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
@@ -345,29 +306,3 @@ def _one_sided(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
         after=after and after.place,
         row=values,
     )
-
-
-def _field_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[FieldChange]:
-    for field in sorted(before.keys() | after.keys()):
-        old, new = before.get(field), after.get(field)
-        if old != new:
-            yield FieldChange(field=field, before=old, after=new)
-
-
-def _text_changes(
-    before: Mapping[str, Any], after: Mapping[str, Any], withdrawn: Withdrawn
-) -> Iterator[TextChange]:
-    for field in sorted(before.keys() | after.keys()):
-        for change in text_changes(field, before.get(field, []), after.get(field, [])):
-            yield withdrawn.details(change)
-
-
-def _kind(fields: tuple[FieldChange, ...], texts: tuple[TextChange, ...]) -> RowKind:
-    names = {one.field for one in fields}
-    if "split" in names:
-        return "moved"
-    gone = [one for one in texts if one.kind == "withdrawn"]
-    others = (one for one in texts if one.kind != "withdrawn")
-    if not names <= TOLD_FIELDS or not all(map(_says_the_same, others)):
-        return "changed"
-    return "withdrawn" if gone else "restated"

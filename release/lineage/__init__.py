@@ -2,8 +2,10 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 from release.files import DigestingFile
 from release.parquet_rows import opened_parquet
 from release.publishable import published_name, published_text, published_values
+from release.threads import batches
 from schemas.base import canonical_json
 from schemas.provenance import WITHHELD_WHOLE
 from schemas.release import ReleasedFile
@@ -176,8 +179,6 @@ def _without_places(values: Any, name: str) -> Any:
 # stored: activities state what was done and by which agents, not in which run.
 
 FOLDER = "lineage"
-_STRING = pa.string()
-_STRINGS = pa.list_(pa.string())
 
 
 class CallUse(StrEnum):
@@ -192,23 +193,14 @@ class CallUse(StrEnum):
 
 
 class LineageTable(NamedTuple):
-    """A table of `lineage/`.
-
-    Attributes:
-        name: of the table; its file is `lineage/<name>.parquet`.
-        schema: its columns; the first `keys` of them say how it is sorted.
-        keys: how many columns tell rows apart.
-        repeating: columns (leaves) with few different values.
-        group_rows: rows of a row group, at most.
-        nullable: columns that say nothing in some rows.
-    """
+    """A table of `lineage/`, as `tables.toml` declares it; its file is `lineage/<name>.parquet`."""
 
     name: str
     schema: pa.Schema
     keys: int
     repeating: tuple[str, ...]
     group_rows: int
-    nullable: tuple[str, ...] = ()
+    nullable: tuple[str, ...]
 
     @property
     def path(self) -> str:
@@ -221,85 +213,31 @@ class LineageTable(NamedTuple):
         return tuple(self.schema.names[: self.keys])
 
 
-def _schema(**columns: pa.DataType) -> pa.Schema:
-    return pa.schema(list(columns.items()))
+_TYPES = {
+    "string": pa.string(),
+    "strings": pa.list_(pa.string()),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+}
 
 
-ENTITIES = LineageTable(
-    "entities",
-    _schema(
-        id=_STRING,
-        dataset=_STRING,
-        kind=_STRING,
-        state=_STRING,
-        payload=_STRING,
-        withheld=_STRINGS,
-        activity=_STRING,
-        model_call=_STRING,
-    ),
-    keys=1,
-    repeating=("dataset", "kind", "state", "withheld.list.element", "activity"),
-    group_rows=4096,
-    nullable=("payload", "model_call"),
-)
-DERIVATIONS = LineageTable(
-    "derivations",
-    _schema(child=_STRING, role=_STRING, parent=_STRING),
-    keys=3,
-    repeating=("role",),
-    group_rows=16384,
-)
-DECISIONS = LineageTable(
-    "decisions",
-    _schema(
-        entity=_STRING,
-        number=pa.int32(),
-        verdict=_STRING,
-        agent=_STRING,
-        reason=_STRING,
-        successor=_STRING,
-    ),
-    keys=2,
-    repeating=("verdict", "agent", "reason"),
-    group_rows=8192,
-    nullable=("successor",),
-)
-CALLS = LineageTable(
-    "calls",
-    _schema(
-        key=_STRING,
-        agent=_STRING,
-        prompt_digest=_STRING,
-        parameters=_STRING,
-        status=_STRING,
-        tokens_in=pa.int64(),
-        tokens_out=pa.int64(),
-        cost=pa.float64(),
-        currency=_STRING,
-        served=_STRING,
-        use=_STRING,
-    ),
-    keys=1,
-    repeating=("agent", "prompt_digest", "parameters", "status", "currency", "served", "use"),
-    group_rows=8192,
-    nullable=("tokens_in", "tokens_out", "cost", "currency", "served"),
-)
-ACTIVITIES = LineageTable(
-    "activities",
-    _schema(id=_STRING, stage=_STRING, version=_STRING, configuration=_STRING, agents=_STRINGS),
-    keys=1,
-    repeating=("stage", "version", "agents.list.element"),
-    group_rows=8192,
-)
-AGENTS = LineageTable(
-    "agents",
-    _schema(id=_STRING, kind=_STRING, name=_STRING, revision=_STRING, withheld=_STRINGS),
-    keys=1,
-    repeating=("kind", "revision", "withheld.list.element"),
-    group_rows=8192,
-)
-TABLES = (ENTITIES, DERIVATIONS, DECISIONS, CALLS, ACTIVITIES, AGENTS)
+def _declared() -> Iterator[LineageTable]:
+    text = files("release.lineage").joinpath("tables.toml").read_text("utf-8")
+    for name, table in tomllib.loads(text).items():
+        yield LineageTable(
+            name=name,
+            schema=pa.schema([(one, _TYPES[type_]) for one, type_ in table["columns"].items()]),
+            keys=table["keys"],
+            repeating=tuple(table["repeating"]),
+            group_rows=table["group_rows"],
+            nullable=tuple(table.get("nullable", ())),
+        )
+
+
+TABLES = tuple(_declared())
 """All of them, in the order in which they are written."""
+ENTITIES, DERIVATIONS, DECISIONS, CALLS, ACTIVITIES, AGENTS = TABLES
 
 
 def write_table(folder: Path, table: LineageTable, rows: Iterable[Sequence[Any]]) -> ReleasedFile:
@@ -307,13 +245,9 @@ def write_table(folder: Path, table: LineageTable, rows: Iterable[Sequence[Any]]
     file = DigestingFile(folder / table.path)
     try:
         with pq.ParquetWriter(pa.PythonFile(file, "w"), table.schema, **_settings(table)) as writer:
-            for page in _pages(rows, table.group_rows):
-                columns = [
-                    pa.array(column, type_)
-                    for column, type_ in zip(
-                        zip(*page, strict=True), table.schema.types, strict=True
-                    )
-                ]
+            for page in batches(rows, table.group_rows):
+                values = zip(zip(*page, strict=True), table.schema.types, strict=True)
+                columns = [pa.array(column, type_) for column, type_ in values]
                 writer.write_table(
                     pa.Table.from_arrays(columns, schema=table.schema), row_group_size=len(page)
                 )
@@ -355,14 +289,3 @@ def _settings(table: LineageTable) -> dict[str, Any]:
         "store_schema": True,
         "sorting_columns": [pq.SortingColumn(place) for place in range(table.keys)],
     }
-
-
-def _pages(rows: Iterable[Sequence[Any]], size: int) -> Iterator[list[Sequence[Any]]]:
-    page: list[Sequence[Any]] = []
-    for row in rows:
-        page.append(row)
-        if len(page) == size:
-            yield page
-            page = []
-    if page:
-        yield page

@@ -5,15 +5,19 @@ import math
 import re
 import sqlite3
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from importlib.resources import files
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic_core import from_json
 
 from db.lineage import (
@@ -37,12 +41,12 @@ from release.lineage import (
     TABLES,
     LineageTable,
 )
-from release.lineage.ids import SortedTable
 from release.manifest import MANIFEST
 from release.notices_files import erasure_of
 from release.parquet_rows import bounded_batches, count_rows, find_row, opened_parquet
 from schemas.errors import IntegrityError, UsageError
 
+_LOOK: Final = "`loupe release verify` tells what is wrong"
 _BARE: Final = "{}"
 _SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
     files("release.lineage").joinpath("summaries.toml").read_text("utf-8")
@@ -63,8 +67,7 @@ def summarize(kind: str, payload: str, longest: int | None = None) -> str:
         values = json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise IntegrityError(
-            f"the payload of an entity of the kind {kind!r} is not JSON; `loupe release verify` "
-            f"tells what is wrong"
+            f"the payload of an entity of the kind {kind!r} is not JSON; {_LOOK}"
         ) from error
     if not isinstance(values, Mapping):
         return ""
@@ -96,116 +99,108 @@ def _details(payload: Mapping[str, Any], field: str, form: str, longest: int | N
     return form.format(" ".join(str(value)[:longest].split()))
 
 
-class _SpooledTables:
-    """The tables of the release in `folder`, unpacked in `spool`, an empty folder that is ours."""
+_Row = Mapping[str, Any]
+_Rows = Callable[[LineageTable, Iterable[str]], Iterable[_Row]]
+"""The rows of a table whose first column is one of these keys, in their order."""
 
-    def __init__(self, folder: Path, spool: Path) -> None:
-        self._database = sqlite3.connect(spool / "lineage.db")
-        self._database.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;")
-        for table in TABLES:
-            self._unpack(folder, table)
 
-    def close(self) -> None:
-        """Lets go of what was unpacked; the folder may be removed then."""
-        self._database.close()
+class _SortedTable:
+    """A table as it lies in a release, of which few row groups are read.
 
-    def rows(self, table: LineageTable, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """The rows of a table with these keys, in their order."""
+    Raises:
+        IntegrityError: the file cannot be read, or has other columns; as every method does.
+    """
+
+    def __init__(self, folder: Path, table: LineageTable, stack: ExitStack) -> None:
+        self._path = folder / table.path
+        self._key = table.schema.names[0]
+        try:
+            self._file: pq.ParquetFile = stack.enter_context(
+                opened_parquet(self._path, memory_map=True)
+            )
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self._fault(error) from error
+        if not self._file.schema_arrow.equals(table.schema):
+            raise self._fault(f"its columns must be {table.schema.names}")
+
+    def rows(self, keys: Iterable[str]) -> Iterator[_Row]:
+        """The rows with these keys, in their order."""
+        wanted: dict[int, set[str]] = {}
+        for key in keys:
+            for group in self._groups_of(key, key):
+                wanted.setdefault(group, set()).add(key)
+        for group, some in sorted(wanted.items()):
+            found = self._read(group, None)
+            is_wanted = pc.is_in(found.column(self._key), pa.array(sorted(some), pa.string()))
+            yield from found.filter(is_wanted).to_pylist()
+
+    def keys_between(self, first: str, last: str) -> Iterator[str]:
+        """The different keys from `first` to `last`, rising."""
+        for group in self._groups_of(first, last):
+            column = self._read(group, [self._key]).column(0)
+            within = pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))
+            yield from pc.unique(column.filter(within)).to_pylist()
+
+    @cached_property
+    def _bounds(self) -> tuple[list[str], list[str]]:
+        """The least and the greatest key of each row group."""
+        facts = self._file.metadata
+        columns = [facts.row_group(at).column(0).statistics for at in range(facts.num_row_groups)]
+        if any(column is None or not column.has_min_max for column in columns):
+            raise self._fault("its row groups have no statistics")
+        return [one.min for one in columns], [one.max for one in columns]
+
+    def _groups_of(self, first: str, last: str) -> range:
+        """The row groups that may hold keys from `first` to `last`."""
+        least, greatest = self._bounds
+        return range(bisect_left(greatest, first), bisect_right(least, last))
+
+    def _read(self, group: int, columns: list[str] | None) -> pa.Table:
+        try:
+            return self._file.read_row_group(group, columns=columns, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise self._fault(error) from error
+
+    def _fault(self, why: object) -> IntegrityError:
+        return IntegrityError(f"{self._path} cannot be read ({why}); {_LOOK}")
+
+
+def _spooled(folder: Path, database: sqlite3.Connection) -> _Rows:
+    """The tables of the release in `folder`, unpacked into a new database."""
+    database.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;")
+    for table in TABLES:
+        _unpack(folder, table, database)
+
+    def rows(table: LineageTable, keys: Iterable[str]) -> Iterator[_Row]:
         query = (
             f"SELECT row FROM {table.name} "  # noqa: S608 our own words
             "WHERE key IN (SELECT value FROM json_each(?)) ORDER BY key, number"
         )
-        for (row,) in self._database.execute(query, (json.dumps(list(keys)),)):
+        for (row,) in database.execute(query, (json.dumps(list(keys)),)):
             yield from_json(row)
 
-    def _unpack(self, folder: Path, table: LineageTable) -> None:
-        path, key = folder / table.path, table.schema.names[0]
-        columns = "key, number, row, PRIMARY KEY (key, number)"
-        self._database.execute(f"CREATE TABLE {table.name} ({columns}) WITHOUT ROWID")
-        insert = f"INSERT INTO {table.name} VALUES (?, ?, ?)"  # noqa: S608 our own words
-        number = count()
-        try:
-            with opened_parquet(path, memory_map=True) as file:
-                for batch in bounded_batches(file, path, table.group_rows):
-                    self._database.executemany(
-                        insert,
-                        ((row[key], next(number), orjson.dumps(row)) for row in batch.to_pylist()),
-                    )
-        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-            if is_disk_full(error):  # of the spool
-                raise
-            raise IntegrityError(
-                f"{path} cannot be read ({error}); `loupe release verify` tells what is wrong"
-            ) from error
+    return rows
 
 
-_Row = Mapping[str, Any]
+def _unpack(folder: Path, table: LineageTable, database: sqlite3.Connection) -> None:
+    path, key, number = folder / table.path, table.schema.names[0], count()
+    columns = "key, number, row, PRIMARY KEY (key, number)"
+    database.execute(f"CREATE TABLE {table.name} ({columns}) WITHOUT ROWID")
+    insert = f"INSERT INTO {table.name} VALUES (?, ?, ?)"  # noqa: S608 our own words
+    try:
+        with opened_parquet(path, memory_map=True) as file:
+            for batch in bounded_batches(file, path, table.group_rows):
+                rows = batch.to_pylist()
+                values = ((row[key], next(number), orjson.dumps(row)) for row in rows)
+                database.executemany(insert, values)
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        if is_disk_full(error):  # of the spool
+            raise
+        raise IntegrityError(f"{path} cannot be read ({error}); {_LOOK}") from error
+
+
 NO_PAYLOAD = "{}"
 """What stands for the payload of an entity that was withdrawn: nothing of it is released."""
-
-
-class _LineageRows(Protocol):
-    """Where the rows of the tables are found by their first column."""
-
-    def rows(self, table: LineageTable, keys: Iterable[str]) -> Iterable[_Row]:
-        """The rows of a table with these keys, in their order."""
-        ...
-
-
-def trace(
-    found_in: _LineageRows, entity_ids: Sequence[str], generations: int | None = None
-) -> Lineage:
-    """The lineage of one or several entities; its root is the first of them.
-
-    Breadth first: each table is asked once a generation. With `generations`, only so many are
-    read: 1 for the parents, whose own parents are named but not read.
-
-    Raises:
-        IntegrityError: an entity, or what it refers to, is not in the tables.
-    """
-    entities: dict[str, EntityNode] = {}
-    generation, details = sorted(set(entity_ids)), 0
-    while generation:
-        nodes = _nodes(found_in, generation)
-        entities.update((node.entity.id, node) for node in nodes)
-        if generations is not None and details == generations:
-            break
-        details += 1
-        parents = {parent for node in nodes for _, parent in node.parents}
-        generation = sorted(parents - entities.keys())
-    activities = {
-        row["id"]: _activity(row)
-        for row in _complete(found_in, ACTIVITIES, {one.activity_id for one in entities.values()})
-    }
-    keys = {one.model_call_key for one in entities.values() if one.model_call_key}
-    calls = {row["key"]: _call(row) for row in _complete(found_in, CALLS, keys)}
-    decisions: dict[str, list[DecisionNode]] = {}
-    for row in found_in.rows(DECISIONS, entities):
-        decisions.setdefault(row["entity"], []).append(_decision(row))
-    agent_ids = {agent for activity in activities.values() for agent in activity.agent_ids}
-    agent_ids.update(call.agent_id for call in calls.values())
-    agent_ids.update(one.agent_id for many in decisions.values() for one in many)
-    agents = {row["id"]: _agent(row) for row in _complete(found_in, AGENTS, agent_ids)}
-    return Lineage(entity_ids[0], entities, activities, agents, calls, decisions)
-
-
-def _complete(found_in: _LineageRows, table: LineageTable, keys: Iterable[str]) -> list[_Row]:
-    """One row for each key."""
-    wanted = set(keys)
-    found = list(found_in.rows(table, wanted))
-    if missing := wanted - {row[table.schema.names[0]] for row in found}:
-        raise IntegrityError(
-            f"{table.path} has no row for {min(missing)}, which other tables name; "
-            f"`loupe release verify` tells what is wrong"
-        )
-    return found
-
-
-def _nodes(found_in: _LineageRows, ids: Sequence[str]) -> list[EntityNode]:
-    parents: dict[str, list[tuple[str, str]]] = {}
-    for row in found_in.rows(DERIVATIONS, ids):
-        parents.setdefault(row["child"], []).append((row["role"], row["parent"]))
-    return [_entity(row, parents.get(row["id"], ())) for row in _complete(found_in, ENTITIES, ids)]
 
 
 def _entity(row: _Row, parents: Iterable[tuple[str, str]]) -> EntityNode:
@@ -221,12 +216,9 @@ def _entity(row: _Row, parents: Iterable[tuple[str, str]]) -> EntityNode:
 
 
 def _activity(row: _Row) -> ActivityNode:
+    configuration = _object(ACTIVITIES, row["id"], row["configuration"])
     return ActivityNode(
-        row["id"],
-        row["stage"],
-        row["version"],
-        _object(ACTIVITIES, row["id"], row["configuration"]),
-        tuple(row["agents"]),
+        row["id"], row["stage"], row["version"], configuration, tuple(row["agents"])
     )
 
 
@@ -235,22 +227,9 @@ def _call(row: _Row) -> CallNode:
         raise IntegrityError(
             f"{CALLS.path} says that {row['key']} cost {row['cost']}; it must be a finite number"
         )
-    return CallNode(
-        key=row["key"],
-        agent_id=row["agent"],
-        prompt_digest=row["prompt_digest"],
-        parameters=_object(CALLS, row["key"], row["parameters"]),
-        status=row["status"],
-        tokens_in=row["tokens_in"],
-        tokens_out=row["tokens_out"],
-        cost=row["cost"],
-        currency=row["currency"],
-        served=row["served"],
-    )
-
-
-def _agent(row: _Row) -> AgentNode:
-    return AgentNode(row["id"], row["kind"], row["name"], row["revision"])
+    values = {name: value for name, value in row.items() if name not in ("agent", "use")}
+    values["parameters"] = _object(CALLS, row["key"], row["parameters"])
+    return CallNode(agent_id=row["agent"], **values)
 
 
 def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
@@ -259,42 +238,23 @@ def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise IntegrityError(
-            f"{table.path} holds of {id_} what is no JSON object; `loupe release verify` tells "
-            f"what is wrong"
-        )
+        raise IntegrityError(f"{table.path} holds of {id_} what is no JSON object; {_LOOK}")
     return values
-
-
-def _decision(row: _Row) -> DecisionNode:
-    return DecisionNode(
-        row["entity"], row["verdict"], row["agent"], row["reason"], row["successor"]
-    )
 
 
 _FILE_NAME = re.compile(r"(?:images/)?((?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+)")
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
 _HEX = re.compile(r"[0-9a-f]+")
 _LAST = "g"  # comes after all hex digits
-_LOOK = "`loupe release verify` tells what else is wrong"
 
 
 class ReleasedLineage:
-    """The lineage in a release's `folder`; see the module. To be used in a `with`."""
+    """The lineage in a release's `folder`; see `open_lineage`."""
 
-    def __init__(self, folder: Path, found_in: "_PackedTables | _SpooledTables") -> None:
+    def __init__(self, folder: Path, entities: _SortedTable, rows: _Rows) -> None:
         self._folder = folder
-        self._found_in = found_in
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes what was opened."""
-        self._found_in.close()
+        self._entities = entities
+        self._rows = rows
 
     def trace(self, entity_id: str) -> Lineage:
         """All that an entity was derived from, itself included, as `db.lineage.trace` tells it.
@@ -303,20 +263,59 @@ class ReleasedLineage:
             UsageError: the release does not know the entity.
             IntegrityError: the tables cannot be read, or do not hold together.
         """
-        if not any(True for _ in self._found_in.rows(ENTITIES, [entity_id])):
+        if not any(True for _ in self._rows(ENTITIES, [entity_id])):
             raise UsageError(f"no entity {entity_id!r} is in the lineage of {self._folder}")
-        return trace(self._found_in, [entity_id])
+        return self.trace_page([entity_id])
 
-    def trace_page(self, entity_ids: Sequence[str], generations: int | None = None) -> Lineage:
+    def trace_page(self, entity_ids: Sequence[str]) -> Lineage:
         """The lineage of several entities at once, its root the first of them.
 
-        With `generations`, only so many: 0 for the entities alone, 1 for their parents too. What
-        these were derived from is named in `parents`, and not among `entities`.
+        Breadth first: each table is asked once a generation.
 
         Raises:
-            IntegrityError: an entity is not in the tables, or they cannot be read.
+            IntegrityError: an entity, or what it refers to, is not in the tables, or they cannot be
+                read.
         """
-        return trace(self._found_in, entity_ids, generations)
+        entities: dict[str, EntityNode] = {}
+        generation = sorted(set(entity_ids))
+        while generation:
+            nodes = self._nodes(generation)
+            entities.update((node.entity.id, node) for node in nodes)
+            parents = {parent for node in nodes for _, parent in node.parents}
+            generation = sorted(parents - entities.keys())
+        stages = self._complete(ACTIVITIES, {one.activity_id for one in entities.values()})
+        activities = {row["id"]: _activity(row) for row in stages}
+        keys = {one.model_call_key for one in entities.values() if one.model_call_key}
+        calls = {row["key"]: _call(row) for row in self._complete(CALLS, keys)}
+        decisions: dict[str, list[DecisionNode]] = {}
+        names = ("entity", "verdict", "agent", "reason", "successor")
+        for row in self._rows(DECISIONS, entities):
+            decision = DecisionNode(*(row[name] for name in names))
+            decisions.setdefault(decision.entity_id, []).append(decision)
+        agent_ids = {agent for activity in activities.values() for agent in activity.agent_ids}
+        agent_ids.update(call.agent_id for call in calls.values())
+        agent_ids.update(one.agent_id for many in decisions.values() for one in many)
+        agents = {
+            row["id"]: AgentNode(row["id"], row["kind"], row["name"], row["revision"])
+            for row in self._complete(AGENTS, agent_ids)
+        }
+        return Lineage(entity_ids[0], entities, activities, agents, calls, decisions)
+
+    def _nodes(self, ids: Sequence[str]) -> list[EntityNode]:
+        parents: dict[str, list[tuple[str, str]]] = {}
+        for row in self._rows(DERIVATIONS, ids):
+            parents.setdefault(row["child"], []).append((row["role"], row["parent"]))
+        return [_entity(row, parents.get(row["id"], ())) for row in self._complete(ENTITIES, ids)]
+
+    def _complete(self, table: LineageTable, keys: Iterable[str]) -> list[_Row]:
+        """One row for each key."""
+        wanted = set(keys)
+        found = list(self._rows(table, wanted))
+        if missing := wanted - {row[table.schema.names[0]] for row in found}:
+            raise IntegrityError(
+                f"{table.path} has no row for {min(missing)}, which other tables name; {_LOOK}"
+            )
+        return found
 
     def find(self, name: str) -> str:
         """The id of the entity that is called `name`.
@@ -340,11 +339,9 @@ class ReleasedLineage:
             IntegrityError: the release cannot be read.
         """
         row = self._row(name, ["caption_entity_ids", "captions"])
-        return (
-            {}
-            if row is None
-            else dict(zip(row["caption_entity_ids"], row["captions"], strict=False))
-        )
+        if row is None:
+            return {}
+        return dict(zip(row["caption_entity_ids"], row["captions"], strict=False))
 
     @cached_property
     def _row_count(self) -> int:
@@ -365,15 +362,7 @@ class ReleasedLineage:
                 f"{prefix!r} is none of the {self._row_count:,} rows of {self._folder}, "
                 f"no file name of an image, and no id ({SHORTEST_PREFIX} hex digits or more)"
             )
-        found: list[str] = []
-        table = SortedTable(self._folder, ENTITIES)
-        try:
-            for one in table.keys_between(start, start + _LAST):
-                found.append(one)
-                if len(found) > 1:
-                    break
-        finally:
-            table.close()
+        found = list(islice(self._entities.keys_between(start, start + _LAST), 2))
         if not found:
             raise UsageError(
                 f"no entity in the lineage of {self._folder} has an id that starts with "
@@ -387,21 +376,8 @@ class ReleasedLineage:
         return found[0]
 
 
-class _PackedTables:
-    """The tables as they lie in a release."""
-
-    def __init__(self, folder: Path) -> None:
-        self._tables = {table.name: SortedTable(folder, table) for table in TABLES}
-
-    def close(self) -> None:
-        for table in self._tables.values():
-            table.close()
-
-    def rows(self, table: LineageTable, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
-        return self._tables[table.name].rows(keys)
-
-
-def open_lineage(folder: Path, *, spool: Path | None = None) -> ReleasedLineage:
+@contextmanager
+def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[ReleasedLineage]:
     """The lineage that the release in `folder` carries.
 
     Args:
@@ -411,16 +387,22 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> ReleasedLineage:
 
     Raises:
         UsageError: there is no release in `folder`.
-        IntegrityError: a table is missing, or with `spool` cannot be read.
+        IntegrityError: a table is missing, or cannot be read.
     """
     if not (folder / MANIFEST).is_file():
         raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
     for table in TABLES:
         if not (folder / table.path).is_file():
-            raise IntegrityError(f"{folder}: {_why_missing(folder, table.path)}; {_LOOK}")
-    found_in = _PackedTables(folder) if spool is None else _SpooledTables(folder, spool)
-    return ReleasedLineage(folder, found_in)
+            why = erasure_of(folder, table.path) or f"{table.path} is missing"
+            raise IntegrityError(f"{folder}: {why}; {_LOOK}")
+    with ExitStack() as stack:
+        tables = {table.name: _SortedTable(folder, table, stack) for table in TABLES}
 
+        def rows(table: LineageTable, keys: Iterable[str]) -> Iterator[_Row]:
+            return tables[table.name].rows(keys)
 
-def _why_missing(folder: Path, path: str) -> str:
-    return erasure_of(folder, path) or f"{path} is missing"
+        if spool is None:
+            yield ReleasedLineage(folder, tables[ENTITIES.name], rows)
+        else:
+            database = stack.enter_context(closing(sqlite3.connect(spool / "lineage.db")))
+            yield ReleasedLineage(folder, tables[ENTITIES.name], _spooled(folder, database))

@@ -8,7 +8,8 @@ that all runs of one plan are one activity.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,84 +55,28 @@ _TABLES = """
     CREATE TABLE wanted (seq INTEGER PRIMARY KEY);
     CREATE TABLE counted (call PRIMARY KEY) WITHOUT ROWID;
 """
-_ENTITY = "id, dataset, kind, state, payload, withheld, activity, model_call"
 _PAGE = 1000
 _Row = tuple[Any, ...]
-
-
-class _LineageScratch:
-    """Entities, derivations and decisions as they are found, to be read again in order of id.
-
-    In here entities are called by their numbers in the store, which no release tells.
-    """
-
-    def __init__(self, file: Path | None = None) -> None:
-        self._database = sqlite3.connect(file or "")
-        self._database.executescript(_TABLES)
-
-    def close(self) -> None:
-        """Lets go of the database."""
-        self._database.close()
-
-    def want(self, numbers: Iterable[int]) -> None:
-        """Remembers entities that are to be looked up, unless they were."""
-        self._database.executemany(
-            "INSERT OR IGNORE INTO wanted SELECT ?1 "
-            "WHERE NOT EXISTS (SELECT 1 FROM entity WHERE seq = ?1)",
-            ((number,) for number in numbers),
-        )
-
-    def take(self) -> list[int]:
-        """Some of the entities that are to be looked up, rising; none when all were."""
-        query = "SELECT seq FROM wanted ORDER BY seq DESC LIMIT ?"
-        page = [number for (number,) in self._database.execute(query, (_PAGE,))]
-        if page:
-            self._database.execute("DELETE FROM wanted WHERE seq >= ?", (page[-1],))
-        return page[::-1]
-
-    def add(
-        self, entities: Sequence[_Row], derivations: Sequence[_Row], decisions: Sequence[_Row]
-    ) -> None:
-        """Remembers entities with what they were derived from and what was decided on them."""
-        insert = self._database.executemany
-        insert("INSERT INTO entity VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entities)
-        insert("INSERT INTO derivation VALUES (?, ?, ?)", derivations)
-        insert("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?)", decisions)
-
-    def entities(self) -> Iterator[_Row]:
-        """The entities by id, without their numbers."""
-        self._database.execute("CREATE INDEX IF NOT EXISTS entity_by_id ON entity (id)")
-        query = f"SELECT {_ENTITY} FROM entity ORDER BY id"  # noqa: S608 our own words
-        yield from self._database.execute(query)
-
-    def derivations(self) -> Iterator[_Row]:
-        """(child id, role, parent id), in this order."""
-        yield from self._database.execute(
-            "SELECT below.id, role, above.id FROM derivation "
-            "JOIN entity AS below ON below.seq = child JOIN entity AS above ON above.seq = parent "
-            "ORDER BY 1, 2, 3"
-        )
-
-    def decisions(self) -> Iterator[_Row]:
-        """(entity id, number, verdict, agent, reason, successor), by entity and number."""
-        yield from self._database.execute(
-            "SELECT id, number, verdict, agent, reason, successor FROM decision "
-            "JOIN entity ON seq = entity ORDER BY 1, 2"
-        )
-
-    def add_counted(self, keys: Iterable[str]) -> None:
-        """Remembers model calls that the manifest counts."""
-        self._database.executemany("INSERT INTO counted VALUES (?)", ((key,) for key in keys))
-
-    def calls(self) -> Iterator[tuple[str, bool, bool]]:
-        """The keys of model calls, rising; whether an entity came of each, whether it counts."""
-        rows = self._database.execute(
-            "SELECT key, max(held), max(counted) FROM ("
-            "SELECT model_call AS key, 1 AS held, 0 AS counted FROM entity "
-            "WHERE model_call IS NOT NULL UNION ALL SELECT call, 0, 1 FROM counted"
-            ") GROUP BY key ORDER BY key"
-        )
-        return ((key, bool(held), bool(counted)) for key, held, counted in rows)
+_ENTITIES = """
+    SELECT id, dataset, kind, state, payload, withheld, activity, model_call
+    FROM entity ORDER BY id
+"""
+_DERIVATIONS = """
+    SELECT below.id, role, above.id FROM derivation
+    JOIN entity AS below ON below.seq = child JOIN entity AS above ON above.seq = parent
+    ORDER BY 1, 2, 3
+"""
+_DECISIONS = """
+    SELECT id, number, verdict, agent, reason, successor FROM decision
+    JOIN entity ON seq = entity ORDER BY 1, 2
+"""
+_CALLS = """
+    SELECT key, max(held), max(counted) FROM (
+        SELECT model_call AS key, 1 AS held, 0 AS counted FROM entity
+        WHERE model_call IS NOT NULL UNION ALL SELECT call, 0, 1 FROM counted
+    ) GROUP BY key ORDER BY key
+"""
+"""The keys of model calls, whether an entity came of each, and whether it counts."""
 
 
 class WrittenLineage(NamedTuple):
@@ -153,20 +98,22 @@ def write_lineage(
     `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` must
     be new; without one, a temporary file is used.
     """
-    scratch = _LineageScratch(scratch_file)
-    try:
+    with closing(sqlite3.connect(scratch_file or "")) as scratch:
+        scratch.executescript(_TABLES)
+        keys = ((key,) for key in counted_calls)
+        scratch.executemany("INSERT INTO counted VALUES (?)", keys)
         lineage = _Lineage(connection, scratch)
         lineage.collect(entity_ids)
-        scratch.add_counted(counted_calls)
         return lineage.write(folder)
-    finally:
-        scratch.close()
 
 
 class _Lineage:
-    """What is found of one release's lineage."""
+    """What is found of one release's lineage.
 
-    def __init__(self, connection: Connection, scratch: _LineageScratch) -> None:
+    In `scratch` entities are called by their numbers in the store, which no release tells.
+    """
+
+    def __init__(self, connection: Connection, scratch: sqlite3.Connection) -> None:
         self._connection = connection
         self._scratch = scratch
         self._activity_ids: dict[int, str] = {}
@@ -178,20 +125,38 @@ class _Lineage:
         """Finds the entities and all that they were derived from."""
         for ids in pages(entity_ids):
             query = select(Entity.seq).where(Entity.id.in_(ids))
-            self._scratch.want(self._connection.execute(query).scalars())
-        while page := self._scratch.take():
-            parents = self._add(page)
-            self._scratch.want(parents)
+            self._want(self._connection.execute(query).scalars())
+        while page := self._take():
+            self._add(page)
 
-    def _add(self, numbers: list[int]) -> set[int]:
-        """Remembers a page of entities; gives the numbers of what they were derived from."""
+    def _want(self, numbers: Iterable[int]) -> None:
+        """Remembers entities that are to be looked up, unless they were."""
+        self._scratch.executemany(
+            "INSERT OR IGNORE INTO wanted SELECT ?1 "
+            "WHERE NOT EXISTS (SELECT 1 FROM entity WHERE seq = ?1)",
+            ((number,) for number in numbers),
+        )
+
+    def _take(self) -> list[int]:
+        """Some of the entities that are to be looked up, rising; none when all were."""
+        query = "SELECT seq FROM wanted ORDER BY seq DESC LIMIT ?"
+        page = [number for (number,) in self._scratch.execute(query, (_PAGE,))]
+        if page:
+            self._scratch.execute("DELETE FROM wanted WHERE seq >= ?", (page[-1],))
+        return page[::-1]
+
+    def _add(self, numbers: list[int]) -> None:
+        """Remembers a page of entities, and that what they were derived from is to be found."""
         found = self._entities(numbers)
         names: dict[str, int] = {row[1]: row[0] for row in found}
         links = select(Derivation.child_seq, Derivation.role, Derivation.parent_seq)
         rows = self._connection.execute(links.where(Derivation.child_seq.in_(numbers)))
         derivations: list[_Row] = [tuple(row) for row in rows]
-        self._scratch.add(found, derivations, list(self._decisions(names)))
-        return {parent for _, _, parent in derivations}
+        insert = self._scratch.executemany
+        insert("INSERT INTO entity VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", found)
+        insert("INSERT INTO derivation VALUES (?, ?, ?)", derivations)
+        insert("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?)", self._decisions(names))
+        self._want({parent for _, _, parent in derivations})
 
     def _entities(self, numbers: list[int]) -> list[_Row]:
         query = select(
@@ -252,10 +217,12 @@ class _Lineage:
 
     def write(self, folder: Path) -> WrittenLineage:
         """Writes the tables; agents last, when all are known."""
+        self._scratch.execute("CREATE INDEX entity_by_id ON entity (id)")
+        find = self._scratch.execute
         files = (
-            self._write(folder, ENTITIES, map(_entity_row, self._scratch.entities())),
-            self._write(folder, DERIVATIONS, self._scratch.derivations()),
-            self._write(folder, DECISIONS, self._scratch.decisions()),
+            self._write(folder, ENTITIES, map(_entity_row, find(_ENTITIES))),
+            self._write(folder, DERIVATIONS, find(_DERIVATIONS)),
+            self._write(folder, DECISIONS, find(_DECISIONS)),
             self._write(folder, CALLS, self._calls()),
             self._write(folder, ACTIVITIES, (row for _, row in sorted(self._activities.items()))),
             self._write(folder, AGENTS, self._agent_rows()),
@@ -276,10 +243,12 @@ class _Lineage:
         return file
 
     def _calls(self) -> Iterator[_Row]:
-        for page in pages(self._scratch.calls()):
+        for page in pages(self._scratch.execute(_CALLS)):
             calls = calls_by_key(self._connection, [key for key, _, _ in page])
             for key, is_held, is_counted in page:
-                call, use = calls[key], _use_of(is_held=is_held, is_counted=is_counted)
+                call, use = calls[key], CallUse.OTHER
+                if is_counted:
+                    use = CallUse.RELEASED if is_held else CallUse.LEFT_OUT
                 self._agents.add(call.agent_id)
                 parameters = canonical_json(published_values(call.parameters))
                 served = call.served and published_served(call.served)
@@ -293,12 +262,6 @@ class _Lineage:
             details = (("name", name, agent.name), ("revision", revision, agent.revision))
             withheld = [field for field, published, stored in details if published != stored]
             yield (id_, agent.kind, name, revision, withheld)
-
-
-def _use_of(*, is_held: bool, is_counted: bool) -> CallUse:
-    if not is_counted:
-        return CallUse.OTHER
-    return CallUse.RELEASED if is_held else CallUse.LEFT_OUT
 
 
 def _entity_row(row: _Row) -> _Row:

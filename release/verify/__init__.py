@@ -12,7 +12,8 @@ from typing import NamedTuple, TypedDict, Unpack
 from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST
 from release.parquet_rows import shards_among
-from release.reading import ReadCaption, ReadRow, read_all_rows, read_listed
+from release.reading import read_all_rows, read_listed
+from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.signing import public_key_called, verify_signature
 from release.threads import DEFAULT_THREADS
@@ -171,13 +172,10 @@ def _check_statement(manifest: Manifest, wanted: Manifest, findings: Findings) -
             findings.add("not_contained", message, MANIFEST)
 
 
-def _digests(row: ReadRow) -> dict[str, str]:
+def _digests(row: ReleaseRow) -> dict[str, str]:
     """What a row holds, with the words for it: a digest for the image and for each caption."""
-    image = digest_of("image", row.entity_id, row.sha256)
-    held = {image: f"image {row.entity_id}"}
-    held.update((_digest(row, one), f"the caption {one.text!r}") for one in row.captions)
+    image = row.image_entity_id
+    held = {digest_of("image", image, row.sha256): f"image {image}"}
+    for one in row.captions:
+        held[digest_of("caption", image, one.entity_id, one.text)] = f"the caption {one.text!r}"
     return held
-
-
-def _digest(row: ReadRow, caption: ReadCaption) -> str:
-    return digest_of("caption", row.entity_id, caption.entity_id, caption.text)

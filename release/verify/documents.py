@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from release.card.front import form_of
 from release.croissant import CROISSANT, croissant_text
 from release.documents import documents_of
 from release.files import is_plain
@@ -28,7 +29,6 @@ from release.manifest import (
     read_values,
 )
 from release.notices_files import WITHDRAWALS
-from release.parquet_rows import form_of
 from release.scratch import Scratch
 from release.terms import ATTRIBUTION
 from schemas.errors import UsageError
@@ -50,11 +50,25 @@ def verify_manifest(
     folder: Path, expected_id: str | None, scratch: Scratch, findings: Findings
 ) -> VerifiedManifest | None:
     """The manifest, or None where it cannot be used; its files are remembered in `scratch`."""
-    path = folder / MANIFEST
-    files = _Files(scratch, findings)
+    path, listing = folder / MANIFEST, Listing()
     values: dict[str, Any] = {}
+
+    def sound(entries: Iterator[ReleasedFile | NoEntryError]) -> Iterator[ReleasedFile]:
+        for file in entries:
+            if isinstance(file, NoEntryError):
+                findings.add("manifest_invalid", f"{MANIFEST}: {file}", MANIFEST)
+            else:
+                listing.add(file)
+                yield file
+
+    def take(entries: Iterator[ReleasedFile | NoEntryError]) -> None:
+        scratch.add_all_listed(sound(entries))
+        for twice in scratch.listed_again():
+            message = f"{MANIFEST} lists {twice} twice"
+            findings.add("file_listed_twice", message, MANIFEST)
+
     try:
-        values = read_values(_plain(path), files.take)
+        values = read_values(_plain(path), take)
         manifest = Manifest.model_validate(values)
     except FileNotFoundError:
         findings.add("manifest_missing", f"{MANIFEST} is missing", MANIFEST)
@@ -66,7 +80,7 @@ def verify_manifest(
     except ValueError as error:
         findings.add("manifest_unreadable", f"{MANIFEST} cannot be read: {error}", MANIFEST)
     else:
-        listed = files.listing.stated_in(manifest)
+        listed = listing.stated_in(manifest)
         right = id_of(listed)
         _verify_id(manifest.id, right, expected_id, findings)
         if (manifest.files_root, manifest.files_count) != (listed.files_root, listed.files_count):
@@ -75,7 +89,7 @@ def verify_manifest(
                 f"{manifest.files_root}; it lists {listed.files_count:,} with {listed.files_root}"
             )
             findings.add("manifest_edited", message, MANIFEST)
-        elif manifest.id == right and not _is_as_written(path, manifest, files.listing):
+        elif manifest.id == right and not _is_as_written(path, manifest, listing):
             message = f"{MANIFEST} says what it should, but its bytes are not as they were written"
             findings.add("manifest_edited", message, MANIFEST)
         return VerifiedManifest(manifest, right)
@@ -98,29 +112,6 @@ def _plain(path: Path) -> Path:
     if path.exists() and not is_plain(path):
         raise ValueError("it is not a plain file")
     return path
-
-
-class _Files:
-    """Takes the entries of `files`."""
-
-    def __init__(self, scratch: Scratch, findings: Findings) -> None:
-        self._scratch = scratch
-        self._findings = findings
-        self.listing = Listing()
-
-    def take(self, entries: Iterator[ReleasedFile | NoEntryError]) -> None:
-        self._scratch.add_all_listed(self._sound(entries))
-        for path in self._scratch.listed_again():
-            message = f"{MANIFEST} lists {path} twice"
-            self._findings.add("file_listed_twice", message, MANIFEST)
-
-    def _sound(self, entries: Iterator[ReleasedFile | NoEntryError]) -> Iterator[ReleasedFile]:
-        for file in entries:
-            if isinstance(file, NoEntryError):
-                self._findings.add("manifest_invalid", f"{MANIFEST}: {file}", MANIFEST)
-            else:
-                self.listing.add(file)
-                yield file
 
 
 def _report_invalid(error: ValidationError, values: dict[str, Any], findings: Findings) -> None:
@@ -197,12 +188,8 @@ def verify_documents(
     known = {one.file for one in findings.problems if one.fault.startswith(("file_", "not_a_"))}
     if findings.has("licence_missing"):  # an image without one is credited nowhere
         known.add(ATTRIBUTION)
-    try:
-        form = form_of(folder / shards[0])
-        details = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
-        documents[CROISSANT] = lambda: croissant_text(manifest, form, details).encode()
-    except (ValueError, IndexError):  # named already: such rows cannot be read
-        pass
+    details = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
+    documents[CROISSANT] = lambda: croissant_text(manifest, form_of(manifest), details).encode()
     for path, made in documents.items():
         if path not in known and not findings.hides(path) and is_plain(folder / path):
             _compare(folder, path, made, findings)

@@ -44,69 +44,63 @@ def jpeg_size(data: bytes | memoryview) -> tuple[int, int] | None:
     return None
 
 
-class ImageCheck(NamedTuple):
-    """What is wrong with the image of a row, if anything, and its hash where one is needed.
+class WantedOfImages(NamedTuple):
+    """What is asked of images beside their size: to be decoded, or hashed in one of two ways.
 
-    `listed` is what the manifest says of the image's file; None where it lists no such file. `look`
-    is the hash that it is compared with other datasets by.
+    `look` is the hash that images are compared with other datasets by.
     """
-
-    problem: str | None = None
-    perceptual_hash: int | None = None
-    listed: ListedImage | None = None
-    look: int | None = None
-
-
-class ImageChecks:
-    """Compares embedded bytes with the digests that the manifest lists for the image files.
-
-    With `decode` every image is decoded in full, otherwise only its header is read; with
-    `needs_hashes`, or `needs_looks`, decoded images are hashed too.
-    """
-
-    def __init__(self, *, decode: bool, needs_hashes: bool, needs_looks: bool = False) -> None:
-        self._decode = decode
-        self._needs_hashes = needs_hashes
-        self._needs_looks = needs_looks
-
-    def check(self, batch: RowBatch, listed: Mapping[str, ListedImage]) -> list[ImageCheck]:
-        """One check a row; may run in any thread."""
-        return [
-            self._check(row, path, image, listed.get(row["file_path"]))
-            for row, path, image in zip(batch.rows, batch.paths, batch.images, strict=True)
-        ]
-
-    def _check(
-        self,
-        row: dict[str, Any],
-        path: str | None,
-        image: memoryview | None,
-        listed: ListedImage | None,
-    ) -> ImageCheck:
-        if not image:
-            return ImageCheck("holds no image", None, listed)
-        problem = _other_image(row, path, image, listed)
-        size = row["width_px"], row["height_px"]
-        wants = _Wanted(self._decode, self._needs_hashes, self._needs_looks)
-        if problem or (not any(wants) and jpeg_size(image) == size):
-            return ImageCheck(problem, None, listed)
-        try:
-            problem, hashed, look = decode_limited(_looked_at, bytes(image), size, wants)
-        except LimitExceededError as fault:
-            return ImageCheck(f"has an image that does not decode (it {fault})", None, listed)
-        return ImageCheck(problem, hashed, listed, look)
-
-
-class _Wanted(NamedTuple):
-    """What is asked of an image beside its size."""
 
     decode: bool
     hash: bool
     look: bool
 
 
+class ImageCheck(NamedTuple):
+    """What is wrong with the image of a row, if anything, and its hashes where they are wanted.
+
+    `listed` is what the manifest says of the image's file; None where it lists no such file.
+    """
+
+    listed: ListedImage | None
+    problem: str | None
+    perceptual_hash: int | None = None
+    look: int | None = None
+
+
+def check_images(
+    batch: RowBatch, listed: Mapping[str, ListedImage], wanted: WantedOfImages
+) -> list[ImageCheck]:
+    """Compares embedded bytes with the digests that the manifest lists; may run in any thread.
+
+    Images are opened where something is `wanted` of them; else only their header is read.
+    """
+    return [
+        _check(row, path, image, listed.get(row["file_path"]), wanted)
+        for row, path, image in zip(batch.rows, batch.paths, batch.images, strict=True)
+    ]
+
+
+def _check(
+    row: dict[str, Any],
+    path: str | None,
+    image: memoryview | None,
+    listed: ListedImage | None,
+    wanted: WantedOfImages,
+) -> ImageCheck:
+    if not image:
+        return ImageCheck(listed, "holds no image")
+    size = row["width_px"], row["height_px"]
+    problem = _other_image(row, path, image, listed)
+    if problem or (not any(wanted) and jpeg_size(image) == size):
+        return ImageCheck(listed, problem)
+    try:
+        return ImageCheck(listed, *decode_limited(_looked_at, bytes(image), size, wanted))
+    except LimitExceededError as fault:
+        return ImageCheck(listed, f"has an image that does not decode (it {fault})")
+
+
 def _looked_at(
-    data: bytes, size: tuple[int, int], wanted: _Wanted
+    data: bytes, size: tuple[int, int], wanted: WantedOfImages
 ) -> tuple[str | None, int | None, int | None]:
     """What is wrong with an image that should have `size`, its perceptual hash, and its look."""
     try:

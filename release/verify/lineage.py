@@ -1,6 +1,6 @@
 """The tables of `lineage/` against each other, the rows and the manifest.
 
-Columns are read a piece at a time and compared as a whole; what is remembered are ids, as numbers.
+Columns are read a piece at a time and compared as a whole; what is remembered are ids and numbers.
 The ids of entities, activities and agents are digests of what they name, so that a changed value
 shows as an id that is not the one of its content. Of entities of which something is withheld only
 their form, their links and their states are compared.
@@ -10,9 +10,9 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -39,18 +39,19 @@ from release.lineage import (
 from release.lineage.ids import (
     PIECE_ROWS,
     READING_FAULTS,
+    Ids,
     SortedIds,
-    UnreadableTableError,
-    Words,
     array_of,
     framed_column,
     give_back,
+    hex_of,
+    ids_in,
+    ids_of,
     numbers_in,
     pieces,
     text_array,
     text_scalar,
-    words_of,
-    words_of_texts,
+    truths_in,
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses
@@ -64,64 +65,88 @@ from release.payload_fingerprints import (
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.provenance import ANSWERED, STATE_AFTER, WITHHELD_WHOLE, AgentKind, CallRow, Role
 from schemas.records import PromptText, TermsCorrection
-from schemas.release import Manifest, ModelUse, ReleasedSource, ReleasedVideo
+from schemas.release import Manifest, ModelUse, ReleasedSource
 from schemas.video import LINKED_LATER, Video
 
-_MOST_WORDS = 1000
+_Numbers = NDArray[np.int64]
+_Words = NDArray[np.int16]
+_Marks = NDArray[np.bool_]
+
+
+def _numbered(words: Iterable[str]) -> dict[str, int]:
+    return {word: number for number, word in enumerate(words)}
+
+
+_KINDS = _numbered(WHOLE | WITHHELD.keys())
+_STATES = _numbered(["proposed", *STATE_AFTER.values()])
+_ROLES = _numbered(Role)
+_VERDICTS = _numbered(STATE_AFTER)
+_VOCABULARY: dict[tuple[str, str], Mapping[str, int]] = {
+    ("entities", "kind"): _KINDS,
+    ("entities", "state"): _STATES,
+    ("derivations", "role"): _ROLES,
+    ("decisions", "verdict"): _VERDICTS,
+    ("calls", "use"): _numbered(CallUse),
+    ("agents", "kind"): _numbered(get_args(AgentKind)),
+}
+"""The words of columns with a fixed vocabulary, and their numbers; any other word is a fault."""
+_UNKNOWN = -1
+_STATE_AFTER = np.array([*(_STATES[state] for state in STATE_AFTER.values()), _UNKNOWN], np.int16)
+"""The number of the state after each verdict; the last is for unknown ones."""
+_FEW = 10
 _CALL_COLUMNS = (
     *("parameters", "tokens_in", "tokens_out", "cost", "currency", "served", "prompt_digest"),
 )
 _MOST_KINDS_OF_CALLS = 100_000
 _UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
 """The roles by which images and videos lead to their source, as `db.release_rows` follows them."""
-_LIVE = ("proposed", "accepted")
-_TEXTS = ("caption", "rewrite")
 _DESCRIBING = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
 """The roles by which texts lead to the image that they describe, as for `_UP`."""
-_SAID = {
-    "image_entity_id": ("sha256", "the SHA-256"),
-    "caption_entity_ids": ("captions", "the text"),
-    "coarse_caption_entity_ids": ("coarse_captions", "the text"),
-    "translations.list.element.entity_id": ("translations.list.element.text", "the text"),
+_LIVE = ("proposed", "accepted")
+_TEXTS = ("caption", "rewrite")
+
+
+class _Naming(NamedTuple):
+    """A column of rows that names entities.
+
+    Attributes:
+        kinds: of which kinds these must be.
+        content: the column beside it that repeats the digest of an image, or the text.
+        author: the column beside it that repeats the author.
+        of_image: whether the texts describe the image of their row.
+    """
+
+    kinds: tuple[str, ...]
+    content: str | None = None
+    author: str | None = None
+    of_image: bool = False
+
+
+_ELEMENT = "translations.list.element"
+_NAMING: dict[str, _Naming] = {
+    "image_entity_id": _Naming(("image",), "sha256"),
+    "caption_entity_ids": _Naming(_TEXTS, "captions", "caption_authors", of_image=True),
+    "coarse_caption_entity_ids": _Naming(_TEXTS, "coarse_captions", of_image=True),
+    f"{_ELEMENT}.entity_id": _Naming(_TEXTS, f"{_ELEMENT}.text", f"{_ELEMENT}.author"),
+    "crop.tracklet_entity_id": _Naming(("tracklet",)),
+    "crop.video_entity_id": _Naming(("video",)),
+    "contrast.anchor_entity_id": _Naming(("image",)),
 }
-"""The columns that say what the lineage tells, too, beside the entities that it tells it of."""
-_AUTHORS = {
-    "caption_entity_ids": "caption_authors",
-    "translations.list.element.entity_id": "translations.list.element.author",
-}
-_OF_THE_IMAGE = ("caption_entity_ids", "coarse_caption_entity_ids")
-_ROW_COLUMNS: dict[str, tuple[str, ...]] = {
-    "image_entity_id": ("image",),
-    "caption_entity_ids": _TEXTS,
-    "coarse_caption_entity_ids": _TEXTS,
-    "translations.list.element.entity_id": _TEXTS,
-    "crop.tracklet_entity_id": ("tracklet",),
-    "crop.video_entity_id": ("video",),
-    "contrast.anchor_entity_id": ("image",),
-}
-"""The columns of rows that name entities, and of which kinds these must be."""
 _IMAGE_COLUMNS = (
     *("source", "identity", "split", "source_file_path", "width_px", "height_px", "task", "tier"),
     *("contrast", "licence", "creator", "source_url"),
 )
-_ORIGINS: Final = (
+_ORIGINS = (
     *(("edited_rewrite",), ("rewrite",), ("edited", "edited_draft", "confirmed_draft")),
     *(("drafted",), ("written", "source")),
 )
 """How captions may have come about: edited rewrites, rewrites, edited, prompted and other ones."""
-_FEW = 10
-_VOCABULARY: dict[tuple[str, str], Collection[str]] = {
-    ("entities", "kind"): WHOLE | WITHHELD.keys(),
-    ("entities", "state"): {"proposed", *STATE_AFTER.values()},
-    ("derivations", "role"): frozenset(Role),
-    ("decisions", "verdict"): STATE_AFTER,
-    ("calls", "use"): list(CallUse),
-    ("agents", "kind"): get_args(AgentKind),
-}
-"""The words of columns with a fixed vocabulary; anything else is a fault."""
-_NONE = np.array([-1], np.int16)
-_Places = NDArray[np.int64]
-_Marks = NDArray[np.bool_]
+_ENTITY = np.dtype(
+    [("kind", "i2"), ("state", "i2"), ("content", "i8"), ("facts", "i8"), ("is_partial", "?")]
+)
+"""What is remembered of an entity: the numbers of its kind and state, what
+`release.payload_fingerprints` makes of its payload, and whether something of it is withheld."""
+_NO_ENTITY = np.array([(_UNKNOWN, _UNKNOWN, 0, 0, False)], _ENTITY)
 
 
 def verify_lineage(
@@ -140,10 +165,11 @@ def verify_lineage(
         try:
             checks.read(table)
         except READING_FAULTS as error:
-            path = error.path if isinstance(error, UnreadableTableError) else table.path
-            findings.add("lineage_unreadable", f"{path} cannot be read: {error}", path)
+            why = str(error) or type(error).__name__
+            findings.add("lineage_unreadable", f"{table.path} cannot be read: {why}", table.path)
             return
     checks.check_manifest()
+    checks.follow_links()
     for shard in shards:
         try:
             checks.check_rows(shard)
@@ -162,81 +188,37 @@ class _Agent(NamedTuple):
     revision: str
 
 
-class _Entities(NamedTuple):
-    """The entities by their place: ids, and the numbers of their kinds and states.
-
-    All but the ids have one more, the last, which stands for an entity that is not there (place
-    -1). `content` and `facts` are `release.payload_fingerprints`; `is_partial` says of which
-    something is withheld.
-    """
-
-    ids: SortedIds
-    kinds: NDArray[np.int16]
-    states: NDArray[np.int16]
-    content: NDArray[np.int64]
-    facts: NDArray[np.int64]
-    is_partial: _Marks
-
-
-class _Calls(NamedTuple):
-    """The model calls by their place: ids, whether each is left out, and who was asked."""
-
-    ids: SortedIds
-    is_left_out: _Marks
-    agents: _Places
-
-
 class _Named(NamedTuple):
     """The entities that a column of some rows names: the row of each, its id and its place."""
 
-    rows: _Places
+    rows: _Numbers
     ids: pa.StringArray
-    places: _Places
-
-
-class _Words:
-    """Words and the numbers that stand for them."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def numbers(self, column: pa.DictionaryArray) -> NDArray[np.int16]:
-        words = column.dictionary.to_pylist()
-        if len(words) + len(self._numbers) > _MOST_WORDS:
-            raise ValueError(f"a column of few words has more than {_MOST_WORDS:,}")
-        known = np.array([self.number(word) for word in words], np.int16)
-        return known[numbers_in(column.indices)]
-
-    def among(self, words: Iterable[str]) -> list[int]:
-        return [self._numbers[word] for word in words if word in self._numbers]
-
-    def number(self, word: str) -> int:
-        return self._numbers.setdefault(word, len(self._numbers))
+    places: _Numbers
 
 
 class _Parents:
     """What entities were derived from, as their ids are made of it, read beside the entities."""
 
     def __init__(self, folder: Path) -> None:
-        self._pieces = pieces(folder, DERIVATIONS, DERIVATIONS.schema.names)
-        self._children = np.empty((0, 2), np.uint64)
+        self._pieces = pieces(folder, DERIVATIONS)
+        self._children = ids_of([])
         self._links = text_array([])
 
-    def of(self, ids: Words) -> pa.StringArray | None:
+    def of(self, ids: Ids) -> pa.StringArray | None:
         """The framed parents of each of these ids, which rise from call to call.
 
-        None where the derivations are in another order, or of none of the entities.
+        None where the derivations cannot be read, are in another order, or of none of the entities.
         """
-        while not len(self._children) or not np.any(_is_after(self._children, ids[-1])):
-            piece = next(self._pieces, None)
-            if piece is None:
-                break
-            links = framed_column(
-                pc.binary_join_element_wise(piece["role"], piece["parent"], text_scalar("="))
-            )
-            self._children = np.concatenate([self._children, words_of(piece["child"])])
-            self._links = pa.concat_arrays([self._links, links])
-        count = int(np.count_nonzero(~_is_after(self._children, ids[-1])))
+        try:
+            while not np.any(self._children > ids[-1]) and (piece := next(self._pieces, None)):
+                links = pc.binary_join_element_wise(
+                    piece["role"], piece["parent"], text_scalar("=")
+                )
+                self._children = np.concatenate([self._children, ids_in(piece["child"])])
+                self._links = pa.concat_arrays([self._links, framed_column(links)])
+        except READING_FAULTS:
+            return None
+        count = int(np.count_nonzero(self._children <= ids[-1]))
         children, links = self._children[:count], self._links[:count]
         self._children, self._links = self._children[count:], self._links[count:]
         places = SortedIds([ids]).places(children)
@@ -245,11 +227,6 @@ class _Parents:
         ends = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=len(ids)))])
         of_each = pa.ListArray.from_arrays(array_of(ends).cast(pa.int32()), links)
         return pc.binary_join(of_each, text_scalar(""))
-
-
-def _is_after(ids: Words, last: Words) -> _Marks:
-    later: _Marks = (ids[:, 0] > last[0]) | ((ids[:, 0] == last[0]) & (ids[:, 1] > last[1]))
-    return later
 
 
 class _LineageChecks:
@@ -266,46 +243,42 @@ class _LineageChecks:
         for source in manifest.sources:
             licences.setdefault(source.name, set()).add(source.licence)
         self._fingerprints = PayloadFingerprints(licences)
-        self._kinds, self._states, self._roles = _Words(), _Words(), _Words()
-        self._agents: list[_Agent] = []
-        self._known = {table.name: SortedIds([]) for table in (AGENTS, ACTIVITIES)}
-        self._calls = _Calls(SortedIds([]), np.empty(0, bool), np.empty(0, np.int64))
+        self._ids = {table.name: SortedIds() for table in TABLES}
         self._used = {table.name: np.empty(0, bool) for table in TABLES}
-        none = np.zeros(1, np.int64)
-        self._entities = _Entities(SortedIds([]), _NONE, _NONE, none, none, none.astype(bool))
+        self._agents: list[_Agent] = []
+        self._asked = np.empty(0, np.int64)  # the agent of each call
+        self._left_out = np.empty(0, bool)  # calls that nothing in the tables came of
         self._models: tuple[ModelUse, ...] = ()
+        self._entities = _NO_ENTITY  # the last one stands for all that are not there (place -1)
         self._payloads: dict[str, tuple[str, str | None, list[str]]] = {}
-        self._corrected: dict[str, int] = {}
-        self._upward: list[tuple[_Places, _Places]] = []
-        self._describing: list[tuple[_Places, _Places]] = []
+        self._corrected: Counter[str] = Counter()
+        self._upward = [np.empty((2, 0), np.int64)]  # places of children and of their parents
+        self._describing = [np.empty((2, 0), np.int64)]
         self._edits: set[tuple[int, int]] = set()
-        self._is_edited = np.zeros(1, bool)
-        self._is_prompted = np.zeros(1, bool)
-        self._is_decided = np.zeros(1, bool)
+        self._is_edited = self._is_prompted = self._is_decided = np.zeros(1, bool)
         self._crops: dict[int, tuple[str, int]] = {}
         self._tracklets: set[int] = set()
-        self._described: _Places | None = None
-        self._reached: dict[str, _Marks] | None = None
+        self._described = np.empty(0, np.int64)
+        self._reached: dict[str, _Marks] = {}
         self._rows = 0
 
     def read(self, table: LineageTable) -> None:
         """Compares a table with those before it, and with what they refer to in it.
 
         Raises:
-            ValueError: it is no such table, or cannot be read.
+            Exception: one of `READING_FAULTS`, where it is no such table, or cannot be read.
         """
         count = getattr(self, f"_read_{table.name}")()
         wanted = getattr(self._manifest.lineage, table.name)
         if count != wanted:
-            message = f"{table.path} has {count:,} rows; {MANIFEST} says {wanted:,}"
-            self._findings.add("totals_differ", message, table.path)
+            self._add("totals_differ", table, f"has {count:,} rows; {MANIFEST} says {wanted:,}")
 
     def _read_agents(self) -> int:
         ids = []
-        for piece in self._pieces(AGENTS, ("kind",)):
-            ids.append(words_of(piece["id"]))
-            self._check_vocabulary(AGENTS, "kind", piece["kind"].dictionary)
-            for id_, *details, withheld in zip(*_lists(piece, AGENTS), strict=True):
+        for piece in pieces(self._folder, AGENTS, ("kind",)):
+            ids.append(ids_in(piece["id"]))
+            self._words(AGENTS, piece, "kind")
+            for id_, *details, withheld in zip(*_lists(piece), strict=True):
                 agent = _Agent(*details)
                 self._agents.append(agent)
                 is_whole = digest_of("agent", *agent) == id_
@@ -315,132 +288,106 @@ class _LineageChecks:
 
     def _read_activities(self) -> int:
         ids = []
-        for piece in self._pieces(ACTIVITIES, ()):
-            ids.append(words_of(piece["id"]))
-            self._refer(ACTIVITIES, AGENTS, "agents", words_of(piece["agents"].flatten()))
+        for piece in pieces(self._folder, ACTIVITIES):
+            ids.append(ids_in(piece["id"]))
+            self._refer(ACTIVITIES, "agents", ids_in(piece["agents"].flatten()), AGENTS)
             _check_objects("configuration", piece["configuration"])
-            for id_, *details, agents in zip(*_lists(piece, ACTIVITIES), strict=True):
+            for id_, *details, agents in zip(*_lists(piece), strict=True):
                 if digest_of("activity", *details, *agents) != id_:
                     self._add_other_id(ACTIVITIES, id_)
         return self._remember(ACTIVITIES, ids)
 
     def _read_calls(self) -> int:
-        ids, left_out, agents = [], [], [np.empty(0, np.int64)]
+        ids, left_out, asked = [], [np.empty(0, bool)], [np.empty(0, np.int64)]
         counted: Counter[tuple[Any, ...]] = Counter()
-        prompts = {prompt.digest for prompt in self._manifest.prompts}
-        for piece in self._pieces(CALLS, ("agent", "parameters", "served", "use")):
-            ids.append(words_of(piece["key"]))
-            self._check_vocabulary(CALLS, "use", piece["use"].dictionary)
+        for piece in pieces(self._folder, CALLS, ("agent", "parameters", "served", "use")):
+            ids.append(ids_in(piece["key"]))
             for name in ("parameters", "served"):
                 _check_objects(name, piece[name].dictionary)
-            agents.append(self._refer(CALLS, AGENTS, "agent", words_of(piece["agent"])))
-            uses = piece["use"].to_pylist()
-            left_out += [use == CallUse.LEFT_OUT for use in uses]
-            columns = (piece[name].to_pylist() for name in _CALL_COLUMNS)
+            asked.append(self._refer(CALLS, "agent", ids_in(piece["agent"]), AGENTS))
+            uses = self._words(CALLS, piece, "use")
+            left_out.append(uses == _VOCABULARY["calls", "use"][CallUse.LEFT_OUT])
             self._check_numbers(piece)
-            for use, status, place, *details in zip(
-                uses, piece["status"].to_pylist(), agents[-1].tolist(), *columns, strict=True
-            ):
-                if use == CallUse.OTHER:
-                    continue
-                counted[(place, *details)] += 1
+            is_counted = uses != _VOCABULARY["calls", "use"][CallUse.OTHER]
+            rows = _filtered(piece, is_counted)
+            columns = (rows[name].to_pylist() for name in ("status", *_CALL_COLUMNS))
+            agents = asked[-1][is_counted].tolist()
+            for agent, status, *details in zip(agents, *columns, strict=True):
+                counted[(agent, *details)] += 1
                 if status not in ANSWERED:
                     self._add_word(CALLS, "status", status, ANSWERED)
             if len(counted) > _MOST_KINDS_OF_CALLS:
                 raise ValueError(f"its calls are of more than {_MOST_KINDS_OF_CALLS:,} kinds")
+        prompts = {prompt.digest for prompt in self._manifest.prompts}
         for digest in {key[-1] for key in counted} - prompts:
-            message = f"{CALLS.path} names the prompt {digest!r}, which {MANIFEST} does not list"
-            self._findings.add("lineage_differs", message, CALLS.path)
+            self._differs(CALLS, f"names the prompt {digest!r}, which {MANIFEST} does not list")
         self._models = model_uses(self._call_rows(counted), ())
-        count = self._remember(CALLS, ids)
-        self._calls = _Calls(
-            self._known.pop(CALLS.name), np.array(left_out, bool), np.concatenate(agents)
-        )
-        return count
+        self._asked, self._left_out = np.concatenate(asked), np.concatenate(left_out)
+        return self._remember(CALLS, ids)
 
     def _call_rows(self, counted: Counter[tuple[Any, ...]]) -> Iterator[CallRow]:
-        for key, count in counted.items():
-            place, parameters, *paid, served, _ = key
-            if place >= 0:
-                name, revision = self._agents[place][1:]
-                tokens_in, tokens_out, cost, currency = paid
-                values = json.loads(parameters)
-                yield CallRow(
-                    name, revision, values, tokens_in, tokens_out, cost, currency, served, count
-                )
+        for (agent, parameters, *answer, _), count in counted.items():
+            if agent >= 0:
+                _, name, revision = self._agents[agent]
+                yield CallRow._make((name, revision, json.loads(parameters), *answer, count))
 
     def _check_numbers(self, piece: pa.RecordBatch) -> None:
         for name in ("tokens_in", "tokens_out", "cost"):
             values = piece[name].drop_null().to_pylist()
             if any(value < 0 or not math.isfinite(value) for value in values):
-                message = f"{CALLS.path}: {name} must be 0 or more; got {min(values)}"
-                self._findings.add("lineage_differs", message, CALLS.path)
-        if np.any(numbers_in(piece["cost"].is_valid()) > numbers_in(piece["currency"].is_valid())):
-            message = f"{CALLS.path}: a cost must have a currency"
-            self._findings.add("lineage_differs", message, CALLS.path)
+                self._differs(CALLS, f"says {name} is {min(values)}; it must be 0 or more")
+        if np.any(truths_in(piece["cost"].is_valid()) > truths_in(piece["currency"].is_valid())):
+            self._differs(CALLS, "says a cost without a currency")
 
     def _read_entities(self) -> int:
-        ids, kinds, states, content, facts, partial = [], [], [], [], [], []
+        ids, found = [], []
         self._read_crops()
-        tracklet = text_array(["tracklet"])
-        parents, known, doubtful = _Parents(self._folder), {self._manifest.dataset}, set[str]()
+        parents, doubtful, datasets = _Parents(self._folder), set(), {self._manifest.dataset}
         of = self._manifest
         stated = (of.sources, of.prompts, of.videos, of.corrections)
-        named = text_array([one.entity_id for many in stated for one in many])
+        named = ids_of([one.entity_id for many in stated for one in many])
         author_of_agent = numbers_of(f"{one.name}@{one.revision}" for one in self._agents)
-        for piece in self._pieces(ENTITIES, ("dataset", "kind", "state", "activity")):
-            for column in ("kind", "state"):
-                self._check_vocabulary(ENTITIES, column, piece[column].dictionary)
-            words = words_of(piece["id"])
+        for piece in pieces(self._folder, ENTITIES, ("dataset", "kind", "state", "activity")):
+            ids.append(ids_in(piece["id"]))
+            found.append(entities := np.empty(piece.num_rows, _ENTITY))
+            entities["kind"] = kinds = self._words(ENTITIES, piece, "kind")
+            entities["state"] = self._words(ENTITIES, piece, "state")
+            prints = self._fingerprints.of(piece["kind"], piece["payload"])
+            entities["content"], entities["facts"] = prints.content, prints.facts
             is_partial = numbers_in(pc.list_value_length(piece["withheld"])) > 0
-            self._check_ids(piece, words, is_partial, parents)
-            doubtful |= self._check_withheld(piece, is_partial)
-            known |= _taken(piece["dataset"], ~is_partial)
-            fingerprints = self._fingerprints.of(piece["kind"], piece["payload"])
-            self._refer(ENTITIES, ACTIVITIES, "activity", words_of(piece["activity"]))
-            self._check_calls(piece, fingerprints.facts, author_of_agent)
-            for row in piece.filter(pc.is_in(piece["id"], value_set=named)).to_pylist():
-                self._payloads[row["id"]] = (row["state"], row["payload"], row["withheld"])
-            self._remember_corrections(piece)
+            entities["is_partial"] = is_partial
+            self._check_ids(piece, ids[-1], is_partial, parents)
+            self._check_withheld(piece, is_partial)
+            doubtful |= _different(piece["dataset"], is_partial)
+            datasets |= _different(piece["dataset"], ~is_partial)
+            self._refer(ENTITIES, "activity", ids_in(piece["activity"]), ACTIVITIES)
+            self._check_calls(piece, prints.facts, author_of_agent)
+            is_correction = kinds == _KINDS[TermsCorrection.kind]
+            for row in _filtered(piece, is_correction | np.isin(ids[-1], named)).to_pylist():
+                self._remember_payload(row, named)
             if self._crops:
-                cut = piece.filter(pc.is_in(piece["kind"].cast(pa.string()), value_set=tracklet))
-                for one in self._fingerprints.of_crops(cut["payload"], cut["id"]):
-                    self._crops.pop(one, None)
-            ids.append(words)
-            kinds.append(self._kinds.numbers(piece["kind"]))
-            states.append(self._states.numbers(piece["state"]))
-            content.append(fingerprints.content)
-            facts.append(fingerprints.facts)
-            partial.append(is_partial)
+                for row in _filtered(piece, kinds == _KINDS["tracklet"]).to_pylist():
+                    for crop in self._fingerprints.of_crops(row["payload"], row["id"]):
+                        self._crops.pop(crop, None)
         for shard, row in self._crops.values():
-            what = f"row {row} is no frame of its tracklet by {ENTITIES.path}"
-            self._findings.add("lineage_differs", f"{shard}: {what}", shard, row)
-        for dataset in doubtful - known:
-            self._add_word(ENTITIES, "dataset", dataset, known)
-        count, none = self._remember(ENTITIES, ids), np.zeros(1, np.int64)
-        self._entities = _Entities(
-            self._known.pop(ENTITIES.name),
-            np.concatenate([*kinds, _NONE]),
-            np.concatenate([*states, _NONE]),
-            np.concatenate([*content, none]),
-            np.concatenate([*facts, none]),
-            np.concatenate([*partial, none.astype(bool)]),
-        )
-        return count
+            what = f"is no frame of its tracklet by {ENTITIES.path}"
+            self._findings.add_row("lineage_differs", what, shard, row)
+        for dataset in doubtful - datasets:
+            self._add_word(ENTITIES, "dataset", dataset, datasets)
+        self._entities = np.concatenate([*found, _NO_ENTITY])
+        return self._remember(ENTITIES, ids)
 
-    def _remember_corrections(self, piece: pa.RecordBatch) -> None:
-        """Remembers of each source the number of its last correction.
+    def _remember_payload(self, row: Mapping[str, Any], named: Ids) -> None:
+        """Remembers an entity that the manifest names, or that a source's terms were corrected.
 
         Raises:
-            ValueError: a payload is no correction.
+            ValueError: the payload is no correction.
         """
-        if TermsCorrection.kind not in piece["kind"].dictionary.to_pylist():
-            return
-        is_correction = pc.equal(piece["kind"].cast(pa.string()), TermsCorrection.kind)
-        for payload in piece.filter(is_correction)["payload"].drop_null().to_pylist():
-            one = TermsCorrection.model_validate_json(payload)
-            last = self._corrected.get(one.source_id, 0)
-            self._corrected[one.source_id] = max(one.number, last)
+        if row["kind"] == TermsCorrection.kind and row["payload"] is not None:
+            one = TermsCorrection.model_validate_json(row["payload"])
+            self._corrected[one.source_id] = max(one.number, self._corrected[one.source_id])
+        if np.isin(ids_of([row["id"]]), named):
+            self._payloads[row["id"]] = (row["state"], row["payload"], row["withheld"])
 
     def _read_crops(self) -> None:
         """Remembers what rows say of crops, until their tracklets are read."""
@@ -455,10 +402,10 @@ class _LineageChecks:
                 return  # named with the other faults of rows
 
     def _check_ids(
-        self, piece: pa.RecordBatch, words: Words, is_partial: _Marks, parents: "_Parents"
+        self, piece: pa.RecordBatch, ids: Ids, is_partial: _Marks, parents: _Parents
     ) -> None:
         """An id must be the digest of what the tables say of the entity, if they say all of it."""
-        if (parts := parents.of(words)) is None:
+        if (parts := parents.of(ids)) is None:
             return  # named with the derivations
         own = (piece[name].cast(pa.string()) for name in ("dataset", "kind", "payload"))
         content = pc.binary_join_element_wise(
@@ -473,8 +420,8 @@ class _LineageChecks:
             hashlib.blake2b(one, digest_size=ID_BYTES).digest()
             for one in content.cast(pa.binary()).take(array_of(whole)).to_pylist()
         ]
-        made = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 2).astype(np.uint64)
-        for at in whole[np.any(made != words[whole], axis=1)].tolist():
+        made = np.frombuffer(b"".join(digests), ids.dtype)
+        for at in whole[made != ids[whole]].tolist():
             dataset, kind, payload, id_ = (
                 piece[name][at].as_py() for name in ("dataset", "kind", "payload", "id")
             )
@@ -484,204 +431,104 @@ class _LineageChecks:
             if len(first) == len(links) or entity_id(dataset, kind, payload, first) != id_:
                 self._add_other_id(ENTITIES, id_)
 
-    def _add_other_id(self, table: LineageTable, id_: str) -> None:
-        what = f"what {FOLDER}/ says of {id_} is not what its id was made from"
-        self._findings.add("lineage_differs", f"{table.path}: {what}", table.path)
-
-    def _check_withheld(self, piece: pa.RecordBatch, is_partial: _Marks) -> set[str]:
-        """What is left out of entities must be named as what it is; gives their datasets."""
-        datasets = set()
-        for row in piece.filter(array_of(is_partial.astype(np.int64)).cast(pa.bool_())).to_pylist():
-            datasets.add(row["dataset"])
+    def _check_withheld(self, piece: pa.RecordBatch, is_partial: _Marks) -> None:
+        """What is left out of entities must be named as what it is."""
+        for row in _filtered(piece, is_partial).to_pylist():
             if not _is_withheld(row["kind"], row["payload"], row["withheld"]):
-                what = f"{row['id']} says that {row['withheld']!r:.100} is left out of it"
-                message = f"{ENTITIES.path}: {what}"
-                self._findings.add("lineage_differs", message, ENTITIES.path)
-        return datasets
+                what = f"says that {row['withheld']!r:.100} is left out of {row['id']}"
+                self._differs(ENTITIES, what)
 
     def _check_calls(
-        self, piece: pa.RecordBatch, authors: NDArray[np.int64], of_agents: NDArray[np.int64]
+        self, piece: pa.RecordBatch, authors: _Numbers, author_of_agent: _Numbers
     ) -> None:
         """Calls must be there, and texts that came of one by the model that was asked."""
-        keys = piece["model_call"]
-        rows = np.flatnonzero(numbers_in(keys.is_valid()))
-        words = words_of(keys.drop_null())
-        places = self._calls.ids.places(words)
-        self._used[CALLS.name][places[places >= 0]] = True
-        if np.any(missing := places < 0):
-            self._add_broken(f"{ENTITIES.path}: model_call", CALLS, words[missing])
-        agents = np.where(places < 0, -1, np.append(self._calls.agents, -1)[places])
-        said = authors[rows]
-        other = (agents >= 0) & (said != 0) & (np.append(of_agents, 0)[agents] != said)
-        for row in rows[other].tolist():
-            message = f"{ENTITIES.path}: {piece['id'][row]} is not by the model that its call asked"
-            self._findings.add("lineage_differs", message, ENTITIES.path)
+        is_called = truths_in(piece["model_call"].is_valid())
+        keys = ids_in(piece["model_call"].drop_null())
+        calls = self._refer(ENTITIES, "model_call", keys, CALLS)
+        agents = np.append(self._asked, -1)[calls]
+        said = authors[is_called]
+        other = (agents >= 0) & (said != 0) & (np.append(author_of_agent, 0)[agents] != said)
+        for row in np.flatnonzero(is_called)[other].tolist():
+            self._differs(ENTITIES, f"says {piece['id'][row]} is not by the model its call asked")
 
     def _read_derivations(self) -> int:
-        followed = [self._kinds.among(("image", "video")), self._kinds.among(("source",))]
-        entities = self._entities
-        self._is_edited, self._is_prompted = (np.zeros(len(entities.kinds), bool) for _ in range(2))
-        count, last = 0, None
-        for piece in self._pieces(DERIVATIONS, ("role",)):
-            self._check_vocabulary(DERIVATIONS, "role", piece["role"].dictionary)
-            child, parent = words_of(piece["child"]), words_of(piece["parent"])
-            below = self._check_places(DERIVATIONS, "child", child)
-            above = self._check_places(DERIVATIONS, "parent", parent)
-            self._used[ENTITIES.name][above[above >= 0]] = True
+        kinds = self._entities["kind"]
+        self._is_edited, self._is_prompted = np.zeros((2, len(kinds)), bool)
+        count, last = 0, ids_of([])
+        for piece in pieces(self._folder, DERIVATIONS, ("role",)):
+            child = ids_in(piece["child"])
+            below = self._refer(DERIVATIONS, "child", child, ENTITIES, is_use=False)
+            above = self._refer(DERIVATIONS, "parent", ids_in(piece["parent"]), ENTITIES)
             last = self._check_rising(DERIVATIONS, child, last)
-            roles = self._roles.numbers(piece["role"])
-            is_known = (below >= 0) & (above >= 0)
-            describing = is_known & np.isin(roles, self._roles.among(_DESCRIBING))
-            describing &= np.isin(entities.kinds[below], self._kinds.among(_TEXTS))
-            self._describing.append((below[describing], above[describing]))
-            upward = is_known & np.isin(roles, self._roles.among(_UP))
-            upward &= np.isin(entities.kinds[below], followed[0])
-            upward &= np.isin(entities.kinds[above], followed[0] + followed[1])
-            self._upward.append((below[upward], above[upward]))
-            edits = is_known & np.isin(roles, self._roles.among((Role.EDITED_FROM,)))
+            roles = self._words(DERIVATIONS, piece, "role")
+            roles[(below < 0) | (above < 0)] = _UNKNOWN
+            describing = _is_any(roles, _ROLES, *_DESCRIBING) & _is_any(
+                kinds[below], _KINDS, *_TEXTS
+            )
+            self._describing.append(np.stack([below, above])[:, describing])
+            upward = _is_any(roles, _ROLES, *_UP) & _is_any(kinds[below], _KINDS, "image", "video")
+            upward &= _is_any(kinds[above], _KINDS, "image", "video", "source")
+            self._upward.append(np.stack([below, above])[:, upward])
+            edits = roles == _ROLES[Role.EDITED_FROM]
             self._is_edited[below[edits]] = True
             self._edits.update(zip(above[edits].tolist(), below[edits].tolist(), strict=True))
-            prompted = is_known & np.isin(roles, self._roles.among((Role.PROMPTED_BY,)))
-            self._is_prompted[below[prompted]] = True
+            self._is_prompted[below[roles == _ROLES[Role.PROMPTED_BY]]] = True
             count += len(child)
         return count
 
-    def _check_rising(self, table: LineageTable, ids: Words, last: Words | None) -> Words | None:
+    def _check_rising(self, table: LineageTable, ids: Ids, last: Ids) -> Ids:
         """The ids that rows are searched by must rise; gives the last of them."""
-        rows = ids if last is None else np.concatenate([last, ids])
-        before, after = rows[:-1], rows[1:]
-        falls = before[:, 0] > after[:, 0]
-        falls |= (before[:, 0] == after[:, 0]) & (before[:, 1] > after[:, 1])
-        if np.any(falls):
+        rows = np.concatenate([last, ids])
+        if np.any(rows[:-1] > rows[1:]):
             self._add_unsorted(table)
-        return rows[-1:] if len(rows) else None
+        return rows[-1:]
 
     def _read_decisions(self) -> int:
-        entities = self._entities
-        folded = np.full(len(entities.states), self._states.number("proposed"), np.int16)
-        is_withdrawn = np.zeros(len(folded), bool)
-        self._is_decided = np.zeros(len(folded), bool)
+        states = self._entities["state"]
+        folded = np.full(len(states), _STATES["proposed"], np.int16)
+        is_withdrawn, self._is_decided = np.zeros((2, len(states)), bool)
         is_person = np.array([agent.kind == "person" for agent in self._agents] + [False])
-        count, last, number = 0, None, -1
-        for piece in self._pieces(DECISIONS, ("verdict", "agent", "reason")):
-            entity, numbers = words_of(piece["entity"]), numbers_in(piece["number"])
-            places = self._check_places(DECISIONS, "entity", entity)
-            agents = self._refer(DECISIONS, AGENTS, "agent", words_of(piece["agent"]))
-            self._check_vocabulary(DECISIONS, "verdict", piece["verdict"].dictionary)
-            before = np.concatenate([entity[:1] if last is None else last, entity[:-1]])
-            is_same = np.all(entity == before, axis=1)
+        count, last, number = 0, ids_of([]), -1
+        for piece in pieces(self._folder, DECISIONS, ("verdict", "agent", "reason")):
+            entity, numbers = ids_in(piece["entity"]), numbers_in(piece["number"])
+            places = self._refer(DECISIONS, "entity", entity, ENTITIES, is_use=False)
+            agents = self._refer(DECISIONS, "agent", ids_in(piece["agent"]), AGENTS)
+            verdicts = self._words(DECISIONS, piece, "verdict")
+            is_same = np.concatenate([last if len(last) else entity[:1], entity[:-1]]) == entity
             wanted = np.where(is_same, np.concatenate([[number], numbers[:-1]]) + 1, 0)
             if np.any(numbers != wanted):
-                message = f"{DECISIONS.path}: the decisions on an entity are not numbered from 0"
-                self._findings.add("lineage_unsorted", message, DECISIONS.path)
-            last = self._check_rising(DECISIONS, entity, last)
-            number = int(numbers[-1])
+                what = "does not number the decisions on an entity from 0"
+                self._add("lineage_unsorted", DECISIONS, what)
+            last, number = self._check_rising(DECISIONS, entity, last), int(numbers[-1])
             count += len(entity)
-            self._check_successors(piece, places)
-            verdicts = piece["verdict"]
-            reached = [STATE_AFTER.get(one, one) for one in verdicts.dictionary.to_pylist()]
-            states = pa.DictionaryArray.from_arrays(verdicts.indices, text_array(reached))
-            folded[places] = self._states.numbers(states)  # in their order: the last one counts
-            reopens = _is_word(verdicts, "reopen")
-            is_withdrawn[places[_is_word(verdicts, "withdraw")]] = True
+            self._check_successors(piece, verdicts, places)
+            folded[places] = _STATE_AFTER[verdicts]  # in their order: the last one counts
+            is_withdrawn[places[verdicts == _VERDICTS["withdraw"]]] = True
+            reopens = verdicts == _VERDICTS["reopen"]
             counts = is_person[agents] | reopens
             self._is_decided[places[counts]] = ~reopens[counts]
-        folded[is_withdrawn] = self._states.number("withdrawn")
-        other = np.flatnonzero(folded[:-1] != entities.states[:-1])
+        folded[is_withdrawn] = _STATES["withdrawn"]
+        other = np.flatnonzero(folded[:-1] != states[:-1])
         if len(other):
-            message = (
-                f"{ENTITIES.path} says a state of {entities.ids.shown(int(other[0]))} that the "
-                f"decisions in {DECISIONS.path} do not lead to"
-            )
-            self._findings.add("lineage_differs", message, ENTITIES.path)
+            shown = hex_of(self._ids[ENTITIES.name].ids[other[0]])
+            what = f"says a state of {shown} that the decisions in {DECISIONS.path} do not lead to"
+            self._differs(ENTITIES, what)
         return count
 
-    def _check_successors(self, piece: pa.RecordBatch, places: _Places) -> None:
+    def _check_successors(self, piece: pa.RecordBatch, verdicts: _Words, places: _Numbers) -> None:
         """An edit has a successor, which was edited from the entity; nothing else has one."""
-        successors = piece["successor"]
-        is_wrong = numbers_in(successors.is_valid()).astype(bool)
-        rows = np.flatnonzero(is_wrong)
-        later = self._entities.ids.places(words_of(successors.drop_null()))
+        has_one = truths_in(piece["successor"].is_valid())
+        rows = np.flatnonzero(has_one)
+        later = self._ids[ENTITIES.name].places(ids_in(piece["successor"].drop_null()))
         links = zip(places[rows].tolist(), later.tolist(), strict=True)
-        is_other = [one[1] >= 0 and one not in self._edits for one in links]
-        is_wrong ^= _is_word(piece["verdict"], "edit")
-        is_wrong[rows[is_other]] = True
+        is_wrong = has_one ^ (verdicts == _VERDICTS["edit"])
+        is_wrong[rows[[one[1] >= 0 and one not in self._edits for one in links]]] = True
         for at in np.flatnonzero(is_wrong).tolist():
-            verdict = piece["verdict"][at].as_py()
-            what = f"{piece['entity'][at]} has the verdict {verdict!r} and the successor"
-            message = f"{DECISIONS.path}: {what} {piece['successor'][at]}, which was not made of it"
-            self._findings.add("lineage_differs", message, DECISIONS.path)
-
-    def _remember(self, table: LineageTable, ids: Sequence[Words]) -> int:
-        """Keeps the ids of a table for those that refer to it; how many there are."""
-        known = self._known[table.name] = SortedIds(ids)
-        self._used[table.name] = np.zeros(len(known), bool)
-        if not known.is_sorted():
-            self._add_unsorted(table)
-        return len(known)
-
-    def _pieces(self, table: LineageTable, encoded: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The columns that are checked, a piece at a time; the `encoded` ones as dictionaries."""
-        yield from pieces(self._folder, table, table.schema.names, encoded)
-
-    def _check_vocabulary(self, table: LineageTable, column: str, words: pa.Array) -> None:
-        known = _VOCABULARY[table.name, column]
-        for word in words.to_pylist()[:_MOST_WORDS]:
-            if word not in known:
-                self._add_word(table, column, word, known)
-
-    def _add_word(
-        self, table: LineageTable, column: str, word: str, known: Collection[str]
-    ) -> None:
-        wanted = ", ".join(sorted(known)) if len(known) < _FEW else "one that Loupe knows"
-        message = f"{table.path}: {column} {word!r:.100} is unknown; it must be {wanted}"
-        self._findings.add("lineage_unknown_word", message, table.path)
-
-    def _refer(
-        self, table: LineageTable, other: LineageTable, column: str, words: Words
-    ) -> _Places:
-        """The places of ids in a table that was read before, which must have them."""
-        places = self._known[other.name].places(words)
-        self._used[other.name][places[places >= 0]] = True
-        if np.any(missing := places < 0):
-            self._add_broken(f"{table.path}: {column}", other, words[missing])
-        return places
-
-    def _check_places(self, table: LineageTable, column: str, words: Words) -> _Places:
-        places = self._entities.ids.places(words)
-        if np.any(missing := places < 0):
-            self._add_broken(f"{table.path}: {column}", ENTITIES, words[missing])
-        return places
-
-    def _add_unsorted(self, table: LineageTable) -> None:
-        message = f"{table.path} is not sorted by {', '.join(table.key_columns)}, or has rows twice"
-        self._findings.add("lineage_unsorted", message, table.path)
-
-    def _add_broken(self, place: str, table: LineageTable, missing: Words) -> None:
-        message = f"{place} names {_shown(missing[0])}, which is not in {table.path}"
-        more = f" ({len(missing) - 1:,} more)" if len(missing) > 1 else ""
-        self._findings.add("lineage_broken", message + more, place.partition(":")[0])
-
-    def check_used(self) -> None:
-        """Every row of a table must be named by another, by the rows, or by the manifest.
-
-        Where anything else is wrong, that may be why one is not.
-        """
-        if self._findings.problems:
-            return
-        stated = self._manifest.statistics.tracklets
-        decided = sum(bool(self._is_decided[one]) for one in self._tracklets)
-        details = (stated.released, stated.reviewed) if stated else (0, 0)
-        if details != (len(self._tracklets), decided):
-            message = f"{MANIFEST} counts other tracklets than the rows and {DECISIONS.path} have"
-            self._findings.add("statistics_differ", message, MANIFEST)
-        self._used[CALLS.name] ^= self._calls.is_left_out  # these are named by nothing
-        for table in (AGENTS, ACTIVITIES, CALLS, ENTITIES):
-            if len(idle := np.flatnonzero(~self._used[table.name])):
-                ids = {CALLS.name: self._calls.ids, ENTITIES.name: self._entities.ids}
-                known = ids.get(table.name) or self._known[table.name]
-                message = f"{table.path} has {known.shown(int(idle[0]))}, which nothing came of"
-                self._findings.add("lineage_unused", message, table.path)
+            entity, verdict, successor = (
+                piece[name][at].as_py() for name in ("entity", "verdict", "successor")
+            )
+            what = f"says {entity} has the verdict {verdict!r} and the successor {successor}"
+            self._differs(DECISIONS, f"{what}, which was not made of it")
 
     def check_manifest(self) -> None:
         """Sources, prompts, videos and models of the manifest must be those of the lineage."""
@@ -693,12 +540,13 @@ class _LineageChecks:
             (TermsCorrection.kind, stated.corrections),
         ):
             ids = [one.entity_id for one in many]
-            places = self._entities.ids.places(words_of_texts(ids))
+            places = self._ids[ENTITIES.name].places(ids_of(ids))
             self._used[ENTITIES.name][places[places >= 0]] = True
-            for entity, is_wrong in zip(ids, self._is_none_of(places, (kind,)), strict=True):
-                if is_wrong:
-                    message = f"{ENTITIES.path} has no {kind} {entity}; {MANIFEST} names it"
-                    self._findings.add("lineage_incomplete", message, ENTITIES.path)
+            is_right = self._entities["kind"][places] == _KINDS[kind]
+            for entity, is_there in zip(ids, is_right, strict=True):
+                if not is_there:
+                    what = f"has no {kind} {entity}; {MANIFEST} names it"
+                    self._add("lineage_incomplete", ENTITIES, what)
         for source in stated.sources:
             self._check_record(source.entity_id, source.as_imported())
             self._check_correction(source)
@@ -706,60 +554,64 @@ class _LineageChecks:
             values = prompt.model_dump(exclude={"entity_id"})
             self._check_record(prompt.entity_id, PromptText(**values))
         for video in stated.videos:
-            self._check_video(video)
+            _, payload, withheld = self._payloads.get(video.entity_id, ("", None, []))
+            if payload is not None and not withheld:
+                known = Video.model_validate_json(payload)
+                seconds = known.facts.duration_seconds
+                details = (known.source, known.file_path, known.sha256, seconds)
+                said = (video.source, video.file_path, video.sha256, video.duration_seconds)
+                self._check_said_of("video", video.entity_id, is_same=details == said)
         self._check_models()
         for tracker in set(stated.trackers) - self._fingerprints.authors:
-            message = f"{MANIFEST} lists the tracker {tracker}, of which the lineage has no track"
-            self._findings.add("lineage_differs", message, MANIFEST)
+            self._differs(None, f"lists the tracker {tracker}, of which the lineage has no track")
 
     def _check_record(self, entity_id: str, record: EntityRecord) -> None:
         """What the manifest says must make the payload that the lineage has."""
-        if entity_id not in self._payloads:
-            return
-        state, payload, withheld = self._payloads[entity_id]
-        if (payload, tuple(withheld)) != published_payload(record.kind, state, record.payload()):
-            message = (
-                f"{MANIFEST} says of the {record.kind} {entity_id} what {ENTITIES.path} does not"
-            )
-            self._findings.add("lineage_differs", message, MANIFEST)
+        if entity_id in self._payloads:
+            state, payload, withheld = self._payloads[entity_id]
+            made = published_payload(record.kind, state, record.payload())
+            is_same = (payload, tuple(withheld)) == made
+            self._check_said_of(record.kind, entity_id, is_same=is_same)
+
+    def _check_said_of(self, kind: str, entity_id: str, *, is_same: bool) -> None:
+        if not is_same:
+            self._differs(None, f"says of the {kind} {entity_id} what {ENTITIES.path} does not")
 
     def _check_correction(self, source: ReleasedSource) -> None:
         """The terms that are shown must be those of the last correction, if there is any."""
         shown, corrected = source.correction, source.as_correction()
         if shown is not None and corrected is not None:
             self._check_record(shown.entity_id, corrected)
-        last = self._corrected.get(source.entity_id, 0)
+        last = self._corrected[source.entity_id]
         if last > (shown.number if shown else 0):
-            message = (
-                f"{MANIFEST} shows terms of the source {source.name!r} that {ENTITIES.path} has "
-                f"corrected ({last})"
-            )
-            self._findings.add("lineage_differs", message, MANIFEST)
-
-    def _check_video(self, video: ReleasedVideo) -> None:
-        _, payload, withheld = self._payloads.get(video.entity_id, ("", None, []))
-        if payload is None or withheld:
-            return
-        known = Video.model_validate_json(payload)
-        details = (known.source, known.file_path, known.sha256, known.facts.duration_seconds)
-        if details != (video.source, video.file_path, video.sha256, video.duration_seconds):
-            message = (
-                f"{MANIFEST} says of the video {video.entity_id} what {ENTITIES.path} does not"
-            )
-            self._findings.add("lineage_differs", message, MANIFEST)
+            what = f"shows terms of the source {source.name!r} that {ENTITIES.path} has corrected"
+            self._differs(None, f"{what} ({last})")
 
     def _check_models(self) -> None:
         """Calls, tokens and money must add up; models without a call must have written."""
         stated = self._manifest.models
         if tuple(one for one in stated if one.calls) != self._models:
-            message = f"{MANIFEST} says of models what the calls in {CALLS.path} do not add up to"
-            self._findings.add("lineage_differs", message, MANIFEST)
+            self._differs(None, f"says of models what the calls in {CALLS.path} do not add up to")
         for one in stated:
             name = f"{one.name}@{one.revision}"
             unused = ModelUse.unused(one.name, one.revision)
             if not one.calls and (one != unused or name not in self._fingerprints.authors):
-                message = f"{MANIFEST} lists the model {name}, of which the lineage has no text"
-                self._findings.add("lineage_differs", message, MANIFEST)
+                self._differs(None, f"lists the model {name}, of which the lineage has no text")
+
+    def follow_links(self) -> None:
+        """Finds which image each text describes, and which source each image leads to."""
+        is_image = self._entities["kind"] == _KINDS["image"]
+        self._described = images_of(np.concatenate(self._describing, axis=1), is_image)
+        below, above = np.concatenate(self._upward, axis=1)
+        for source in self._manifest.sources:
+            (place,) = self._ids[ENTITIES.name].places(ids_of([source.entity_id]))
+            marks = self._reached.setdefault(source.name, np.zeros(len(is_image), bool))
+            if place >= 0:
+                marks[place] = True
+        for marks in self._reached.values():
+            count = -1
+            while count != (count := int(marks.sum())):
+                marks[below[marks[above]]] = True
 
     def check_rows(self, shard: str) -> None:
         """What rows name must be there, and their images must lead to the source that they name.
@@ -769,58 +621,73 @@ class _LineageChecks:
         Raises:
             Exception: one of `READING_FAULTS`, where it is no file of rows.
         """
-        if self._reached is None or self._described is None:
-            self._reached = self._sources_reached()
-            is_image = np.isin(self._entities.kinds, self._kinds.among(("image",)))
-            self._described = images_of(self._describing, is_image)
         path = self._folder / shard
         with opened_parquet(path) as file:
             for piece in bounded_batches(file, path, PIECE_ROWS, columns=_columns(file)):
+                if piece["image_entity_id"].null_count:
+                    raise ValueError("a row has no image_entity_id")
                 named = self._named_in(piece)
-                for column, kinds in _ROW_COLUMNS.items():
-                    if column in named:
-                        self._check_named(shard, named[column], column, kinds)
-                for column, (said, what) in _SAID.items():
-                    if column in named:
-                        content = self._entities.content
-                        self._check_said(shard, piece, named[column], said, what, content)
-                for column, said in _AUTHORS.items():
-                    if column in named:
-                        facts = self._entities.facts
-                        self._check_said(shard, piece, named[column], said, "the author", facts)
+                for column, entities in named.items():
+                    self._check_named(shard, entities, column)
+                    self._check_repeated(shard, piece, entities, column)
                 images = named["image_entity_id"]
                 if not self._findings.tells_of(shard):  # else these may follow from that
                     self._check_images(shard, piece, images)
                     self._check_made(shard, piece, named["caption_entity_ids"])
-                for column in _OF_THE_IMAGE:
-                    if column in named:
-                        self._check_described(shard, named[column], images, self._described)
-                self._check_sources(shard, piece, images, self._reached)
+                for column, texts in named.items():
+                    if _NAMING[column].of_image:
+                        is_other = self._described[texts.places] != images.places[texts.rows]
+                        is_other &= texts.places >= 0
+                        what = f"has {{}}, which does not describe its image by {DERIVATIONS.path}"
+                        self._add_first(shard, texts, is_other, what)
+                self._check_sources(shard, piece, images)
                 self._rows += piece.num_rows
                 give_back()
 
     def _named_in(self, piece: pa.RecordBatch) -> dict[str, _Named]:
-        """The entities that rows name, by the column that names them; each names an image.
+        """The entities that rows name, by the column that names them."""
+        known = self._ids[ENTITIES.name]
+        found = {column: _values(piece, column) for column in _NAMING}
+        return {
+            column: _Named(*one, known.places(ids_in(one[1])))
+            for column, one in found.items()
+            if one is not None
+        }
 
-        Raises:
-            ValueError: one has no image, or what it names is no id.
-        """
-        if piece["image_entity_id"].null_count:
-            raise ValueError("a row has no image_entity_id")
-        named = {}
-        for column in _ROW_COLUMNS:
-            if (found := _values(piece, column)) is not None:
-                rows, ids = found
-                named[column] = _Named(rows, ids, self._entities.ids.places(words_of(ids)))
-        return named
+    def _check_named(self, shard: str, named: _Named, column: str) -> None:
+        kinds, places = _NAMING[column].kinds, named.places
+        self._used[ENTITIES.name][places[places >= 0]] = True
+        if kinds == ("tracklet",):
+            self._tracklets.update(places[places >= 0].tolist())
+        is_right = _is_any(self._entities["kind"][places], _KINDS, *kinds)
+        what = f"names {{}}, and {ENTITIES.path} has no {' or '.join(kinds)} of it"
+        self._add_first(shard, named, ~is_right, what, "lineage_incomplete")
+        if column == "image_entity_id" or kinds == _TEXTS:
+            is_live = _is_any(self._entities["state"][places], _STATES, *_LIVE)
+            what = f"holds {{}}, which was turned down by {ENTITIES.path}"
+            self._add_first(shard, named, is_right & ~is_live, what, "lineage_turned_down")
+
+    def _check_repeated(
+        self, shard: str, piece: pa.RecordBatch, named: _Named, column: str
+    ) -> None:
+        """Digests, texts and authors beside the names must be those of the entities."""
+        _, content, author, _ = _NAMING[column]
+        words = "the SHA-256" if content == "sha256" else "the text"
+        for said, field, what in ((content, "content", words), (author, "facts", "the author")):
+            beside = _values(piece, said) if said else None
+            if beside is None or not np.array_equal(named.rows, beside[0]):
+                continue  # named with the other faults of rows
+            wanted = self._entities[field][named.places]
+            is_other = wanted != numbers_of(beside[1].to_pylist())
+            message = f"has not {what} of {{}} that {ENTITIES.path} has"
+            self._add_first(shard, named, is_other & (named.places >= 0), message)
 
     def _check_images(self, shard: str, piece: pa.RecordBatch, images: _Named) -> None:
         """Identity, path, size, contrast and terms of rows must be those of their images."""
-        places = images.places
+        entities = self._entities[images.places]
         columns = [name for name in _IMAGE_COLUMNS if name in piece.schema.names]
         said = self._fingerprints.of_rows(piece.select(columns).to_pylist())
-        other = (places >= 0) & ~self._entities.is_partial[places]
-        other &= self._entities.facts[places] != said
+        other = (images.places >= 0) & ~entities["is_partial"] & (entities["facts"] != said)
         what = f"says other facts of its image {{}} than {ENTITIES.path}"
         self._add_first(shard, images, other, what)
 
@@ -835,11 +702,10 @@ class _LineageChecks:
         if not (np.array_equal(rows, origins[0]) and np.array_equal(rows, reviewed[0])):
             return  # named with the other faults of rows
         edited, prompted = self._is_edited[places], self._is_prompted[places]
-        is_rewrite = np.isin(self._entities.kinds[places], self._kinds.among(("rewrite",)))
-        wanted = edited | self._is_decided[places]
-        is_other = (places >= 0) & (numbers_in(reviewed[1]).astype(bool) != wanted)
+        is_rewrite = self._entities["kind"][places] == _KINDS["rewrite"]
+        is_other = truths_in(reviewed[1]) != (edited | self._is_decided[places])
         what = f"says whether a person decided on {{}} otherwise than {DECISIONS.path}"
-        self._add_first(shard, captions, is_other, what)
+        self._add_first(shard, captions, (places >= 0) & is_other, what)
         possible = np.select(
             [is_rewrite & edited, is_rewrite, edited, prompted], [0, 1, 2, 3], default=4
         )
@@ -848,6 +714,81 @@ class _LineageChecks:
         is_right = np.array(may_be, bool)[possible, numbers_in(words.indices)]
         what = f"says how {{}} came about otherwise than {DERIVATIONS.path}"
         self._add_first(shard, captions, (places >= 0) & ~is_right, what)
+
+    def _check_sources(self, shard: str, piece: pa.RecordBatch, images: _Named) -> None:
+        sources = piece["source"].dictionary_encode("encode")
+        numbers, names = numbers_in(sources.indices), sources.dictionary.to_pylist()
+        for name, marks in self._reached.items():
+            is_from = np.isin(numbers, [at for at, one in enumerate(names) if one == name])
+            lost = is_from & (images.places >= 0) & ~marks[images.places]
+            shown = repr(name).replace("{", "{{").replace("}", "}}")
+            what = f"is from {shown}, to which its image does not lead"
+            self._add_first(shard, images, lost, what, "source_unreached")
+
+    def check_used(self) -> None:
+        """Every row of a table must be named by another, by the rows, or by the manifest.
+
+        Where anything else is wrong, that may be why one is not.
+        """
+        if self._findings.problems:
+            return
+        stated = self._manifest.statistics.tracklets
+        decided = sum(bool(self._is_decided[one]) for one in self._tracklets)
+        details = (stated.released, stated.reviewed) if stated else (0, 0)
+        if details != (len(self._tracklets), decided):
+            message = f"{MANIFEST} counts other tracklets than the rows and {DECISIONS.path} have"
+            self._findings.add("statistics_differ", message, MANIFEST)
+        self._used[CALLS.name] ^= self._left_out  # these are named by nothing
+        for table in (AGENTS, ACTIVITIES, CALLS, ENTITIES):
+            if len(idle := np.flatnonzero(~self._used[table.name])):
+                shown = hex_of(self._ids[table.name].ids[idle[0]])
+                self._add("lineage_unused", table, f"has {shown}, which nothing came of")
+
+    def _remember(self, table: LineageTable, ids: Sequence[Ids]) -> int:
+        """Keeps the ids of a table for those that refer to it; how many there are."""
+        known = self._ids[table.name] = SortedIds(ids)
+        self._used[table.name] = np.zeros(len(known), bool)
+        if not known.is_sorted():
+            self._add_unsorted(table)
+        return len(known)
+
+    def _refer(
+        self, table: LineageTable, column: str, ids: Ids, to: LineageTable, *, is_use: bool = True
+    ) -> _Numbers:
+        """The places of ids in a table that was read before, which must have them."""
+        places = self._ids[to.name].places(ids)
+        if is_use:
+            self._used[to.name][places[places >= 0]] = True
+        if len(missing := ids[places < 0]):
+            more = f" ({len(missing) - 1:,} more)" if len(missing) > 1 else ""
+            message = (
+                f"{table.path}: {column} names {hex_of(missing[0])}, which is not in {to.path}"
+            )
+            self._findings.add("lineage_broken", message + more, table.path)
+        return places
+
+    def _words(self, table: LineageTable, piece: pa.RecordBatch, column: str) -> _Words:
+        """The numbers of the words in a column, which must be known ones."""
+        words, known = piece[column].dictionary.to_pylist(), _VOCABULARY[table.name, column]
+        for word in words:
+            if word not in known:
+                self._add_word(table, column, word, known)
+        numbers = np.array([known.get(word, _UNKNOWN) for word in words], np.int16)
+        return numbers[numbers_in(piece[column].indices)]
+
+    def _add_word(
+        self, table: LineageTable, column: str, word: str, known: Collection[str]
+    ) -> None:
+        wanted = ", ".join(sorted(known)) if len(known) < _FEW else "one that Loupe knows"
+        what = f"says {column} {word!r:.100}, which is unknown; it must be {wanted}"
+        self._add("lineage_unknown_word", table, what)
+
+    def _add_unsorted(self, table: LineageTable) -> None:
+        what = f"is not sorted by {', '.join(table.key_columns)}, or has rows twice"
+        self._add("lineage_unsorted", table, what)
+
+    def _add_other_id(self, table: LineageTable, id_: str) -> None:
+        self._differs(table, f"has {id_}; what {FOLDER}/ says of it is not what that was made from")
 
     def _add_first(
         self, shard: str, named: _Named, wrong: _Marks, what: str, fault: str = "lineage_differs"
@@ -858,92 +799,34 @@ class _LineageChecks:
             row = self._rows + int(named.rows[at]) + 1
             self._findings.add_row(fault, what.format(named.ids[at]), shard, row)
 
-    def _check_named(self, shard: str, named: _Named, column: str, kinds: tuple[str, ...]) -> None:
-        places = named.places
-        self._used[ENTITIES.name][places[places >= 0]] = True
-        if kinds == ("tracklet",):
-            self._tracklets.update(places[places >= 0].tolist())
-        wrong = self._is_none_of(places, kinds)
-        what = f"names {{}}, and {ENTITIES.path} has no {' or '.join(kinds)} of it"
-        self._add_first(shard, named, wrong, what, "lineage_incomplete")
-        if column == "image_entity_id" or kinds == _TEXTS:
-            live = np.isin(self._entities.states[places], self._states.among(_LIVE))
-            what = f"holds {{}}, which was turned down by {ENTITIES.path}"
-            self._add_first(shard, named, ~wrong & ~live, what, "lineage_turned_down")
+    def _differs(self, table: LineageTable | None, what: str) -> None:
+        """Adds what a table, or the manifest (None), says otherwise."""
+        path = table.path if table else MANIFEST
+        self._findings.add("lineage_differs", f"{path} {what}", path)
 
-    def _check_said(
-        self,
-        shard: str,
-        piece: pa.RecordBatch,
-        named: _Named,
-        said: str,
-        what: str,
-        wanted: NDArray[np.int64],
-    ) -> None:
-        places, beside = named.places, _values(piece, said)
-        if beside is None or not np.array_equal(named.rows, beside[0]):
-            return  # named with the other faults of rows
-        other = (places >= 0) & (wanted[places] != numbers_of(beside[1].to_pylist()))
-        self._add_first(shard, named, other, f"has not {what} of {{}} that {ENTITIES.path} has")
-
-    def _check_described(
-        self, shard: str, texts: _Named, images: _Named, described: _Places
-    ) -> None:
-        """The texts of a row must be of its image."""
-        places = texts.places
-        other = (places >= 0) & (described[places] != images.places[texts.rows])
-        what = f"has {{}}, which does not describe its image by {DERIVATIONS.path}"
-        self._add_first(shard, texts, other, what)
-
-    def _is_none_of(self, places: _Places, kinds: tuple[str, ...]) -> NDArray[np.bool_]:
-        """Whether there is no entity of these kinds at a place."""
-        return (places < 0) | ~np.isin(self._entities.kinds[places], self._kinds.among(kinds))
-
-    def _sources_reached(self) -> dict[str, NDArray[np.bool_]]:
-        """For each name of sources, which entities lead to one of that name."""
-        below = np.concatenate([one for one, _ in self._upward] or [np.empty(0, np.int64)])
-        above = np.concatenate([one for _, one in self._upward] or [np.empty(0, np.int64)])
-        reached: dict[str, NDArray[np.bool_]] = {}
-        for source in self._manifest.sources:
-            (place,) = self._entities.ids.places(words_of_texts([source.entity_id]))
-            marks = reached.setdefault(source.name, np.zeros(len(self._entities.ids) + 1, bool))
-            if place >= 0:
-                marks[place] = True
-        for marks in reached.values():
-            count = -1
-            while count != (count := int(marks.sum())):
-                marks[below[marks[above]]] = True
-        return reached
-
-    def _check_sources(
-        self, shard: str, piece: pa.RecordBatch, images: _Named, reached: dict[str, _Marks]
-    ) -> None:
-        places = images.places
-        sources = piece["source"].dictionary_encode("encode")
-        numbers, names = numbers_in(sources.indices), sources.dictionary.to_pylist()
-        for name, marks in reached.items():
-            is_from = np.isin(numbers, [at for at, one in enumerate(names) if one == name])
-            lost = is_from & (places >= 0) & ~marks[places]
-            shown = repr(name).replace("{", "{{").replace("}", "}}")
-            what = f"is from {shown}, to which its image does not lead"
-            self._add_first(shard, images, lost, what, "source_unreached")
+    def _add(self, fault: str, table: LineageTable, what: str) -> None:
+        self._findings.add(fault, f"{table.path} {what}", table.path)
 
 
-def _lists(piece: pa.RecordBatch, table: LineageTable) -> list[list[Any]]:
-    """The columns of a table."""
-    return [piece[name].to_pylist() for name in table.schema.names]
+def _lists(piece: pa.RecordBatch) -> list[list[Any]]:
+    """The columns of a piece."""
+    return [column.to_pylist() for column in piece.columns]
 
 
-def _is_word(column: pa.DictionaryArray, word: str) -> _Marks:
-    """In which rows a column has this word."""
-    words = [one == word for one in column.dictionary.to_pylist()]
-    return np.array(words, bool)[numbers_in(column.indices)]
+def _filtered(piece: pa.RecordBatch, marks: _Marks) -> pa.RecordBatch:
+    """The rows that are marked."""
+    return piece.filter(array_of(marks.astype(np.int64)).cast(pa.bool_()))
 
 
-def _taken(column: pa.DictionaryArray, rows: _Marks) -> set[str]:
-    """The words that a column has in these rows."""
+def _different(column: pa.DictionaryArray, marks: _Marks) -> set[str]:
+    """The words that a column has in the marked rows."""
     words = column.dictionary.to_pylist()
-    return {words[at] for at in np.unique(numbers_in(column.indices)[rows]).tolist()}
+    return {words[at] for at in np.unique(numbers_in(column.indices)[marks]).tolist()}
+
+
+def _is_any(numbers: _Words, known: Mapping[str, int], *words: str) -> _Marks:
+    """Whether each number stands for one of these words."""
+    return np.isin(numbers, [known[word] for word in words])
 
 
 def _is_withheld(kind: str, payload: str | None, withheld: Sequence[str]) -> bool:
@@ -961,25 +844,25 @@ def _check_objects(column: str, texts: pa.Array) -> None:
     Raises:
         ValueError: one of them is none.
     """
-    for text in texts:
+    for text in texts.to_pylist():
         try:
-            is_object = isinstance(json.loads(text.as_py()), dict)
+            is_object = isinstance(json.loads(text), dict)
         except (ValueError, RecursionError):
             is_object = False
         if not is_object:
-            raise ValueError(f"{column} must be JSON objects; got {text.as_py()!r:.100}")
+            raise ValueError(f"{column} must be JSON objects; got {text!r:.100}")
 
 
 def _columns(file: pq.ParquetFile) -> list[str]:
     """The leaves of rows that are read, as far as there are any."""
     leaves = {file.schema.column(place).path for place in range(len(file.schema))}
-    wanted = {*_ROW_COLUMNS, *(said for said, _ in _SAID.values()), *_AUTHORS.values()}
-    wanted |= {*_IMAGE_COLUMNS, "caption_origins", "caption_reviewed"}
+    beside = {one for column in _NAMING.values() for one in (column.content, column.author) if one}
+    wanted = {*_NAMING, *beside, *_IMAGE_COLUMNS, "caption_origins", "caption_reviewed"}
     found = {one for one in wanted if one in leaves or f"{one}.list.element" in leaves}
     return sorted(found | {one for one in leaves if one.startswith("contrast.")})
 
 
-def _values(piece: pa.RecordBatch, column: str) -> tuple[_Places, pa.Array] | None:
+def _values(piece: pa.RecordBatch, column: str) -> tuple[_Numbers, pa.Array] | None:
     """The ids in a column, and the place of the row of each; None where there is no such column."""
     name, *inside = column.replace(".list.element", "").split(".")
     if name not in piece.schema.names:
@@ -991,9 +874,4 @@ def _values(piece: pa.RecordBatch, column: str) -> tuple[_Places, pa.Array] | No
         values = values.flatten()
     for field in inside:
         values = pc.struct_field(values, field)
-    there = numbers_in(values.is_valid()).astype(bool)
-    return rows[there], values.drop_null()
-
-
-def _shown(words: Words) -> str:
-    return f"{int(words[0]):016x}{int(words[1]):016x}"
+    return rows[truths_in(values.is_valid())], values.drop_null()

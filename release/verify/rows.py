@@ -10,38 +10,29 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from release.accumulator import CountedElsewhere, ReleaseAccumulator
 from release.card.front import form_of
 from release.changes import value_changes
 from release.files import is_plain
 from release.findings import Findings
-from release.json_rows import CCD_LINES, CCD_TEXT, PUBLISHED_TEXT, RowsText
+from release.json_rows import RowsText, texts_of
 from release.manifest import MANIFEST, MAX_CHARACTERS
 from release.model_use import is_demonstration
 from release.parquet_rows import RowBatch, read_parquet_batches, read_parquet_rows
 from release.rows import SPLITS, ReleasedTerms, ReleaseRow, RowFaults, RowForm, RowKey, number_in
 from release.rows import shown as _shown
 from release.scratch import ListedImage, Scratch
-from release.statistics import is_reviewed
+from release.statistics import CountedElsewhere, ReleaseAccumulator, is_reviewed
 from release.terms import terms_of, unpermitted
 from release.threads import ordered_map, read_ahead
 from release.tiers import CANDIDATES, tiers_within
-from release.verify.images import ImageCheck, ImageChecks
+from release.verify.images import ImageCheck, WantedOfImages, check_images
 from release.verify.leaks import ContaminationChecks, found_leaks
 from schemas.licences import permits_release
 from schemas.release import Manifest, ReleaseStatistics
 
 _Row = dict[str, Any]
-
-
-class _Anchor(NamedTuple):
-    """The last image that was not contrastive."""
-
-    file_path: str
-    split: str
-    key: RowKey
 
 
 class _OrderChecks:
@@ -56,7 +47,7 @@ class _OrderChecks:
         self._id_of: dict[bytes, int] = {}
         self._last_id = 0
         self._last: tuple[RowKey, tuple[Any, ...]] | None = None
-        self._anchor: _Anchor | None = None
+        self._anchor: tuple[str, str, RowKey] | None = None  # its file, split and key
 
     def check(self, file: str, number: int, row: _Row) -> None:
         self._check_id(file, number, row)
@@ -91,17 +82,17 @@ class _OrderChecks:
         key = RowKey.of(row["split"], row["source"], row["identity"], row["source_file_path"])
         contrast = row.get("contrast")
         if contrast is None:
-            self._anchor = _Anchor(row["file_path"], row["split"], key)
+            self._anchor = row["file_path"], row["split"], key
             return key, ()
-        anchor = self._anchor
-        if anchor is None or contrast["anchor"] != anchor.file_path:
+        if self._anchor is None or contrast["anchor"] != self._anchor[0]:
             what = f"differs from {contrast['anchor']!r}, which is not the anchor that it follows"
             self._findings.add_row("anchor_missing", what, file, number)
             return key, ()
-        if anchor.split != row["split"]:
-            what = f"is in the split {row['split']!r}, its anchor in {anchor.split!r}"
+        _, split, anchor_key = self._anchor
+        if split != row["split"]:
+            what = f"is in the split {row['split']!r}, its anchor in {split!r}"
             self._findings.add_row("anchor_in_other_split", what, file, number)
-        return anchor.key, key
+        return anchor_key, key
 
 
 _COUNTED = {
@@ -160,15 +151,11 @@ class RowChecks:
         several = len(manifest.statistics.splits) > 1 or manifest.leaks is not None
         self._tally = ReleaseAccumulator(scratch, self._form, has_splits=several, words=decode)
         self._contamination = ContaminationChecks(manifest, findings, decode=decode)
-        self._images = ImageChecks(
-            decode=decode,
-            needs_hashes=several and decode,
-            needs_looks=self._contamination.needs_looks,
+        self._of_images = WantedOfImages(
+            decode, several and decode, self._contamination.needs_looks
         )
         self._order = _OrderChecks(findings, has_groups=self._form.contrasts)
-        self._texts = {f"{manifest.dataset}.json": PUBLISHED_TEXT}
-        if self._form.contrasts:
-            self._texts[CCD_LINES] = CCD_TEXT
+        self._texts = texts_of(manifest.dataset, self._form)
         self._digests = {path: hashlib.sha256() for path in self._texts}
         self._is_whole = True
         self._is_read = True
@@ -194,21 +181,21 @@ class RowChecks:
         """The rows of a Parquet file, each with what was found of its image."""
         if not is_plain(self._folder / shard):  # a link, or what reading might never end of
             raise FileNotFoundError(shard)
+
+        def checked(
+            read: tuple[RowBatch, dict[str, ListedImage]],
+        ) -> list[tuple[_Row, ImageCheck]]:
+            return list(zip(read[0].rows, check_images(*read, self._of_images), strict=True))
+
         batches = read_ahead(read_parquet_batches(self._folder / shard))
-        read = ((batch, self._listed(batch)) for batch in batches)
+        read = (
+            (batch, self._scratch.listed_among([row["file_path"] for row in batch.rows]))
+            for batch in batches
+        )
         if self._decode:
-            checked = ordered_map(self._checked, read, self._threads)
-        else:  # nothing to wait for, so that threads would only wait for each other
-            checked = map(self._checked, read)
-        return chain.from_iterable(checked)
-
-    def _listed(self, batch: RowBatch) -> dict[str, ListedImage]:
-        return self._scratch.listed_among([row["file_path"] for row in batch.rows])
-
-    def _checked(
-        self, read: tuple[RowBatch, dict[str, ListedImage]]
-    ) -> list[tuple[_Row, ImageCheck]]:
-        return list(zip(read[0].rows, self._images.check(*read), strict=True))
+            return chain.from_iterable(ordered_map(checked, read, self._threads))
+        # nothing to wait for, so that threads would only wait for each other
+        return chain.from_iterable(map(checked, read))
 
     def _numbered(self, shard: str) -> Iterator[tuple[int, _Row, ImageCheck]]:
         """The rows of a file, up to where it makes no sense any more, with their numbers."""
@@ -286,7 +273,7 @@ class RowChecks:
         if terms.own and not permits_release(terms.licence):
             what = f"is under {terms.licence!r}, which does not permit its release, or is not known"
             self._findings.add_row("licence_forbids", what, shard, number)
-        problem = self._tally.add(ReleaseRow.of(number, row, terms), image.perceptual_hash)
+        problem = self._tally.add(ReleaseRow.of(row, terms), image.perceptual_hash)
         if problem is not None:
             self._findings.add_row("licence_incompatible", problem, shard, number)
         self._contamination.add(row, row["split"], image.look)
@@ -463,21 +450,16 @@ def _difference(ours: bytes | None, wanted: bytes | None) -> tuple[list[str], bo
         found = json.loads(ours)
     except (ValueError, RecursionError):
         found = None
-    right = json.loads(wanted)
     if not isinstance(found, dict):
         return ["is no row; the rest of the file was not compared"], True
-    for name in ("file_path", "image"):
-        if name in right and found.get(name) != right[name]:
-            what = f"is {_shown(found.get(name))}; wanted {_shown(right[name])}"
-            return [f"{what}; the rest of the file was not compared"], True
-    if found.keys() != right.keys():
-        return [f"has the fields {', '.join(found)}; wanted {', '.join(right)}"], False
+    right = json.loads(wanted)
+    differing = [name for name in {**right, **found} if found.get(name) != right.get(name)]
+    of_row = [name for name in differing if name in ("file_path", "image")]
     details = [
-        f"says {name} {_shown(found[name])}; Parquet says {_shown(value)}"
-        for name, value in right.items()
-        if found[name] != value
+        f"says {name} {_shown(found.get(name))}; Parquet says {_shown(right.get(name))}"
+        for name in of_row or differing
     ]
-    return details or ["is written otherwise than it should be"], False
+    return details or ["is written otherwise than it should be"], bool(of_row)
 
 
 def _short(value: Any) -> str:

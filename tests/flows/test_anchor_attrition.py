@@ -70,7 +70,7 @@ def test_an_anchor_that_lost_its_images_is_kept_where_the_build_says_so(
         run_pipeline(run, ccd_pipeline(), again, load_profile("builtin"), no_desks)
         folder = run.settings.home / "releases" / f"{DATASET}-{version}"
         assert verify_release(folder) == []
-        released.append({row.entity_id for row in read_release(folder).rows})
+        released.append({row.image_entity_id for row in read_release(folder).rows})
     assert released[1] - released[0] == {lone}
     assert said[-1] == "3 of 3 anchors came to a group with captions"
 

@@ -254,7 +254,7 @@ def test_the_leaderboard_shows_it_beside_the_paper(
     assert first.metrics[:4] == ("R@1", "R@5", "R@10", "FG-CDA")
     assert "Rzen-E" in " ".join(row.model for table in first.published for row in table.rows)
     dimensions = [one.dimension for one in board.tables if one.direction == "text-to-image"]
-    methods = {row.contrast.method for row in read_release(folder).rows if row.contrast}
+    methods = {row.contrast.way for row in read_release(folder).rows if row.contrast}
     by_method = [one for one in board.tables if one.dimension == "method"]
     assert {group for one in by_method for group in one.groups} == methods
     assert sum(by_method[0].queries) == sum(board.tables[0].queries)

@@ -69,7 +69,7 @@ def board_of(run: RunContext, folder: Path, home: Path, *noises: float) -> Leade
 
 def samples_of(read: ReadRelease) -> RecosSamples:
     return RecosSamples(
-        tuple(row.entity_id for row in read.rows),
+        tuple(row.image_entity_id for row in read.rows),
         tuple(row.task for row in read.rows),
         np.array([len(row.captions) for row in read.rows]),
     )

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from release.card.front import form_of
 from release.croissant import CROISSANT, croissant_text
 from release.documents import OF_MANIFEST
 from release.files import digest_of_file
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.notices_files import WITHDRAWALS
-from release.parquet_rows import form_of, shards_among
 from release.signing import SIGNATURE
 from schemas.release import Manifest, ReleasedFile
 
@@ -44,9 +44,9 @@ def reseal(
     for path in OF_MANIFEST.keys() & set(there) - set(left):
         _write(folder / path, OF_MANIFEST[path](manifest))
     files = {path: listed(path) for path in there}
-    if CROISSANT in files and CROISSANT not in left and (shards := shards_among(there)):
+    if CROISSANT in files and CROISSANT not in left:
         details = [one for path, one in files.items() if path not in (CROISSANT, WITHDRAWALS)]
-        _write(folder / CROISSANT, croissant_text(manifest, form_of(folder / shards[0]), details))
+        _write(folder / CROISSANT, croissant_text(manifest, form_of(manifest), details))
         files[CROISSANT] = listed(CROISSANT)
     text = manifest_text(named(manifest, list(files.values())), list(files.values()))
     _write(folder / MANIFEST, b"".join(text).decode())

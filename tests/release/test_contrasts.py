@@ -107,7 +107,7 @@ def test_parquet_reads_back(released: BuiltRelease) -> None:
     assert details == [
         (row["file_path"], row["contrast"] and row["contrast"]["anchor"]) for row in published
     ]
-    assert [list(row.coarse_captions) for row in read.rows] == [
+    assert [[one.text for one in row.coarse_captions] for row in read.rows] == [
         row["coarse_captions"] for row in published
     ]
 

@@ -67,22 +67,21 @@ def test_rows_of_several_splits_and_row_groups_are_counted_on(tmp_path: Path) ->
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "match"),
-    [
-        ("images/13.jpg", r"has no images/13\.jpg: it holds 12 rows"),
-        ("1_2.jpg", r"has no image images/1_2\.jpg; that of row 2 is images/2\.jpg"),
-        ("2.png", r"that of row 2 is images/2\.jpg"),
-        ("13", r"'13' is none of the 12 rows of .* and no id \(6 hex digits or more\)"),
-        ("ffffffffff", "no entity in the lineage of .* the store may know more"),
-        ("%%%%%%", "no id"),
-        ("../../x", "no id"),
-        ("", "no id"),
-    ],
-)
-def test_what_is_not_there_is_said(plain: Path, name: str, match: str) -> None:
-    with open_lineage(plain) as lineage, pytest.raises(UsageError, match=match):
-        lineage.find(name)
+def test_what_is_not_there_is_said(plain: Path) -> None:
+    cases = {
+        "images/13.jpg": r"has no images/13\.jpg: it holds 12 rows",
+        "1_2.jpg": r"has no image images/1_2\.jpg; that of row 2 is images/2\.jpg",
+        "2.png": r"that of row 2 is images/2\.jpg",
+        "13": r"'13' is none of the 12 rows of .* and no id \(6 hex digits or more\)",
+        "ffffffffff": "no entity in the lineage of .* the store may know more",
+        "%%%%%%": "no id",
+        "../../x": "no id",
+        "": "no id",
+    }
+    with open_lineage(plain) as lineage:
+        for name, match in cases.items():
+            with pytest.raises(UsageError, match=match):
+                lineage.find(name)
 
 
 def test_an_id_that_the_release_does_not_know_is_said(plain: Path) -> None:
@@ -104,12 +103,15 @@ def test_an_ambiguous_start_asks_for_more(plain: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_release_or_lineage_is_refused(plain: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no release in"):
-        open_lineage(tmp_path)
+    with pytest.raises(UsageError, match="no release in"), open_lineage(tmp_path):
+        pass
     folder = shutil.copytree(plain, tmp_path / "copy")
     (folder / AGENTS.path).unlink()
-    with pytest.raises(IntegrityError, match=r"lineage/agents.parquet is missing; .* verify"):
-        open_lineage(folder)
+    with (
+        pytest.raises(IntegrityError, match=r"lineage/agents.parquet is missing; .* verify"),
+        open_lineage(folder),
+    ):
+        pass
 
 
 def test_rows_that_are_missing_differ_from_rows_that_never_were(
@@ -132,11 +134,12 @@ def test_tables_that_are_damaged_or_incomplete_are_named(plain: Path, tmp_path: 
         lineage.trace(lineage.find(pq.read_table(folder / ENTITIES.path)["id"][0].as_py()))
     path = folder / ENTITIES.path
     path.write_bytes(path.read_bytes()[:-20])
-    with open_lineage(folder) as lineage, pytest.raises(IntegrityError, match="cannot be read"):
-        lineage.trace("f" * 32)
-    (tmp_path / "spool").mkdir()
-    with pytest.raises(IntegrityError, match=r"entities\.parquet cannot be read"):
-        open_lineage(folder, spool=tmp_path / "spool")
+    for spool in (None, tmp_path):
+        with (
+            pytest.raises(IntegrityError, match=r"entities\.parquet cannot be read"),
+            open_lineage(folder, spool=spool) as lineage,
+        ):
+            lineage.trace("f" * 32)
 
 
 def test_the_command_needs_no_database(

@@ -47,7 +47,7 @@ def test_captions_keep_who_wrote_them_and_how(released: Path) -> None:
     rows = read_release(released).rows
     (shard,) = (released / "data").glob("*.parquet")
     table = pq.read_table(shard).to_pylist()
-    assert [row.entity_id for row in rows] == [row["image_entity_id"] for row in table]
+    assert [row.image_entity_id for row in rows] == [row["image_entity_id"] for row in table]
     assert [[one.entity_id for one in row.captions] for row in rows] == [
         row["caption_entity_ids"] for row in table
     ]

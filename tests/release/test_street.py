@@ -447,7 +447,7 @@ def test_changed_provenance_is_found(sound: BuiltRelease, tmp_path: Path) -> Non
             "row_malformed",
             "row 7 has a crop that is not complete",
         ),
-        (lambda rows: rows[0].update(crop=None), "rows_differ", "row 7 has the fields split"),
+        (lambda rows: rows[0].update(crop=None), "rows_differ", "row 7 says source None; Parquet"),
         (
             lambda rows: rows[0]["crop"].update(tracklet_entity_id="0" * 32),
             "entities_differ",

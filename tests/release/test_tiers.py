@@ -17,7 +17,7 @@ from db.work import register_plan
 from flows.ccd.choice_test import released_samples
 from release.build import BuiltRelease, build_release
 from release.reading import read_release
-from release.statistics import TaskCounter
+from release.statistics import task_statistics
 from release.tiers import TIERS, version_in
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
@@ -244,7 +244,7 @@ def test_a_revised_caption_takes_the_place_of_the_earlier(
     third = revise(made.world, second, image, PHOTOS, "Told in just enough detail.", 0)
     draft(made.world, image, PHOTOS, "Nobody wants this.", 9, verdict="reject")
     built = build(stored(made.world), tmp_path, "v0")
-    row = next(row for row in read_release(built.folder).rows if row.entity_id == image)
+    row = next(row for row in read_release(built.folder).rows if row.image_entity_id == image)
     assert [one.text for one in row.captions] == [
         "Told in just enough detail.",
         "A color scene, v0 0, told 1.",
@@ -289,10 +289,7 @@ def test_choices_are_among_what_is_described(made: Benchmark, stored: Stored) ->
 def test_counts_by_task_and_tier_lose_nothing(
     images: list[tuple[RetrievalTask | None, Tier | None, int]],
 ) -> None:
-    counter = TaskCounter()
-    for image in images:
-        counter.add(*image)
-    counted = counter.result()
+    counted = task_statistics(Counter(images))
     if all(image[:2] == (None, None) for image in images):
         assert counted == ()
         return

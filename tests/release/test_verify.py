@@ -120,20 +120,20 @@ FAULTS = [
     Fault("images swapped", swap_images,
           "file_changed", "images/1.jpg"),
     Fault("row removed from JSON", lambda f: edit_rows(f, lambda rows: rows.pop(4)),
-          "rows_differ", f"{JSON}: row 5 is 'images/6.jpg'; wanted 'images/5.jpg'"),
+          "rows_differ", f"{JSON}: row 5 says file_path 'images/6.jpg'; Parquet says 'images/5"),
     Fault("last row removed from JSON", lambda f: edit_rows(f, lambda rows: rows.pop()),
           "rows_differ", f"{JSON}: row 12 is missing"),
     Fault("row removed from Parquet", lambda f: edit_parquet(f, lambda rows: rows.pop(4)),
           "row_missing", f"{PARQUET}: row 5 is missing"),
     Fault("row duplicated in JSON", lambda f: edit_rows(f, lambda r: r.insert(5, dict(r[4]))),
-          "rows_differ", f"{JSON}: row 6 is 'images/5.jpg'"),
+          "rows_differ", f"{JSON}: row 6 says file_path 'images/5.jpg'"),
     Fault("row duplicated in Parquet", lambda f: edit_parquet(f, lambda r: r.insert(5, r[4])),
           "row_duplicated", "row 5"),
     Fault("row added to JSON", lambda f: edit_rows(
           f, lambda rows: rows.append({**rows[-1], "file_path": "images/13.jpg"})),
           "rows_differ", f"{JSON}: row 13 is in no Parquet file"),
     Fault("rows swapped in JSON", lambda f: edit_rows(f, lambda r: r.insert(0, r.pop())),
-          "rows_differ", f"{JSON}: row 1 is 'images/12.jpg'"),
+          "rows_differ", f"{JSON}: row 1 says file_path 'images/12.jpg'"),
     Fault("caption changed in JSON", lambda f: edit_rows(
           f, lambda rows: rows[2]["captions"].__setitem__(1, "Another person.")),
           "rows_differ", f"{JSON}: row 3 says captions"),
@@ -160,7 +160,7 @@ FAULTS = [
           "id_wrong", f"{PARQUET}: row 4 gives CUHK-PEDES/10 the id 3; wanted 2"),
     Fault("field added in JSON", lambda f: edit_rows(
           f, lambda rows: rows[2].update(note="x")),
-          "rows_differ", f"{JSON}: row 3 has the fields"),
+          "rows_differ", f"{JSON}: row 3 says note 'x'; Parquet says None"),
     Fault("size changed in Parquet", lambda f: edit_parquet(
           f, lambda rows: rows[2].update(width_px=99)),
           "image_wrong", f"{PARQUET}: row 3 says its image has (99, 24) pixels"),

@@ -136,7 +136,7 @@ FAULTS = [
     Fault("tier of the release lowered", lambda f: state_tier(f, "v1"),
           "tier_wrong", "is of the tier 'v2', of which the release is not"),
     Fault("tier missing in JSON", lambda f: edit_first(f, "v0", lambda row: row.pop("tier")),
-          "rows_differ", f"{JSON}: row 1 has the fields id, source, task, split"),
+          "rows_differ", f"{JSON}: row 1 says tier None; Parquet says 'v0'"),
     Fault("a task left out of the manifest", lambda f: state_tasks(f, lambda tasks: tasks.pop()),
           "totals_differ", "manifest.json says statistics.tasks.code reasoning None; the rows "),
 ]  # fmt: skip
