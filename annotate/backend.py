@@ -3,7 +3,7 @@
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -168,7 +168,6 @@ class AnnotationBackend(Protocol):
 # Requests to Label Studio, and its errors as ours. Its SDK takes seconds to import, so that only
 # the validation of labelling configurations uses it.
 
-T = TypeVar("T")
 _UNAUTHORIZED = 401
 _SERVER_ERROR = 500
 
@@ -183,17 +182,22 @@ class Connection:
     def __init__(self, url: str, token: SecretStr, timeout_seconds: float) -> None:
         self.url = url.rstrip("/")
         self._client = httpx.Client(
+            auth=_AccessToken(self, token),
             timeout=timeout_seconds,
             follow_redirects=True,
             trust_env=urlsplit(url).hostname not in ("127.0.0.1", "localhost"),
             limits=httpx.Limits(max_keepalive_connections=0),  # needs no closing
         )
-        self._token = token
-        self._access = ""
 
     def get(self, path: str, parameters: Mapping[str, Any], what: str) -> bytes:
         """What lies at `path`; asked for up to three times, since that does no harm."""
-        return _patiently(lambda: self._request("GET", path, parameters, what))
+        patiently = Retrying(
+            retry=retry_if_exception_type(DeskUnavailableError),
+            stop=stop_after_attempt(3),
+            wait=wait_exponential(multiplier=0.2, max=2),
+            reraise=True,
+        )
+        return patiently(self._request, "GET", path, parameters, what)
 
     def send(
         self,
@@ -215,49 +219,18 @@ class Connection:
         what: str,
         content: bytes | None = None,
     ) -> bytes:
-        """The answer; only a request whose access token had ended is repeated, with a new one."""
-        known = bool(self._access)
-        answer = self._signed(method, path, parameters, what, content)
-        if answer.status_code == _UNAUTHORIZED and known:
-            self._access = ""
-            answer = self._signed(method, path, parameters, what, content)
-        return self._accepted(answer, what)
-
-    def _signed(
-        self,
-        method: str,
-        path: str,
-        parameters: Mapping[str, Any],
-        what: str,
-        content: bytes | None,
-    ) -> httpx.Response:
-        if not self._access:
-            self._access = self._new_access(what)
-        headers = {"Authorization": f"Bearer {self._access}"}
-        if content is not None:
-            headers["Content-Type"] = "application/json"
-        request = self._client.build_request(
-            method, f"{self.url}/{path}", params=dict(parameters), content=content, headers=headers
-        )
-        return self._answer(request, what)
-
-    def _new_access(self, what: str) -> str:
-        path, step = f"{self.url}/api/token/refresh/", "accept its token"
-        body = {"refresh": self._token.get_secret_value()}
-        answer = self._answer(self._client.build_request("POST", path, json=body), what)
+        headers = {} if content is None else {"Content-Type": "application/json"}
+        url = f"{self.url}/{path}"
         try:
-            return str(json.loads(self._accepted(answer, step))["access"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise DeskUnavailableError(self._sentence(step, "its answer has no token")) from error
-
-    def _answer(self, request: httpx.Request, what: str) -> httpx.Response:
-        try:
-            return self._client.send(request)
+            answer = self._client.request(
+                method, url, params=dict(parameters), content=content, headers=headers
+            )
         except httpx.HTTPError as error:
             why = f"{type(error).__name__}, {error}"
-            raise DeskUnavailableError(self._sentence(what, why)) from error
+            raise DeskUnavailableError(self.sentence(what, why)) from error
+        return self.accepted(answer, what)
 
-    def _accepted(self, answer: httpx.Response, what: str) -> bytes:
+    def accepted(self, answer: httpx.Response, what: str) -> bytes:
         """The content of an answer that does what was asked."""
         if answer.is_success:
             return answer.content
@@ -265,10 +238,47 @@ class Connection:
         if answer.status_code == _SERVER_ERROR:
             kind = DeskFaultError
         why = f"status {answer.status_code}, it said {answer.text[:300]}"
-        raise kind(self._sentence(what, why))
+        raise kind(self.sentence(what, why))
 
-    def _sentence(self, what: str, why: str) -> str:
+    def sentence(self, what: str, why: str) -> str:
+        """That Label Studio did not do what was asked, and why."""
         return f"Label Studio at {self.url} did not {what}: {why}"
+
+
+class _AccessToken(httpx.Auth):
+    """Signs requests; one whose access token had ended is sent again with a new one."""
+
+    requires_response_body = True
+
+    def __init__(self, connection: Connection, token: SecretStr) -> None:
+        self._connection = connection
+        self._token = token
+        self._access = ""
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """The request, and before it those for an access token."""
+        was_known = bool(self._access)
+        if not was_known:
+            self._access = self._read((yield self._refresh()))
+        request.headers["Authorization"] = f"Bearer {self._access}"
+        answer = yield request
+        if answer.status_code == _UNAUTHORIZED and was_known:
+            self._access = ""
+            self._access = self._read((yield self._refresh()))
+            request.headers["Authorization"] = f"Bearer {self._access}"
+            yield request
+
+    def _refresh(self) -> httpx.Request:
+        body = {"refresh": self._token.get_secret_value()}
+        return httpx.Request("POST", f"{self._connection.url}/api/token/refresh/", json=body)
+
+    def _read(self, answer: httpx.Response) -> str:
+        step = "accept its token"
+        try:
+            return str(json.loads(self._connection.accepted(answer, step))["access"])
+        except (ValueError, KeyError, TypeError) as error:
+            why = self._connection.sentence(step, "its answer has no token")
+            raise DeskUnavailableError(why) from error
 
 
 def parse_config(config: str) -> Any:
@@ -279,16 +289,6 @@ def parse_config(config: str) -> Any:
         interface: Any = LabelInterface(config)
     interface.validate()
     return interface
-
-
-def _patiently(ask: Callable[[], T]) -> T:
-    attempts = Retrying(
-        retry=retry_if_exception_type(DeskUnavailableError),
-        stop=stop_after_attempt(3),
-        wait=wait_exponential(multiplier=0.2, max=2),
-        reraise=True,
-    )
-    return attempts(ask)
 
 
 # Label Studio as a review desk: the workspace of one account on it.
@@ -469,7 +469,10 @@ class LabelStudioDesk:
                     size //= 10
                     continue
                 page = self._page_of_tasks(project_id, after, since, size, answers=False)
-                tasks = [self._one_by_one(task.remote()) for task in page.tasks]
+                tasks = [
+                    task._replace(annotations=tuple(map(self._alone, task.annotations)))
+                    for task in (one.remote() for one in page.tasks)
+                ]
             yield from tasks
             size = min(BATCH, size * 10)
             if len(page.tasks) == page.total:
@@ -499,19 +502,21 @@ class LabelStudioDesk:
     ) -> _Project | None:
         """The project, or None; of several (made by concurrent pushes) the oldest."""
         found: list[_Project] = []
-        by_number: list[_Project] = []
+        unmarked: list[_Project] = []
         seen = 0
         for page_number in count(1):
             query = {"page": page_number, "page_size": 100, "include": ",".join(["id", *fields])}
             page = self._read(_ProjectPage, "api/projects/", query, "list its projects")
             seen += len(page.results)
-            found += [item for item in page.results if _carries(item, marker)]
-            by_number += [
-                item for item in page.results if item.id == known and not _is_marked(item)
-            ]
+            for project in page.results:
+                lines = (project.description or "").splitlines()
+                if marker in lines:
+                    found.append(project)
+                elif project.id == known and not any(line.startswith(MARKER) for line in lines):
+                    unmarked.append(project)
             if not page.results or seen >= page.count:
                 break
-        return min(found or by_number, key=lambda project: project.id, default=None)
+        return min(found or unmarked, key=lambda project: project.id, default=None)
 
     def _create_project(self, spec: ProjectSpec, settings: dict[str, Any]) -> int:
         what = f"create the project {spec.title!r}"
@@ -537,11 +542,6 @@ class LabelStudioDesk:
                 f"Label Studio at {self.url} gave numbers to {len(numbers)} of {len(tasks)} tasks"
             )
         return numbers
-
-    def _one_by_one(self, task: RemoteTask) -> RemoteTask:
-        """The task with its annotations as far as each can be read."""
-        read = tuple(map(self._alone, task.annotations))
-        return task._replace(annotations=read)
 
     def _alone(self, annotation: RemoteAnnotation) -> RemoteAnnotation:
         what = f"show annotation {annotation.id}"
@@ -610,14 +610,6 @@ def _condition(field: str, operator: str, kind: str, value: Any) -> dict[str, An
     return {"filter": f"filter:tasks:{field}", "operator": operator, "type": kind, "value": value}
 
 
-def _carries(project: _Project, marker: str) -> bool:
-    return marker in (project.description or "").splitlines()
-
-
-def _is_marked(project: _Project) -> bool:
-    return any(line.startswith(MARKER) for line in (project.description or "").splitlines())
-
-
 def _project_settings(spec: ProjectSpec) -> dict[str, Any]:
     return {
         "title": spec.title[:_TITLE_CHARACTERS],
@@ -630,15 +622,11 @@ def _project_settings(spec: ProjectSpec) -> dict[str, Any]:
         "enable_empty_annotation": False,
         "maximum_annotations": 1,
         "sampling": "Sequential sampling",
-        "pinned_at": _pinned_at(spec.priority),
+        # Pinned projects are listed first, the last pinned one at the top.
+        "pinned_at": (_FIRST_PIN + timedelta(days=spec.priority)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        if spec.priority
+        else None,
     }
-
-
-def _pinned_at(priority: int) -> str | None:
-    """Label Studio lists pinned projects first, the last pinned one at the top."""
-    if not priority:
-        return None
-    return (_FIRST_PIN + timedelta(days=priority)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _differs(project: _Project, name: str, value: Any) -> bool:

@@ -4,7 +4,7 @@ Charts are inline SVG in percent of the available width. Every figure in a table
 element that names the key of the same figure in `loupe queue stats --json`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
@@ -51,9 +51,8 @@ class Piece(NamedTuple):
 
 
 class Whisker(NamedTuple):
-    """A figure with its interval on a scale, in percents; `figure` is what it shows."""
+    """A figure with its interval on a scale, in percents."""
 
-    figure: Estimate
     value: float
     low: float
     high: float
@@ -75,7 +74,7 @@ class Scale(NamedTuple):
             return None
         low = figure.value if figure.low is None else figure.low
         high = figure.value if figure.high is None else figure.high
-        return Whisker(figure, *map(self.place, (figure.value, low, high)))
+        return Whisker(*map(self.place, (figure.value, low, high)))
 
 
 def render_page(overview: Overview) -> str:
@@ -147,14 +146,16 @@ def throughput(days: Sequence[DayOfWork], until: datetime) -> Throughput:
     """The chart of answers by day, the newest at the right."""
     shown = shown_days(days, until)
     by_day = {day.day: day for day in days}
-    kinds = tuple(
-        kind for kind in _KINDS if any(getattr(day, kind) for day in days if day.day in shown)
-    )
-    totals = [sum(_counts(by_day.get(day))) for day in shown]
-    top, step = nice_scale(max(totals))
+    counts = [
+        {kind: n for kind in KIND_NAMES if (n := getattr(by_day.get(day), kind, 0))}
+        for day in shown
+    ]
+    kinds = tuple(kind for kind in KIND_NAMES if any(kind in day for day in counts))
+    top, step = nice_scale(max(sum(day.values()) for day in counts))
     wide = 100 / len(shown)
     bars = tuple(
-        _bar(day, by_day.get(day), position * wide, wide, top) for position, day in enumerate(shown)
+        _bar(day, counts[position], position * wide, wide, top)
+        for position, day in enumerate(shown)
     )
     every = max(1, -(-len(shown) // 7))
     labels = tuple(
@@ -166,7 +167,6 @@ def throughput(days: Sequence[DayOfWork], until: datetime) -> Throughput:
     return Throughput(bars, lines, labels, kinds)
 
 
-_KINDS = ("reviews", "gold", "adjudications", "audits")
 KIND_NAMES = {
     "reviews": "first opinions",
     "gold": "gold items",
@@ -175,24 +175,15 @@ KIND_NAMES = {
 }
 
 
-def _counts(day: DayOfWork | None) -> list[int]:
-    return [] if day is None else [getattr(day, kind) for kind in _KINDS]
-
-
-def _bar(day: date, work: DayOfWork | None, left: float, wide: float, top: int) -> Bar:
+def _bar(day: date, counts: Mapping[str, int], left: float, wide: float, top: int) -> Bar:
     parts = []
     below = 0.0
-    for kind, count in zip(_KINDS, _counts(work), strict=False):
-        if count:
-            height = 100 * count / top
-            parts.append((kind, round(100 - below - height, 2), round(height, 2)))
-            below += height
-    said = [
-        f"{count:,} {KIND_NAMES[kind]}"
-        for kind, count in zip(_KINDS, _counts(work), strict=False)
-        if count
-    ]
-    title = f"{day:%a} {day.day} {day:%b %Y}: {', '.join(said) or 'nothing'}"
+    for kind, count in counts.items():
+        height = 100 * count / top
+        parts.append((kind, round(100 - below - height, 2), round(height, 2)))
+        below += height
+    said = ", ".join(f"{count:,} {KIND_NAMES[kind]}" for kind, count in counts.items())
+    title = f"{day:%a} {day.day} {day:%b %Y}: {said or 'nothing'}"
     return Bar(round(left + 0.12 * wide, 3), round(0.76 * wide, 3), tuple(parts), title)
 
 
@@ -209,22 +200,20 @@ def nice_scale(largest: int) -> tuple[int, int]:
 def progress(items: ItemCounts) -> list[Piece]:
     """The states of the items, as parts of a bar."""
     names = ("accepted", "edited", "rejected", "conflicting", "answered", "open", "waiting")
-    return _pieces((name, getattr(items, name)) for name in names)
+    return _pieces({name: getattr(items, name) for name in names})
 
 
 def verdict_pieces(one: AnnotatorStatistics) -> list[Piece]:
     """An annotator's verdicts, as parts of a bar."""
-    verdicts = one.work.verdicts
-    return _pieces((name, getattr(verdicts, name).count) for name in type(verdicts).model_fields)
+    return _pieces({name: found.count for name, found in one.work.verdicts})
 
 
-def _pieces(counts: Iterable[tuple[str, int]]) -> list[Piece]:
-    named = list(counts)
-    total = sum(count for _, count in named)
+def _pieces(counts: Mapping[str, int]) -> list[Piece]:
+    total = sum(counts.values()) or 1
     left = 0.0
     pieces = []
-    for name, count in named:
-        width = 100 * count / total if total else 0.0
+    for name, count in counts.items():
+        width = 100 * count / total
         pieces.append(Piece(name, count, round(left, 3), round(width, 3)))
         left += width
     return pieces

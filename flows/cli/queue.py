@@ -1,8 +1,8 @@
 """`loupe queue`: what waits for people, and the exchange with Label Studio."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -13,6 +13,7 @@ from flows.cli.queue_items import accept, hours, prioritize, reopen, search
 from flows.cli.queue_statistics import stats
 
 if TYPE_CHECKING:
+    from annotate.projects import Desks
     from annotate.pull import PullReport, ReconcileReport
     from annotate.push import PushReport
     from annotate.queues import Queue
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from db.store import Store
     from models.profiles.settings import Settings
 
+
+ReportT = TypeVar("ReportT", bound="PushReport | PullReport | ReconcileReport")
 
 app = typer.Typer(
     help="Push review tasks, pull answers, show statistics.",
@@ -119,11 +122,7 @@ def push(
         push_queue(store, desks, chosen, images_url(settings))
         for chosen in _queues(settings, store, queue, policy)
     ]
-    if as_json:
-        print_json([report.model_dump() for report in reports])
-        return
-    for report in reports:
-        _show_push(report, desks("").url)
+    _report(reports, lambda report: _show_push(report, desks("").url), as_json)
 
 
 @app.command()
@@ -133,20 +132,9 @@ def pull(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
     Exit code 1 if an answer is unclear, or if a workspace could not be read.
     """
     from annotate.pull import pull as pull_queue
-    from flows.engine.context import code_revision
-    from flows.engine.gates import open_desks
 
-    settings, store = _open()
-    desks = open_desks(settings, store)
-    reports = [
-        pull_queue(store, desks, chosen, code_revision(), "loupe queue pull")
-        for chosen in _queues(settings, store, queue)
-    ]
-    if as_json:
-        print_json([report.model_dump() for report in reports])
-    else:
-        for report in reports:
-            _show_pull(report)
+    reports = _read(pull_queue, queue, "loupe queue pull")
+    _report(reports, _show_pull, as_json)
     if any(report.unclear or report.unreached for report in reports):
         raise typer.Exit(1)
 
@@ -158,22 +146,31 @@ def reconcile(queue: QueuesArgument = None, as_json: JsonOption = False) -> None
     Exit code 1 if a task is missing, or if a workspace could not be read.
     """
     from annotate.pull import reconcile as reconcile_queue
+
+    reports = _read(reconcile_queue, queue, "loupe queue reconcile")
+    _report(reports, _show_reconcile, as_json)
+    if any(report.missing or report.unreached for report in reports):
+        raise typer.Exit(1)
+
+
+def _read(
+    read: "Callable[[Store, Desks, Queue, str, str], ReportT]", name: str | None, flow_run: str
+) -> "list[ReportT]":
     from flows.engine.context import code_revision
     from flows.engine.gates import open_desks
 
     settings, store = _open()
     desks = open_desks(settings, store)
-    reports = [
-        reconcile_queue(store, desks, chosen, code_revision(), "loupe queue reconcile")
-        for chosen in _queues(settings, store, queue)
-    ]
+    queues = _queues(settings, store, name)
+    return [read(store, desks, queue, code_revision(), flow_run) for queue in queues]
+
+
+def _report(reports: "Sequence[ReportT]", show: "Callable[[ReportT], None]", as_json: bool) -> None:
     if as_json:
         print_json([report.model_dump() for report in reports])
-    else:
-        for report in reports:
-            _show_reconcile(report)
-    if any(report.missing or report.unreached for report in reports):
-        raise typer.Exit(1)
+        return
+    for report in reports:
+        show(report)
 
 
 @app.command()
@@ -330,10 +327,8 @@ def _show_pull(report: "PullReport") -> None:
     )
     _show_notices("unclear", report.unclear)
     _show_notices("interpreted", report.remarks)
-    _show_notices("deleted there", report.deleted)
     _show_notices("late", report.too_late)
-    _show_foreign(report.foreign)
-    _show_unreached(report.unreached)
+    _show_troubles(report)
 
 
 def _show_reconcile(report: "ReconcileReport") -> None:
@@ -343,9 +338,18 @@ def _show_reconcile(report: "ReconcileReport") -> None:
         f"{report.decided:,} items decided, {len(report.missing):,} tasks missing (the next push "
         f"sends them)"
     )
+    _show_troubles(report)
+
+
+def _show_troubles(report: "PullReport | ReconcileReport") -> None:
     _show_notices("deleted there", report.deleted)
-    _show_foreign(report.foreign)
-    _show_unreached(report.unreached)
+    if report.foreign:
+        err.print(
+            f"  {len(report.foreign):,} tasks in that project were not created by Loupe",
+            markup=False,
+        )
+    for sentence in report.unreached:
+        err.print(f"  not read: {sentence}", markup=False, soft_wrap=True)
 
 
 def _show_notices(title: str, notices: Sequence["Notice"]) -> None:
@@ -358,15 +362,3 @@ def _show_notices(title: str, notices: Sequence["Notice"]) -> None:
         )
     if len(notices) > _SHOWN_NOTICES:
         err.print(f"  {title}: {len(notices) - _SHOWN_NOTICES:,} more, see --json", markup=False)
-
-
-def _show_foreign(task_ids: Sequence[int]) -> None:
-    if task_ids:
-        err.print(
-            f"  {len(task_ids):,} tasks in that project were not created by Loupe", markup=False
-        )
-
-
-def _show_unreached(sentences: Sequence[str]) -> None:
-    for sentence in sentences:
-        err.print(f"  not read: {sentence}", markup=False, soft_wrap=True)
