@@ -25,13 +25,12 @@ def evaluate(
 
     Args:
         release: the folder of a release; or DATASET (its newest), DATASET@VERSION, an id.
-        profile: name or file of the profile whose embedders are scored; without one,
-            `LOUPE_PROFILE` says which.
+        profile: name or file of the profile whose embedders are scored. Default: `LOUPE_PROFILE`.
         checkpoint: the folder of a CFAM checkpoint, scored in place of the profile's embedders.
-        split: which split; without one, test, or the only one.
-        check_images: hold every image against its digest first; otherwise only its size.
+        split: the split to score. Default: test, or the only one.
+        check_images: compare the digest of every image first; otherwise only its size.
         embedder: `builtin`, or `PROVIDER:NAME@REVISION`, scored in place of the profile's.
-        name: what to call the checkpoint on the leaderboard.
+        name: the checkpoint's name on the leaderboard.
     """
     request = EvaluationRequest(
         release, profile, checkpoint, split, check_images, embedder, name=name
@@ -50,9 +49,9 @@ def train_cfam(
 
     Args:
         release: the folder of a release with a train split, or a JSON file of its rows.
-        config: the training file (TOML), or `demo`; without one, the paper's settings.
-        out: the folder of the training; without one, `trainings/<name>` under `LOUPE_HOME`.
-        resume: go on from the last checkpoint in that folder, where there is one.
+        config: a training file (TOML), or `demo`. Default: the paper's settings.
+        out: the folder of the training. Default: `trainings/<name>` in `LOUPE_HOME`.
+        resume: continue from the last checkpoint in that folder, if there is one.
     """
     request = TrainingRequest(release, config, out, resume)
     return run_in_prefect(lambda context: run_training(request, context.progress), Budget())

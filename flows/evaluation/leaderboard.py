@@ -44,11 +44,11 @@ from schemas.records import Split
 from schemas.release import Manifest
 from schemas.retrieval_task import RetrievalTask
 
-# The scores of parts of the queries, model by model: the tables of a leaderboard by group.
+# Scores by group of queries: the tables of a leaderboard.
 
 _TASKS = tuple(task.value for task in RetrievalTask)
 _OF_PAIRS = ("difference", "aspect", "method")
-_RECALLS = 3  # of the metrics; those of contrastive pairs stand after them
+_RECALLS = 3  # of the metrics; those of contrastive pairs follow them
 _NOTES = {
     "difference": "Pairs of an anchor and an image that differs from it in one detail, in both "
     "orders, by the type of that detail; ties are errors. FG-CDE is 100 − FG-CDA.",
@@ -70,7 +70,7 @@ class GroupRow(NamedTuple):
 
 
 class GroupTable(NamedTuple):
-    """One metric by model and by group of queries, in one direction."""
+    """One metric by model and group of queries, in one direction."""
 
     dimension: str
     direction: Direction
@@ -81,17 +81,17 @@ class GroupTable(NamedTuple):
 
     @property
     def counted(self) -> str:
-        """What `queries` are: queries, or contrastive pairs."""
+        """The unit of `queries`: queries, or contrastive pairs."""
         return "pairs" if self.dimension in _OF_PAIRS else "queries"
 
     @property
     def note(self) -> str:
-        """What has to be known to read the table; empty where it is plain."""
+        """An explanation of the table; empty if it needs none."""
         return _NOTES.get(self.dimension, "")
 
 
 def ordered_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
-    """Metrics in the order in which they are always shown, unknown ones last, by name."""
+    """Metrics in the order in which they are shown; unknown ones last, by name."""
     order = (*METRICS[:_RECALLS], *CONTRAST_METRICS, *METRICS[_RECALLS:])
     known = {metric: place for place, metric in enumerate(order)}
     return tuple(sorted(metrics, key=lambda metric: (known.get(metric, len(known)), metric)))
@@ -130,7 +130,7 @@ def _group_table(
 
 
 def _place(result: GroupResult) -> int:
-    """Tasks are in the order of the paper, all else in the order of scoring."""
+    """Sorts tasks in the order of the paper and everything else in the order of scoring."""
     is_task = result.dimension == "task" and result.group in _TASKS
     return _TASKS.index(result.group) if is_task else len(_TASKS)
 
@@ -139,7 +139,7 @@ def _value(cell: GroupResult | None, metric: str) -> float:
     return cell.scores[metric].value if cell and metric in cell.scores else 0.0
 
 
-# How alike contrastive pairs are to each model (CCD, figure 5), and other samples (table 1).
+# How similar contrastive pairs are for each model (CCD, figure 5), and other samples (table 1).
 
 _MOST_MODELS = 8
 _LEGEND_COLUMNS = 4
@@ -147,28 +147,28 @@ _BOX = ("0.05", "0.25", "0.5", "0.75", "0.95")
 
 
 class ContrastRow(NamedTuple):
-    """A model and how alike samples are to it."""
+    """A model and the similarities that it gives to samples."""
 
     name: str
     found: ContrastiveResult
 
 
 class PublishedLine(NamedTuple):
-    """FG-CDA of a model as the paper prints it, by the groups of a table, as it is shown."""
+    """Published FG-CDA of a model by the groups of a table, formatted."""
 
     name: str
     values: tuple[str, ...]
 
 
 class PublishedTypes(NamedTuple):
-    """What the paper prints of all models, and where."""
+    """Published FG-CDA of all models, and where it is printed."""
 
     place: str
     lines: tuple[PublishedLine, ...]
 
 
 def published_types(table: GroupTable, like: str | None) -> PublishedTypes | None:
-    """What stands below a table by difference; None for others, and where nothing is like it."""
+    """The published rows below a table by difference; None if there are none."""
     found = error_table(like, table.direction) if like and table.dimension == "difference" else None
     if found is None:
         return None
@@ -180,7 +180,7 @@ def published_types(table: GroupTable, like: str | None) -> PublishedTypes | Non
 
 
 class NearestLine(NamedTuple):
-    """Mean cosines with the five nearest other samples, as they are shown."""
+    """Mean cosines with the five nearest other samples, formatted."""
 
     name: str
     images: str
@@ -257,7 +257,7 @@ IMAGE_TO_TEXT: Direction = "image-to-text"
 
 
 class Row(NamedTuple):
-    """A line of a board: a model with its evaluation, or chance, which has none."""
+    """A row of a board: a model with its evaluation, or chance."""
 
     kind: RowKind
     name: str
@@ -267,9 +267,9 @@ class Row(NamedTuple):
 
 
 class Board(NamedTuple):
-    """The scores of all models in one direction, the best first, chance last.
+    """The scores of all models in one direction: the best first, chance last.
 
-    `published` stand below: what papers print of the dataset that this release is like.
+    `published` are the tables of papers about the dataset that this release resembles.
     """
 
     direction: Direction
@@ -282,20 +282,20 @@ class Board(NamedTuple):
 
     @property
     def models(self) -> tuple[Row, ...]:
-        """The lines that are models."""
+        """The rows of models."""
         return tuple(row for row in self.rows if row.kind == "model")
 
     @property
     def chance(self) -> Row | None:
-        """The line of chance, where it is known."""
+        """The row of chance, if it is known."""
         return next((row for row in self.rows if row.kind == "chance"), None)
 
 
 class Leaderboard(NamedTuple):
-    """Everything that is shown of one split of a release.
+    """Everything that is shown about one split of a release.
 
-    `folder` is where the release's files lie, None where they are not on this machine. Of several
-    evaluations of one model the newest counts; `evaluations` counts all.
+    `folder` holds the release's files; None if they are not on this machine. If a model was
+    evaluated several times, the newest evaluation counts; `evaluations` is the number of all.
     """
 
     manifest: Manifest
@@ -317,7 +317,7 @@ class Leaderboard(NamedTuple):
 
     @property
     def unscored(self) -> dict[Direction, str]:
-        """The direction that nobody was scored in because images have no captions, with words."""
+        """The direction that is not scored because images have no captions, and the reason."""
         statistics = self.manifest.statistics
         if not statistics.candidates or any(one.direction == IMAGE_TO_TEXT for one in self.boards):
             return {}
@@ -326,18 +326,18 @@ class Leaderboard(NamedTuple):
 
 
 class FoundRelease(NamedTuple):
-    """A release by its manifest, and its folder where that is there."""
+    """The manifest of a release, and its folder if that exists."""
 
     manifest: Manifest
     folder: Path | None
 
 
 def locate_release(store: Store, name: str) -> FoundRelease:
-    """The release in the folder `name`, or the one that was built here and is called so.
+    """The release in the folder `name`, or the one of that name that was built here.
 
     Raises:
-        UsageError: there is none.
-        IntegrityError: the manifest in that folder is not one, or was changed.
+        UsageError: there is no such release.
+        IntegrityError: the manifest in that folder is invalid or was changed.
     """
     folder = Path(name)
     if (folder / MANIFEST).is_file():
@@ -370,7 +370,7 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
     """The leaderboard of these evaluations of a release."""
     newest = list({one.result.model.key: one for one in stored}.values())
     names = dict(zip((one.result.id for one in newest), model_names(newest), strict=True))
-    is_drawn = found.manifest.demonstration  # what papers print of photographs is no comparison
+    is_drawn = found.manifest.demonstration  # published scores on photographs are no comparison
     like = None if is_drawn else published_dataset(found.manifest)
     boards = [_board(direction, newest, names, like) for direction in DIRECTIONS]
     return Leaderboard(
@@ -397,13 +397,13 @@ _PUBLISHED_FORMATS = {
 
 
 def published_dataset(manifest: Manifest) -> str | None:
-    """The published dataset that a release has the form of, if any.
+    """The published dataset that a release resembles, if any.
 
-    A contrastive benchmark is like MSCOCO-CCD, or Flickr30k-CCD where it is made of Flickr30k; a
-    benchmark of tasks like the version of ReCoS that it is a version of, or like v1, the standard
-    one. What is cut out of videos, or was published as UFine6926, is like UFine6926;
-    sources of several granularities together, or what was published as UFine3C, like UFine3C. What
-    was imported from one published dataset, and written by no model, is like that one.
+    - a contrastive benchmark: MSCOCO-CCD, or Flickr30k-CCD if its images are from Flickr30k
+    - a benchmark of tasks: the version of ReCoS of its tier, by default v1
+    - images from videos, or UFine6926 itself: UFine6926
+    - sources of several granularities, or UFine3C itself: UFine3C
+    - images and captions of one published dataset, none of them by a model: that dataset
     """
     if like := contrastive_dataset(manifest):
         return like
@@ -420,7 +420,7 @@ def published_dataset(manifest: Manifest) -> str | None:
 
 
 def model_names(evaluations: Sequence[StoredEvaluation]) -> list[str]:
-    """A name for each model; where two are called the same, with what tells them apart."""
+    """A name for each model; equal names get a digest that distinguishes them."""
     models = [one.result.model for one in evaluations]
     plain = Counter(str(model.ref) for model in models)
     return [
@@ -462,28 +462,28 @@ def _board(
 
 
 def _rank(scores: Scores, metrics: tuple[str, ...]) -> tuple[float, ...]:
-    """What models are ordered by: their percentages in the order of the columns."""
+    """The sort key of models: their percentages in the order of the columns."""
     shown = [metric for metric in metrics if metric != "median_rank"]
     return tuple(-scores[metric].value if metric in scores else 0.0 for metric in shown)
 
 
-# How metrics and scores are written, on the leaderboard and on the terminal.
+# Metrics and scores as text, on the leaderboard and on the terminal.
 
 
 def column_title(metric: str) -> str:
-    """What the column of a metric is called: its name in words."""
+    """The column title of a metric: its name in words."""
     return metric.replace("_", " ")
 
 
 def score_text(score: Score | None, metric: str) -> str:
-    """A score as it is printed: percentages with two decimals, ranks as short as they are."""
+    """A score as text: percentages with two decimals, ranks as short as possible."""
     if score is None:
         return "–"
     return _score(score.value, metric)
 
 
 def interval_text(score: Score | None, metric: str) -> str:
-    """The interval of a score, or nothing."""
+    """The interval of a score; empty if it has none."""
     if score is None or score.low is None or score.high is None:
         return ""
     return f"{_score(score.low, metric)}–{_score(score.high, metric)}"
@@ -493,7 +493,7 @@ def _score(value: float, metric: str) -> str:
     return f"{value:,.10g}" if metric == "median_rank" else f"{value:.2f}"
 
 
-# The leaderboard for machines: every figure that the page shows.
+# The leaderboard as JSON: every figure of the page.
 
 
 def leaderboard_document(board: Leaderboard) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How the plots of a leaderboard look, and how they become SVG."""
+"""The style of a leaderboard's plots, and their SVG."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -44,9 +44,9 @@ _STYLE: Any = {
 
 
 class Plot(NamedTuple):
-    """A drawing with its title and a description in words.
+    """A plot with its title and a description in words.
 
-    `is_wide` if it takes a whole row of the page.
+    `is_wide` says that it takes a whole row of the page.
     """
 
     title: str
@@ -56,7 +56,7 @@ class Plot(NamedTuple):
 
 
 def styled(rows: Sequence[Any]) -> Iterator[tuple[Any, str, Any]]:
-    """Each row with a colour, and a line that is another one even where colours look alike."""
+    """Each row with a colour and a line style."""
     return zip(rows, cycle(_COLOURS), islice(cycle(_LINES), len(rows)), strict=False)
 
 
@@ -64,7 +64,7 @@ def styled(rows: Sequence[Any]) -> Iterator[tuple[Any, str, Any]]:
 def plotted(
     height_inches: float, width_inches: float = WIDTH_INCHES
 ) -> "Iterator[tuple[Figure, Axes]]":
-    """A figure with one plot in it, in our style; it needs no screen."""
+    """A figure with one plot, in our style; needs no display."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -74,7 +74,7 @@ def plotted(
 
 
 def legend(figure: "Figure", axes: "Axes", columns: int) -> None:
-    """What is what, above the plot, where it covers nothing."""
+    """Adds the legend above the plot."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles,
@@ -89,7 +89,7 @@ def legend(figure: "Figure", axes: "Axes", columns: int) -> None:
 
 
 def drawn(figure: "Figure", name: str) -> str:
-    """The figure as an SVG element whose ids are its own among all that a page may hold."""
+    """The figure as an SVG element whose ids start with `name`, unique on a page."""
     file = StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     svg = file.getvalue()
@@ -99,15 +99,15 @@ def drawn(figure: "Figure", name: str) -> str:
 
 
 def word_of(name: str) -> str:
-    """`name` as a word that an id can hold."""
+    """`name` as part of an HTML id."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
 
 
 def short_name(name: str) -> str:
-    """`name`, or the beginning of it where it is long."""
+    """`name`, shortened if it is long."""
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def wrapped_name(name: str) -> str:
-    """A group's name in short lines, for below a bar."""
+    """A group's name in short lines, for the label of a bar."""
     return "\n".join(wrap(short_name(name), _LINE_OF_NAME, break_long_words=False))

@@ -1,4 +1,4 @@
-"""The leaderboard as files: a page that needs nothing else, Markdown and JSON."""
+"""The leaderboard as files: a self-contained HTML page, Markdown and JSON."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -40,19 +40,19 @@ from release.published import CCD_TABLE
 from schemas.base import sha256_of
 from schemas.evaluation import Direction, Score, ShownItem, SimilarityHistogram
 
-# The plots of a leaderboard, as SVG that lies in the page: its texts are texts.
+# The plots of a leaderboard as inline SVG.
 
 MOST_MODELS = 8
-"""More lines cannot be distinguished; the best are drawn."""
+"""The number of models that a plot can show distinguishably; it shows the best."""
 MOST_LYING = 6
-"""More groups than these stand side by side, in a plot that takes the page's width."""
+"""Up to this number of groups bars are horizontal; above, vertical over the page's width."""
 _MATCHES, _OTHERS = "#1f5fa8", "#b8501f"
 _LEGEND_COLUMNS = 4
 _ERROR_BARS = {"ecolor": TEXT, "elinewidth": 0.9, "capsize": 2}
 
 
 def rank_plot(board: Board) -> Plot | None:
-    """How many queries find a match how soon; None where no curve is known."""
+    """The share of queries with a match among the first k; None if no curve is known."""
     rows = [row for row in board.models if row.found and row.found.rank_curve][:MOST_MODELS]
     if not rows:
         return None
@@ -78,7 +78,7 @@ def rank_plot(board: Board) -> Plot | None:
 
 
 def group_plot(table: GroupTable) -> Plot:
-    """A bar for each model and group, with its interval; upright and wide where groups are many."""
+    """A bar for each model and group, with its interval."""
     rows = table.rows[:MOST_MODELS]
     is_wide = len(table.groups) > MOST_LYING
     svg = _upright_bars(table, rows) if is_wide else _lying_bars(table, rows)
@@ -142,7 +142,7 @@ def _upright_bars(table: GroupTable, rows: Sequence[GroupRow]) -> str:
 
 
 class _Bars(NamedTuple):
-    """Where a model has a score, its height, and how far its interval reaches below and above."""
+    """The groups in which a model has a score, the scores, and the lengths of its error bars."""
 
     there: list[int]
     values: NDArray[np.float64]
@@ -160,7 +160,7 @@ def _bars(row: GroupRow, metric: str) -> _Bars:
 
 
 def similarity_plot(row: Row) -> Plot | None:
-    """How similarities of matches and of others are spread for one model; None if unknown."""
+    """The histogram of similarities of matches and of others for one model; None if unknown."""
     spread = row.found.histogram if row.found else None
     if spread is None or row.found is None:
         return None
@@ -202,7 +202,7 @@ def _spread_in_words(spread: SimilarityHistogram) -> str:
     )
 
 
-# The leaderboard as files: a page that needs nothing else, Markdown and JSON.
+# The leaderboard as files.
 
 DIRECTION_TITLES: dict[Direction, str] = {
     "text-to-image": "Text to image",
@@ -223,7 +223,7 @@ class Written(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What the page shows of one direction."""
+    """The part of the page about one direction."""
 
     title: str
     board: Board
@@ -235,13 +235,13 @@ class Section(NamedTuple):
 
 
 def leaderboard_folder(home: Path, board: Leaderboard) -> Path:
-    """Where the leaderboard of a release goes, below the home of an installation."""
+    """The folder of a release's leaderboard in `home`."""
     manifest = board.manifest
     return home / "leaderboards" / f"{manifest.dataset}-{manifest.version}-{board.split}"
 
 
 def write_leaderboard(board: Leaderboard, out: Path) -> Written:
-    """Writes `leaderboard.html`, `.md` and `.json` into `out`; what is there is replaced.
+    """Writes `leaderboard.html`, `.md` and `.json` to `out`, replacing existing files.
 
     Raises:
         OSError: a file cannot be written.
@@ -287,27 +287,27 @@ def _section(board: Leaderboard, one: Board) -> Section:
 
 
 def _is_inspected(row: Row) -> bool:
-    """Whether it is known which queries were hardest, or that none was."""
+    """Whether the hardest queries are known, or known to be none."""
     first = row.scores.get("R@1")
     found_all = first is not None and first.value == 100
     return row.found is not None and (bool(row.found.hardest) or found_all)
 
 
 def _models(board: Leaderboard) -> list[Row]:
-    """Each model once, for what it was scored with."""
+    """Each model once, with the settings of its evaluation."""
     rows = {row.name: row for one in board.boards for row in one.models}
     return list(rows.values())
 
 
 class _Thumbnails:
-    """Pictures of a release as small `data:` URIs, each made once."""
+    """Images of a release as small `data:` URIs, cached."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._made: dict[str, str | None] = {}
 
     def __call__(self, item: ShownItem) -> str | None:
-        """The picture; None where it is not there, or is not the one that was released."""
+        """The image; None if the file is missing or changed."""
         if item.file_path not in self._made:
             self._made[item.file_path] = self._make(item)
         return self._made[item.file_path]
@@ -421,6 +421,6 @@ def _with_interval(score: Score | None, metric: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """`text` so that a Markdown table holds it as it is."""
+    """`text` escaped for a cell of a Markdown table."""
     escaped = "".join(f"\\{one}" if one in "\\`*_[]<>|" else one for one in text)
     return " ".join(escaped.split())

@@ -1,6 +1,6 @@
 """`loupe reproduce`: a table of a paper, trained and scored on the releases at hand.
 
-Nothing is done twice: a training lies in a folder named by its settings and release, an evaluation
+Finished work is reused: trainings are stored in a folder named by settings and release, evaluations
 in the store.
 """
 
@@ -38,11 +38,11 @@ ASSUMED = (
     + " pairs trained or images and texts embedded, fewer for larger models"
 )
 
-# What the user states: releases, models, settings.
+# The user's own file: releases, models, settings.
 
 
 class OwnModel(Record):
-    """A model in place of those of some rows, on one dataset or on all."""
+    """A model that replaces those of some rows, on one dataset or on all."""
 
     rows: tuple[str, ...]
     dataset: str | None = None
@@ -50,7 +50,7 @@ class OwnModel(Record):
 
 
 class Reproduction(Record):
-    """A file of `loupe reproduce`: which releases the datasets are, and which models to take.
+    """A file for `loupe reproduce`: the releases of the datasets, and models to use.
 
     `training` is a training file, or a name that `loupe train --config` takes: the settings that a
     row's changes are applied to. Releases are folders or names.
@@ -62,10 +62,10 @@ class Reproduction(Record):
 
 
 def load_reproduction(path: Path) -> Reproduction:
-    """The settings in a file; relative paths in it are relative to the file.
+    """The settings in a file; relative paths are relative to the file.
 
     Raises:
-        ConfigurationError: the file is not there, is no TOML, or a key in it is unknown or wrong.
+        ConfigurationError: the file is missing or not TOML, or a key is unknown or wrong.
     """
     values = read_toml(path, f"reproduction file {path}")
     try:
@@ -100,11 +100,11 @@ def _with_paths(own: OwnModel, folder: Path) -> OwnModel:
     return own.model_copy(update={"embedder": own.embedder.model_copy(update=paths)})
 
 
-# What a table needs, and what of it is there.
+# What a table needs, and what is available.
 
 
 class Need(NamedTuple):
-    """A split of a dataset: the release that is taken for it, or what is missing."""
+    """A split of a dataset: the release used for it, or what is missing."""
 
     dataset: str
     split: Literal["train", "test"]
@@ -116,7 +116,7 @@ class Need(NamedTuple):
         """The folder of the release.
 
         Raises:
-            UsageError: it is missing.
+            UsageError: there is no release.
         """
         if self.release is None or self.release.folder is None:
             raise UsageError(f"no {self.split} split of {self.dataset}: {self.missing}")
@@ -124,12 +124,12 @@ class Need(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Pairs to train on, or images and texts to embed: of the release, else the published."""
+        """The number of training pairs, or of images and texts; as published without release."""
         return _size(self.release, self.split) if self.release else self.published_size
 
     @property
     def published_size(self) -> int:
-        """The same of the published dataset."""
+        """The same for the published dataset."""
         known = named_datasets()[self.dataset]
         return known.train_pairs if self.split == "train" else sum(known.test)
 
@@ -144,7 +144,7 @@ def _size(found: FoundRelease, split: str) -> int:
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """A row, what it needs, and where it is: done, to do, missing (data or model) or failed."""
+    """A row, what it needs, and its state: done, to do, missing (data or model) or failed."""
 
     experiment: Experiment
     needs: tuple[Need, ...]
@@ -157,17 +157,17 @@ class PlannedRow:
 
     @property
     def is_available(self) -> bool:
-        """Whether Loupe can make the row, given the data."""
+        """Whether Loupe can compute the row, given the data."""
         return self.training is not None or self.embedder is not None
 
     @property
     def is_trained(self) -> bool:
-        """Whether its training, if it needs one, is done."""
+        """Whether its training is done, or it needs none."""
         return self.training is None or (self.home is not None and (self.home / RECORD).exists())
 
     @property
     def costs(self) -> Iterator[tuple[str, float]]:
-        """The GPU hours of its training and of its evaluation, with what tells them apart."""
+        """The GPU hours of its training and of its evaluation, each with a key."""
         own, test = self.experiment.recipe.per_second, self.needs[-1]
         if self.training is not None and not self.is_trained:
             pairs = self.needs[0].size * self.training.schedule.epochs
@@ -188,7 +188,7 @@ class Plan:
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What all rows need that Loupe can obtain, each once."""
+        """The distinct needs of all rows that Loupe can compute."""
         found = {
             (need.dataset, need.split): need
             for row in self.rows
@@ -199,7 +199,7 @@ class Plan:
 
     @property
     def gpu_hours(self) -> float:
-        """What is left to do costs this; trainings and evaluations that rows share count once."""
+        """The GPU hours of all remaining work; work that rows share counts once."""
         left = (row for row in self.rows if row.state != "done")
         return sum(dict(cost for row in left for cost in row.costs).values())
 
@@ -248,7 +248,7 @@ class Plan:
 
 
 class Comparison(NamedTuple):
-    """A published score beside ours, where there is one, in percent."""
+    """A published score and ours, if there is one, in percent."""
 
     published: float
     ours: float | None
@@ -271,7 +271,7 @@ def compared(row: PlannedRow, direction: Direction) -> dict[str, Comparison]:
 def plan_table(
     store: Store, home: Path, table: str, rows: tuple[str, ...], own: Reproduction
 ) -> Plan:
-    """What is there, what is missing, and what is done already.
+    """The rows of a table with what is available, missing and done.
 
     Raises:
         UsageError: there is no such table, row or release.
@@ -286,7 +286,7 @@ def plan_table(
 
 
 class _Data:
-    """The releases that are taken for datasets: named ones, else the newest of their form."""
+    """The releases used for datasets: the named ones, else the newest that resembles each."""
 
     def __init__(self, store: Store, own: Reproduction) -> None:
         self._named = {name: locate_release(store, where) for name, where in own.releases.items()}
@@ -297,7 +297,7 @@ class _Data:
                 self._known[like] = FoundRelease(one.manifest, one.folder)
 
     def need(self, dataset: str, split: Literal["train", "test"]) -> Need:
-        """The release that is there for a split of a dataset, or what is missing."""
+        """The release for a split of a dataset, or what is missing."""
         found = self._named.get(dataset) or self._known.get(dataset)
         if found is None:
             known = named_datasets()[dataset]
@@ -340,7 +340,7 @@ def _planned(
 
 
 def _departure(row: PlannedRow, own: Reproduction) -> str:
-    """How a row differs from the paper's by what the user states."""
+    """How the user's settings make a row differ from the paper's."""
     if row.training is not None and own.training != Reproduction().training:
         return f"trained with {own.training}, not as in the paper"
     if row.training is None and _own_embedder(row.experiment, own) == row.embedder:
@@ -371,13 +371,13 @@ def _training_key(training: CfamTraining, release: FoundRelease) -> str:
 
 
 def _with_result(store: Store, row: PlannedRow) -> PlannedRow:
-    """The row with its newest evaluation, if there is one."""
+    """The row with its newest evaluation, if any."""
     release = row.needs[-1].release
     if release is None or row.embedder is None or row.state == "missing" or not row.is_trained:
         return row
     try:
         key = evaluated_model(pinned(row.embedder)).key
-    except LoupeError:  # such as a model of a hub, offline: it is tried when the row is run
+    except LoupeError:  # such as a hub model while offline: the run tries again
         return row
     split = chosen_split(release.manifest, None)
     stored = evaluations_of(store, release.manifest.id, split)
@@ -385,11 +385,11 @@ def _with_result(store: Store, row: PlannedRow) -> PlannedRow:
     return replace(row, state="done", result=results[-1]) if results else row
 
 
-# Doing what is left to do.
+# Run the remaining work.
 
 
 def run_plan(context: RunContext, plan: Plan) -> Plan:
-    """Trains and scores what a plan has left to do; a row that fails does not end the others."""
+    """Trains and scores the remaining rows of a plan; a failed row does not stop the others."""
     rows: list[PlannedRow] = []
     for row in plan.rows:
         current = _with_result(context.store, row)  # an earlier row may have been the same
@@ -417,7 +417,7 @@ def _run(context: RunContext, row: PlannedRow) -> EvaluationResult:
 
 
 class ListedTable(NamedTuple):
-    """A table: its rows, how many Loupe can make, their hours, and the missing datasets."""
+    """A table: its rows, how many Loupe can compute, their GPU hours, and the missing datasets."""
 
     table: str
     rows: int
@@ -427,7 +427,7 @@ class ListedTable(NamedTuple):
 
 
 def list_tables(store: Store, home: Path, own: Reproduction) -> list[ListedTable]:
-    """All tables with what they cost and lack."""
+    """All tables with their cost and missing datasets."""
     listed = []
     for table in table_names():
         plan = plan_table(store, home, table, (), own)

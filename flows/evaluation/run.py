@@ -1,4 +1,4 @@
-"""Scores models on a release: reads it, embeds what is not embedded yet, stores the result."""
+"""Scores models on a release: reads it, embeds its images and texts, stores the result."""
 
 import os
 import platform
@@ -71,13 +71,13 @@ from schemas.evaluation import (
 )
 from schemas.release import UNSTATED, Manifest
 
-# What machine this is: evaluations and trainings say what they ran on.
+# The hardware that evaluations and trainings record.
 
 _PROCESSORS = Path("/proc/cpuinfo")
 
 
 def hardware() -> Hardware:
-    """This machine. A GPU is named where torch, loaded by now, sees one."""
+    """This machine. A GPU is named if torch is loaded and sees one."""
     return Hardware(
         processor=_processor(),
         cores=os.cpu_count() or 1,
@@ -103,11 +103,11 @@ def _accelerator() -> str | None:
     return str(torch.cuda.get_device_name())
 
 
-# Images and texts of a release as what asks and what is found, with the groups they belong to.
+# Images and texts of a release as queries and gallery, with the groups they belong to.
 
 _REWRITES = ("rewrite", "edited_rewrite")
 _LENGTHS = (20, 40, 80)
-"""In words: groups of texts by their length."""
+"""Upper limits of the groups of texts by length, in words."""
 UNKNOWN_TASK = "not known"
 """The group of images whose task is not known."""
 Groups = dict[str, list[str]]
@@ -117,7 +117,7 @@ def sides(read: ReadRelease, images: Vectors, texts: Vectors) -> tuple[Side, Sid
     """The images and the texts of a release with their vectors.
 
     Raises:
-        UsageError: the vectors are not one for each, or cannot be compared.
+        UsageError: the number of vectors is wrong, or they cannot be compared.
     """
     shown = [shown_image(row) for row in read.rows]
     rows = [row for row in read.rows for _ in row.captions]
@@ -137,7 +137,7 @@ def sides(read: ReadRelease, images: Vectors, texts: Vectors) -> tuple[Side, Sid
 
 
 def length_group(words: int) -> str:
-    """The length of a text as a group."""
+    """The group of a text by its length."""
     return next((f"up to {most}" for most in _LENGTHS if words <= most), f"over {_LENGTHS[-1]}")
 
 
@@ -164,8 +164,8 @@ def shown_texts(read: ReadRelease) -> Iterator[ShownItem]:
 def scored_directions(read: ReadRelease) -> tuple[Direction, ...]:
     """The directions in which a release is scored.
 
-    Where images have no captions they are candidates only, and image to text says nothing (ReCoS
-    scores its v2 in one direction).
+    If some images have no captions, they are candidates only, and image to text is not scored (as
+    ReCoS does with its v2).
     """
     return DIRECTIONS if all(row.captions for row in read.rows) else ("text-to-image",)
 
@@ -182,7 +182,7 @@ def _groups(manifest: Manifest, rows: list[ReleaseRow]) -> Groups:
 
 
 def _telling(groups: Groups) -> Groups:
-    """Those dimensions in which not everything is the same, and of equal divisions the first."""
+    """The dimensions with several groups; of those that divide alike, the first."""
     divisions: dict[tuple[int, ...], str] = {}
     for dimension, labels in groups.items():
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
@@ -194,9 +194,9 @@ def _telling(groups: Groups) -> Groups:
 
 # Scoring a contrastive release (CCD).
 #
-# Queries are original samples, the gallery holds originals and contrastive images (tables 2 and 4
-# of the paper). The other settings are those of its figure 4: with coarse captions, without
-# contrastive images, or neither.
+# Queries are original samples; the gallery holds original and contrastive images (tables 2 and 4 of
+# the paper). Other settings are those of its figure 4: with coarse captions, without contrastive
+# images, or neither.
 
 CONTRASTIVE_PROTOCOL = (
     "original samples ask, original and contrastive ones are found, by cosine; of equals, matches "
@@ -208,7 +208,7 @@ CONTRASTIVE_INTERVAL = (
 )
 ORIGINAL, FINE, CONTRASTIVE = "original", "+ fine captions", "+ contrastive images"
 BOTH, ALL_ASK = "both", "both, all ask"
-"""The settings: those of figure 4, and all samples as queries."""
+"""The settings of figure 4, and all samples as queries."""
 
 
 def is_contrastive(read: ReadRelease) -> bool:
@@ -244,10 +244,10 @@ class ContrastiveSides:
     """Images and texts of a release with their vectors, as one direction compares them.
 
     Args:
-        samples: what differs from which.
+        samples: the groups of samples.
         images: all images.
         texts: all fine captions.
-        coarse: coarse captions; None where there are none, or no vectors of them.
+        coarse: coarse captions; None if there are none, or no vectors of them.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class ContrastiveSides:
         )
 
     def result(self) -> ContrastiveResult:
-        """How similar pairs are, and how near the nearest other samples."""
+        """The similarities of contrastive pairs, and with the nearest other samples."""
         images, texts, samples = self._images.rows, self._texts.rows, self._samples
         return contrastive_result(
             contrast_similarity(images, samples),
@@ -315,7 +315,7 @@ class ContrastiveSides:
 
 
 def coarse_texts(read: ReadRelease) -> list[str]:
-    """The coarse captions of all anchors, image by image; none where an anchor has none."""
+    """The coarse captions of all anchors, image by image; empty if an anchor has none."""
     anchors = [row for row in read.rows if row.contrast is None]
     if not all(row.coarse_captions for row in anchors):
         return []
@@ -333,7 +333,7 @@ def coarse_side(read: ReadRelease, shown: list[ShownItem], vectors: Vectors) -> 
     return Side.of(items, vectors, {}, "coarse captions")
 
 
-# Scores a model on a release: reads it, embeds what is not embedded yet, stores the result.
+# Score a model on a release.
 
 _ASKING: dict[Direction, Literal["images", "texts"]] = {
     "text-to-image": "texts",
@@ -343,7 +343,7 @@ _DIGEST_FIELDS = ("checkpoint_sha256", "folder_sha256")
 
 
 class _Embedded(NamedTuple):
-    """Vectors of a release; of coarse captions where there are any."""
+    """Vectors of a release's images, texts and, if it has any, coarse captions."""
 
     images: Vectors
     texts: Vectors
@@ -365,16 +365,16 @@ def evaluate_release(
 
     Args:
         context: stores, progress, code revision.
-        folder: the release; the files that are used are first compared with its manifest.
-        spec: the model. Its earlier embeddings are taken from the store.
+        folder: the release; files are compared with its manifest before they are used.
+        spec: the model. Stored embeddings are reused.
         split: see `release.reading.chosen_split`.
-        check_images: see `release.reading.read_release`. Images that are embedded now are
-            compared with their digests in any case.
+        check_images: see `release.reading.read_release`. Images that are embedded are compared
+            with their digests in any case.
 
     Raises:
         UsageError: there is no release or split, or the model cannot be used.
-        IntegrityError: a file is not as it was released.
-        ModelError: the model cannot be loaded, or cannot go on.
+        IntegrityError: a file was changed.
+        ModelError: the model cannot be loaded, or fails.
     """
     read = read_release(folder, split, check_images=check_images)
     if isinstance(spec, TransformersEmbedder) and is_contrastive(read):
@@ -434,7 +434,7 @@ class _Matching:
         self._model, self._first = model, first
 
     def rerank(self, direction: Direction) -> Rerank:
-        """What sorts the first items of a direction's queries."""
+        """The reranking of the first items of a direction's queries."""
         if direction == "text-to-image":
             return Rerank(self._first, lambda texts, images: self._judge(images, texts))
         return Rerank(self._first, self._judge)
@@ -496,7 +496,7 @@ def _embedded(
 ) -> dict[Direction, _Embedded]:
     """The vectors of each direction in which the release is scored.
 
-    A model may take other instructions in each direction; precomputed vectors serve both.
+    A model may take another instruction in each direction; precomputed vectors serve both.
     """
     texts = [caption.text for row in read.rows for caption in row.captions]
     directions = scored_directions(read)
@@ -534,7 +534,7 @@ _SPEC: TypeAdapter[Any] = TypeAdapter(EmbedderSpec)
 
 
 class EvaluationRequest(NamedTuple):
-    """What to score on which release: models named by one of four options, or by none.
+    """A release and the models to score on it, named by one of four options or by none.
 
     `release` is a folder, or a name as `loupe release show` takes it. `embedder` is `builtin`, or
     `PROVIDER:NAME@REVISION`; `checkpoint` the folder of a CFAM checkpoint; `embeddings` two `.npy`
@@ -582,7 +582,7 @@ class EvaluationReport:
         return render_markdown(self.board)
 
     def as_json(self) -> dict[str, Any]:
-        """The evaluations, for `--json`; `is_new` where an equal one was not stored before."""
+        """The evaluations, for `--json`; `is_new` unless an equal one was stored before."""
         return {
             "dataset": self.dataset,
             "evaluations": [
@@ -599,10 +599,10 @@ class EvaluationReport:
 
 
 def run_evaluation(context: RunContext, request: EvaluationRequest) -> EvaluationReport:
-    """Scores what `request` names, model by model, and writes the leaderboard below the home.
+    """Scores the models that `request` names and writes the leaderboard to the home.
 
     Raises:
-        LoupeError: see `evaluate_release`; models before a fault are stored.
+        LoupeError: see `evaluate_release`; the results of earlier models are stored.
     """
     found = locate_release(context.store, request.release)
     if found.folder is None:
@@ -623,7 +623,7 @@ def run_evaluation(context: RunContext, request: EvaluationRequest) -> Evaluatio
 
 
 def _warn_of_withdrawals(context: RunContext, found: FoundRelease) -> None:
-    """Says what was withdrawn of the release, and what is done with its vectors."""
+    """Warns about what was withdrawn from the release, and says what happens to its vectors."""
     known = notices_known(context.settings.home, context.store)
     withdrawal = withdrawal_of(found.manifest, found.folder, known)
     if withdrawal is None:
@@ -637,10 +637,10 @@ def _warn_of_withdrawals(context: RunContext, found: FoundRelease) -> None:
 
 
 def requested_embedders(request: EvaluationRequest, profile: str) -> tuple[EmbedderSpec, ...]:
-    """The models that a request names; `profile` where it names none.
+    """The models that a request names; those of `profile` if it names none.
 
     Raises:
-        UsageError: it names models by two options, or a model that does not exist.
+        UsageError: it names models by several options, or a model that does not exist.
     """
     given = (request.profile, request.checkpoint, request.embedder, request.embeddings)
     if sum(one is not None for one in given) > 1:
@@ -694,7 +694,7 @@ def _cfam(folder: Path, name: str | None) -> EmbedderSpec:
 
 
 def _specified(values: Mapping[str, object], what: str) -> EmbedderSpec:
-    """The embedder with these values, which a user gave by `what`."""
+    """The embedder with these values; `what` is the option that gave them."""
     try:
         spec: EmbedderSpec = _SPEC.validate_python(values)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""`train-cfam`: trains CFAM on a release, and records what came of it."""
+"""`train-cfam`: trains CFAM on a release and records the result."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from retrieval.cfam.network.training import Trained
 
 
-# Reads training files: TOML with the settings of `schemas.cfam.CfamTraining`.
+# Training files: TOML with the settings of `schemas.cfam.CfamTraining`.
 
 _KEYS = "docs/training.md"
 _FOLDER = Path(__file__).parents[2] / "retrieval" / "cfam"
@@ -55,7 +55,7 @@ def load_training(config: str | None) -> CfamTraining:
     Relative paths in a file are relative to it.
 
     Raises:
-        ConfigurationError: the file is not there, is no TOML, or a key in it is unknown or wrong.
+        ConfigurationError: the file is missing or not TOML, or a key is unknown or wrong.
     """
     if config is None:
         return CfamTraining()
@@ -78,7 +78,7 @@ def _resolved(backbone: CfamBackbone, folder: Path) -> CfamBackbone:
     return backbone.model_copy(update=paths)
 
 
-# What a release, or an annotation file in the published form, gives to train on.
+# The training images of a release, or of an annotation file in the published form.
 
 _HELD_OUT = "held out of train"
 
@@ -86,7 +86,7 @@ _HELD_OUT = "held out of train"
 class TrainingImages(NamedTuple):
     """The images to train on and their origin; `validation_split` names those to validate on.
 
-    `without_captions` counts the images of the train split that are left out: no caption.
+    `without_captions` counts images of the train split that are left out because they have none.
     """
 
     splits: TrainingSplits
@@ -99,13 +99,13 @@ class TrainingImages(NamedTuple):
 def find_training_images(path: Path, settings: CfamTraining) -> TrainingImages:
     """The images of `path`: the folder of a release, or a JSON file of rows as releases have it.
 
-    The `val` split validates where there is one, else identities that are held out of `train`. The
-    test split is never looked at.
+    Validation uses the `val` split if there is one, else identities held out of `train`; never the
+    test split.
 
     Raises:
-        UsageError: there is neither, or too little in it to train on or to validate with.
+        UsageError: there is neither, or it has too little to train on or to validate with.
         FormatError: the file is not in the published form.
-        IntegrityError: the release is not as it was released.
+        IntegrityError: the release was changed.
     """
     if path.is_file():
         return _of_file(path, settings)
@@ -179,7 +179,7 @@ def _image_of(row: dict[str, Any], number: int, folder: Path) -> TrainingImage:
 
 
 def _texts(captions: Iterable[str]) -> tuple[str, ...]:
-    """The captions that say something."""
+    """The captions that are not blank."""
     return tuple(text for text in captions if text.strip())
 
 
@@ -208,23 +208,23 @@ def _chosen(
 
 
 def missing_images(splits: TrainingSplits) -> Iterator[Path]:
-    """The files that are not there."""
+    """The image files that are missing."""
     for image in (*splits.training, *splits.validation):
         if not image.path.is_file():
             yield image.path
 
 
-# `train-cfam`: trains CFAM on a release, and writes down what came of it.
+# `train-cfam`: trains CFAM on a release and records the result.
 
 RECORD = "training.json"
-_FEWEST_IDENTITIES = 20  # to validate on, for a figure that means anything
+_FEWEST_IDENTITIES = 20  # for a validation that is worth reporting
 _STAGE = "train"
 _PACKAGES = ("torch", "open_clip_torch", "accelerate", "safetensors", "numpy")
 _SHOWN_MISSING = 3
 
 
 class TrainingRequest(NamedTuple):
-    """What is to be trained on what: a release's folder or an annotation file.
+    """What to train on: a release's folder or an annotation file.
 
     `config` is a training file, `paper` or `demo`, or settings; `out` the folder of the training.
     """
@@ -236,7 +236,7 @@ class TrainingRequest(NamedTuple):
 
 
 class TrainingReport(NamedTuple):
-    """What a run came to. Of several processes, only the first has a record."""
+    """The result of a run. Of several processes, only the first has a record."""
 
     folder: Path
     record: TrainingRecord | None
@@ -280,11 +280,11 @@ class TrainingReport(NamedTuple):
 
 
 def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport:
-    """Trains as `request` says, from the beginning or, with `resume`, from the last checkpoint.
+    """Trains as requested, from the beginning or, with `resume`, from the last checkpoint.
 
     Raises:
         UsageError: the images cannot be used, or the folder holds a training and `resume` is off.
-        TrainingError: a loss or gradient is no finite number.
+        TrainingError: a loss or gradient is not finite.
     """
     given = request.config
     settings = given if isinstance(given, CfamTraining) else load_training(given)
@@ -331,7 +331,7 @@ class _Shown:
         self._steps, self._started = 0, time.monotonic()
 
     def begin(self, steps: int, done: int) -> None:
-        """Shows a bar, as far as an earlier run came."""
+        """Shows a bar, advanced to where an earlier run stopped."""
         self._steps, self._report.already_done = steps, done
         self._progress.start(_STAGE, steps)
         self._progress.advance(_STAGE, done)
@@ -346,7 +346,7 @@ class _Shown:
             self._end()
 
     def validated(self, line: ValidationLine) -> None:
-        """Says how well people are found."""
+        """Reports the scores of a validation."""
         metrics = ", ".join(f"{name} {line.metrics[name]:.1f} %" for name in ("R@1", "mAP", "mSD"))
         self._progress.say(f"epoch {line.epoch + 1}, step {line.step:,}: {metrics}")
 
@@ -356,7 +356,7 @@ class _Shown:
 
 
 def _finished(home: Path, trained: "Trained") -> TrainingRecord | None:
-    """What is written down already, where the training had come to its end before."""
+    """The record of the training, if it was finished before."""
     path = home / RECORD
     if not path.exists():
         return None
@@ -403,7 +403,7 @@ def _record(
 
 
 def _too_few(record: TrainingRecord) -> str:
-    """A warning where nothing can be concluded from the validation."""
+    """A warning if too few identities were validated on."""
     if record.validation_identities >= _FEWEST_IDENTITIES:
         return ""
     return (
