@@ -1,8 +1,8 @@
-"""How sure a mean over queries is: intervals by a bootstrap over identities, or other groups.
+"""Confidence intervals of means over queries: a bootstrap over identities, or other groups.
 
-Queries of one identity share their matches, so they do not count as independent: whole groups of
-them are drawn with replacement (Davison and Hinkley, Bootstrap Methods and their Application,
-section 3.8), and the percentiles of the means found make the interval.
+Queries of one identity share their matches and are not independent, so whole groups are drawn with
+replacement (Davison and Hinkley, Bootstrap Methods and their Application, section 3.8), and
+percentiles of the resulting means form the interval.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _DRAWS_AT_ONCE = 1 << 20  # 8 MiB, whatever the number of groups
 
 
 class Interval(NamedTuple):
-    """A mean over queries, and the interval around it."""
+    """A mean over queries with its interval."""
 
     value: float
     low: float
@@ -36,11 +36,11 @@ def bootstrap_means(
     seed: int = SEED,
     confidence: float = CONFIDENCE,
 ) -> dict[str, Interval]:
-    """The mean of each metric with its percentile interval, the same for the same seed.
+    """The mean of each metric with its percentile interval; deterministic for a seed.
 
-    All metrics are computed on the same draws. Neither the order of queries nor the numbers that
-    name the groups matter, only which queries belong together and, for the draws, the rising order
-    of these numbers. Memory is bounded; groups are drawn in portions.
+    All metrics use the same draws. The order of queries and the numbers of groups do not matter,
+    only which queries belong together and the order of the groups. Memory is bounded: groups are
+    drawn in portions.
 
     Args:
         values: of each metric, one of each query, of shape (queries,); NaN where a query does not
@@ -66,14 +66,14 @@ def bootstrap_means(
 
 
 def _by_group(values: Floats, group_of: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Sums and numbers of what counts, of shape (groups, metrics), from (metrics, queries)."""
+    """Sums and counts of valid values, of shape (groups, metrics), from (metrics, queries)."""
     counts = [np.bincount(group_of, weights=~np.isnan(one)) for one in values]
     sums = [np.bincount(group_of, weights=np.nan_to_num(one)) for one in values]
     return np.stack(sums, axis=1), np.stack(counts, axis=1)
 
 
 def _drawn_means(sums: Floats, counts: Floats, replicates: int, seed: int) -> Floats:
-    """The means over drawn groups, of shape (replicates, metrics); NaN where nothing counts."""
+    """Means over drawn groups, of shape (replicates, metrics); NaN without valid values."""
     generator = np.random.default_rng(seed)
     groups = len(sums)
     at_once = max(1, _DRAWS_AT_ONCE // groups)

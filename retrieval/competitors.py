@@ -1,13 +1,13 @@
-"""How many candidates rank above the matches of each query: all that recall needs to be known.
+"""The number of candidates that rank above the matches of each query, which determines recall.
 
-Samples are images with any number of texts, none included. A query's positive is the best of the
-other side within its sample: for a text its image, for an image the most similar of its texts. What
-competes is everything of other samples that is at least as similar; ties count against the query.
-The query is found among the first k where fewer than k compete.
+Samples are images with any number of texts. A query's positive is the best item of the other side
+within its sample: for a text its image, for an image the most similar of its texts. Competitors are
+the items of other samples that are at least as similar; ties count against the query. The positive
+is among the first k if there are fewer than k competitors.
 
-The product of images and texts is made tile by tile and never kept: memory is a tile for each
-worker. Counts are exact, so neither the size of a block nor the order of rows nor the number of
-workers matters.
+The product of images and texts is computed tile by tile and never stored: memory is one tile a
+worker. Counts are exact, so they depend neither on the size of a block nor on the order of rows nor
+on the number of workers.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from retrieval.kernels import Side
 
 _UNREACHED = np.inf
-"""The threshold of an image without texts: nothing reaches it, and it is no query."""
+"""The threshold of an image without texts: nothing reaches it, and the image is no query."""
 
 
 class Tiling(NamedTuple):
-    """How the work is cut: a matter of speed, and of memory (4 · images · texts bytes a worker)."""
+    """Tile sizes and workers: a matter of speed and memory (4 · images · texts bytes a worker)."""
 
     images: int = 1024
     texts: int = 4096
@@ -45,7 +45,7 @@ class Tiling(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Images and texts that are to find each other.
+    """Images and texts of a benchmark.
 
     Attributes:
         images: unit rows, of shape (n, d).
@@ -64,7 +64,7 @@ class Collection:
 
 
 class Competitors(NamedTuple):
-    """Competitors of each query, by the pool that they are from.
+    """The number of competitors of each query, by the pool that they are from.
 
     Attributes:
         of_images: texts that compete with each image's best text, of shape (n, pools).
@@ -78,7 +78,7 @@ class Competitors(NamedTuple):
 
 
 def count_competitors(collection: Collection, tiling: Tiling | None = None) -> Competitors:
-    """Counts, in one pass over the product of images and texts, who competes in either direction.
+    """Counts the competitors in both directions, in one pass over the product of images and texts.
 
     Args:
         collection: what is to be found.
@@ -102,13 +102,13 @@ def count_competitors(collection: Collection, tiling: Tiling | None = None) -> C
 
 
 def load_kernels() -> None:
-    """Loads the compiled loops, and compiles them where this machine has not, for timings' sake."""
+    """Loads the compiled loops, compiling them if necessary, so that timings exclude it."""
     row, at = np.ones((1, 1), dtype=np.float32), np.zeros(1, dtype=np.int64)
     count_competitors(Collection(row, row, at, at))
 
 
 class _Block(NamedTuple):
-    """Indices of rows that are worked on together, all of one pool."""
+    """Indices of rows that are processed together, all of one pool."""
 
     pool: int
     rows: Ids
@@ -132,7 +132,7 @@ class _Queries(NamedTuple):
     limits: Limits
 
     def side(self, chosen: Ids) -> "Side":
-        """The chosen ones as a side of a tile, with counts of their own."""
+        """The chosen rows as a side of a tile, with counts of zero."""
         from retrieval.kernels import Side
 
         return Side(
@@ -160,10 +160,10 @@ def _queries_of(collection: Collection) -> tuple[_Queries, _Queries]:
 
 
 class _BlockCounts(NamedTuple):
-    """What a block of texts comes to.
+    """The counts of a block of texts.
 
-    `of_images` are its texts that compete for each of all images, of shape (n,); `of_texts` the
-    competitors of its texts, of shape (block, pools).
+    `of_images` are the texts of the block that compete for each image, of shape (n,); `of_texts`
+    the competitors of the texts, of shape (block, pools).
     """
 
     of_images: Ids
@@ -177,7 +177,7 @@ def _count_block(
     pools: int,
     text_block: _Block,
 ) -> _BlockCounts:
-    """Counts in the product of all images, which are so many, with a block of texts."""
+    """Counts competitors in the product of all images with a block of texts."""
     from retrieval.kernels import count_tile
 
     of_images = np.zeros(images, dtype=np.int64)

@@ -35,14 +35,14 @@ from schemas.evaluation import (
 )
 from schemas.taxonomy import DifferenceType, PrimaryType
 
-# The samples of a contrastive benchmark (CCD): which image differs from which anchor, and in what.
+# The samples of a contrastive benchmark (CCD): which image differs from which anchor, and how.
 #
 # A group is an anchor, the original image, and its contrastive images, each of which differs from
-# the anchor in one detail of a known type. Two contrastive images of a group differ in two details,
-# so they make no contrastive pair; the authors' evaluation does not compare them either.
+# the anchor in one detail of a known type. Two contrastive images of a group differ in two details
+# and therefore form no contrastive pair; neither does the authors' evaluation compare them.
 
 CAPTIONS = 5
-"""Captions of each image, unless given otherwise; then row 5·i + j is caption j of image i."""
+"""Captions of each image by default; row 5·i + j is then caption j of image i."""
 
 _TYPE = "contrastive_type"
 
@@ -104,10 +104,10 @@ class ContrastiveSamples:
 
 
 def contrastive_samples(listed: object, name: str) -> ContrastiveSamples:
-    """The samples of a list of `{"image", "group", "contrastive_type"}`, checked.
+    """The samples of a list of `{"image", "group", "contrastive_type"}`, validated.
 
-    The type is None for the one anchor of each group. Fields beside these are left alone; `name` is
-    what to call the list in messages.
+    The type is null for the one anchor of each group. Other fields are ignored; `name` is the
+    list's name in messages.
 
     Raises:
         FormatError: the list is none or empty, a sample lacks a field or has a wrong one, an image
@@ -160,7 +160,7 @@ COMPARISONS: dict[Direction, int] = {
 
 
 class RightCount(NamedTuple):
-    """How many of how many comparisons came out right."""
+    """The number of right comparisons, and of all."""
 
     right: int
     comparisons: int
@@ -211,7 +211,7 @@ def contrast_accuracy(
 def _right_of_pairs(
     images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
 ) -> dict[Direction, Ids]:
-    """How many comparisons of each pair come out right."""
+    """The number of right comparisons of each pair."""
     anchors, contrastive = samples.anchors[samples.contrastive], samples.contrastive
     text_to_image = np.zeros(len(contrastive), dtype=np.int64)
     image_to_text = np.zeros(len(contrastive), dtype=np.int64)
@@ -228,7 +228,7 @@ def _right_of_pairs(
 
 
 def _comparisons_of_pairs(samples: ContrastiveSamples) -> dict[Direction, Ids]:
-    """How many comparisons each pair makes."""
+    """The number of comparisons of each pair."""
     contrastive = samples.contrastive
     ours = samples.caption_counts[contrastive]
     theirs = samples.caption_counts[samples.anchors[contrastive]]
@@ -248,7 +248,7 @@ def _with_captions(
 ) -> Similarities:
     """Similarities of each image with the captions of the sample beside it, of shape (n, most).
 
-    Where a sample has fewer captions than another, its last one fills the row.
+    If a sample has fewer captions than another, its last one fills the row.
     """
     places = np.arange(_most_captions(samples))
     last = samples.caption_counts[sample_at, None] - 1
@@ -274,7 +274,7 @@ def _by_type(right: Ids, made: Ids, differences: list[DifferenceType]) -> Contra
     )
 
 
-# How similar the images of contrastive pairs are, by type of difference (CCD, figure 5).
+# The similarity of the images of contrastive pairs, by type of difference (CCD, figure 5).
 
 BINS = 40
 """Bins of the histogram, equally wide from −1 to 1."""
@@ -301,7 +301,7 @@ class SimilaritySpread(NamedTuple):
 def contrast_similarity(
     images: FloatRows, samples: ContrastiveSamples
 ) -> dict[DifferenceType, SimilaritySpread]:
-    """The spread of the cosines of anchors with their contrastive images, for each type."""
+    """The distribution of the cosines of anchors with their contrastive images, for each type."""
     anchors, contrastive = samples.anchors[samples.contrastive], samples.contrastive
     cosines = pair_similarities(images, images, anchors, contrastive)
     kinds = np.array(samples.pair_differences, dtype=object)
@@ -309,7 +309,7 @@ def contrast_similarity(
 
 
 def spread(cosines: Similarities) -> SimilaritySpread:
-    """The distribution of `cosines`, whatever their order."""
+    """The distribution of `cosines`."""
     counts, _ = np.histogram(np.clip(cosines, -1, 1), bins=BINS, range=(-1, 1))
     histogram = tuple(counts.tolist())
     if not len(cosines):
@@ -319,7 +319,7 @@ def spread(cosines: Similarities) -> SimilaritySpread:
     return SimilaritySpread(len(ordered), float(ordered.mean()), quantiles, histogram)
 
 
-# Recall among samples: how many queries find their positive among the first k.
+# Recall among samples: the share of queries whose positive is among the first k.
 
 
 class SampleRecall(NamedTuple):
@@ -338,10 +338,10 @@ class SampleRecall(NamedTuple):
 
 
 def sample_recall(competing: Ids, candidates: int, depths: Iterable[int]) -> SampleRecall:
-    """R@k of queries for which `competing` candidates each are at least as similar as the positive.
+    """R@k of queries from the number of candidates at least as similar as each positive.
 
-    Ties are errors: the positive comes after all that are as similar as it. Where k reaches the
-    number of candidates, every query finds its positive.
+    Ties are errors: the positive ranks after all candidates that are as similar. If k is at least
+    the number of candidates, every query finds its positive.
     """
     queries = len(competing)
     percent = {
@@ -358,7 +358,7 @@ _ORIGINAL, _CONTRASTIVE = 0, 1
 
 
 class ContrastiveSetting(StrEnum):
-    """Which samples ask, and which can be found; the paper's tables 2 and 4 are the first."""
+    """Which samples are queries, and which are candidates; the first is the one of tables 2 and 4."""
 
     ORIGINAL_TO_ALL = "original_to_all"
     ORIGINAL_TO_ORIGINAL = "original_to_original"
@@ -366,7 +366,7 @@ class ContrastiveSetting(StrEnum):
 
     @property
     def only_originals_ask(self) -> bool:
-        """Whether contrastive samples are no queries."""
+        """Whether contrastive samples are not queries."""
         return self is not ContrastiveSetting.ALL_TO_ALL
 
     @property
@@ -382,7 +382,7 @@ ContrastiveRecall = dict[Direction, dict[ContrastiveSetting, SampleRecall]]
 def contrastive_collection(
     images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
 ) -> Collection:
-    """Images and captions of `samples`; originals and contrastive ones in pools of their own."""
+    """Images and captions of `samples`; original and contrastive ones in separate pools."""
     return Collection(
         images,
         texts,
@@ -393,7 +393,7 @@ def contrastive_collection(
 
 
 class _Queries(NamedTuple):
-    """Queries of one direction: `competing` of shape (queries, pools), and how many candidates."""
+    """The queries of one direction: `competing` of shape (queries, pools), and the candidates."""
 
     competing: Ids
     is_original: NDArray[np.bool_]
@@ -407,9 +407,9 @@ class _Queries(NamedTuple):
 
 
 def contrastive_recall(competitors: Competitors, samples: ContrastiveSamples) -> ContrastiveRecall:
-    """R@k by direction and setting, of what was counted for `contrastive_collection`.
+    """R@k by direction and setting, from the counts of `contrastive_collection`.
 
-    Image to text, the best of the image's own captions counts and the others do not compete.
+    For image to text, the best of the image's own captions counts and the others do not compete.
     """
     original = samples.is_original
     is_original_text = original[samples.image_of_text]
@@ -425,12 +425,12 @@ def contrastive_recall(competitors: Competitors, samples: ContrastiveSamples) ->
     }
 
 
-# All metrics of a contrastive benchmark at once (CCD), from embeddings that are there already.
+# All metrics of a contrastive benchmark (CCD), from existing embeddings.
 
 
 @dataclass(frozen=True, slots=True)
 class ContrastiveScores:
-    """What a model comes to on a contrastive benchmark.
+    """The scores of a model on a contrastive benchmark.
 
     Attributes:
         recall: R@1 and R@5 by direction and setting.
@@ -482,13 +482,13 @@ def score_contrastive(
     )
 
 
-# How well a model tells contrastive pairs apart, as the records that evaluations hold.
+# The scores of contrastive pairs as the records of an evaluation.
 
 _ACCURACY, _ERROR = CONTRAST_METRICS
 
 
 def overall_accuracy(accuracy: ContrastAccuracy, samples: ContrastiveSamples) -> Scores:
-    """FG-CDA of all pairs, with its interval over groups; nothing where there is no pair."""
+    """FG-CDA of all pairs, with its interval over groups; empty without pairs."""
     found = _scores(accuracy, samples, np.ones(len(samples.contrastive), dtype=np.bool_))
     return {name: score for name, score in found.items() if name == _ACCURACY}
 
@@ -498,7 +498,7 @@ def groups_by_difference(
 ) -> Iterator[GroupResult]:
     """FG-CDA and FG-CDE of each type, aspect and method that has a pair.
 
-    What is right of edited images and wrong of found ones may be a trace of the editor.
+    A model that is right about edited images and wrong about found ones may recognise the editor.
     """
     differences = samples.pair_differences
     methods = [samples.methods[at] for at in samples.contrastive] if samples.methods else []
@@ -528,7 +528,7 @@ def groups_by_difference(
 def _scores(
     accuracy: ContrastAccuracy, samples: ContrastiveSamples, chosen: NDArray[np.bool_]
 ) -> Scores:
-    """Right comparisons of all of the chosen pairs; pairs of one anchor are drawn together."""
+    """The accuracy of the chosen pairs; pairs of one anchor are drawn together."""
     made = accuracy.comparisons_of_pair[chosen]
     right = 100 * accuracy.right_of_pair[chosen] / np.maximum(made, 1)
     anchors = samples.anchors[samples.contrastive][chosen]
@@ -545,7 +545,7 @@ def _scores(
 def contrastive_result(
     similarity: dict[DifferenceType, SimilaritySpread], distractors: BenchmarkDistractors
 ) -> ContrastiveResult:
-    """How similar contrastive pairs are, and how near the nearest other samples."""
+    """The similarities of contrastive pairs, and with the nearest other samples."""
     return ContrastiveResult(
         similarities=tuple(_similarities(kind, one) for kind, one in similarity.items()),
         nearest_images=distractors.images.mean,

@@ -1,4 +1,4 @@
-"""How well a caption tells its image from the others: dis(t) (ReCoS, section 3.2)."""
+"""Discriminability of captions: dis(t) (ReCoS, section 3.2)."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -28,14 +28,14 @@ from schemas.evaluation import AcceptedInterval, is_degenerate, share_passing
 from schemas.processes import usual_workers
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
-# dis(t): how evenly a caption fits the images that it could be mistaken for.
+# dis(t): how evenly a caption fits the images that it could be confused with.
 
 
 def discriminability(similarities: Similarities, temperature: float) -> Similarities:
     """dis(t) = entropy(softmax(similarities / temperature)), of shape (n,) (ReCoS, section 3.2).
 
-    The natural logarithm; 0 where one image is by far the nearest, log k where all are equally
-    near, never less or more. It rises with the temperature.
+    With the natural logarithm: 0 if one image is by far the nearest, log k if all are equally near.
+    It increases with the temperature.
 
     Args:
         similarities: with the k nearest other images, of shape (n, k), in any order.
@@ -57,8 +57,8 @@ _VANISHED = 745.2
 
 # Cosines in float64.
 #
-# Elsewhere similarities are those of float32 rows, which rank as well. Here they are divided by a
-# temperature of a hundredth, say, so that their last digits are seen in dis(t).
+# Other similarities are those of float32 rows, which are precise enough to rank. Here they are
+# divided by a temperature of, say, a hundredth, so that their last digits are visible in dis(t).
 
 _FLOATS_AT_ONCE = 1 << 21  # 16 MiB of images as float64
 
@@ -67,7 +67,7 @@ ExactRows = NDArray[np.float64]
 
 
 def exact_cosines(texts: Rows, images: Rows, images_at: Ids) -> Similarities:
-    """The cosine of each text with the images named beside it, of shape (n, k).
+    """The cosine of each text with the images given for it, of shape (n, k).
 
     Args:
         texts: floats of shape (n, d), of any length and precision; none is zero.
@@ -90,22 +90,22 @@ def exact_cosines(texts: Rows, images: Rows, images_at: Ids) -> Similarities:
 
 
 def _units(rows: Rows) -> ExactRows:
-    """Rows in float64 at unit length; their largest value first becomes 1, so nothing overflows."""
+    """Rows in float64 at unit length, scaled by their largest value first to avoid overflow."""
     exact = rows.astype(np.float64)
     exact /= np.abs(exact).max(axis=1, keepdims=True)
     exact /= np.sqrt(np.einsum("ij,ij->i", exact, exact))[:, None]
     return exact
 
 
-# S(t): the images that a caption could be mistaken for.
+# S(t): the images that a caption could be confused with.
 #
-# The product of captions and images is made tile by tile and never kept: memory is a tile for each
-# worker. Which images are nearest is exact, so neither the size of a tile nor the number of workers
-# matters; of images that are equally near, those that come first are taken.
+# The product of captions and images is computed tile by tile and never stored: memory is one tile a
+# worker. The nearest images are exact, so they depend neither on the size of a tile nor on the
+# number of workers; of equally near images the first are taken.
 
 
 class TextTiling(NamedTuple):
-    """How the work is cut: a matter of speed, and of memory (4 · texts · images bytes a worker)."""
+    """Tile sizes and workers: a matter of speed and memory (4 · texts · images bytes a worker)."""
 
     texts: int = 1024
     images: int = 4096
@@ -113,7 +113,7 @@ class TextTiling(NamedTuple):
 
 
 class NearestOthers(NamedTuple):
-    """The k images nearest to each text, its own left out; the nearest first.
+    """The k images nearest to each text except its own; the nearest first.
 
     Attributes:
         similarities: of shape (n, k), falling along each row.
@@ -127,7 +127,7 @@ class NearestOthers(NamedTuple):
 def nearest_others(
     texts: FloatRows, images: FloatRows, targets: Ids, k: int, tiling: TextTiling | None = None
 ) -> NearestOthers:
-    """The `k` images that are nearest to each text, without the image that it describes.
+    """The `k` images nearest to each text, except the image that it describes.
 
     Args:
         texts: unit rows, of shape (n, d).
@@ -155,7 +155,7 @@ def nearest_others(
 
 
 def load_kernels() -> None:
-    """Loads the compiled loops, and compiles them where this machine has not, for timings' sake."""
+    """Loads the compiled loops, compiling them if necessary, so that timings exclude it."""
     rows = np.eye(3, dtype=np.float32)
     found = nearest_others(rows, rows, np.arange(3), 2)
     exact_cosines(rows, rows, found.images)
@@ -179,19 +179,19 @@ def _of_block(
     return found
 
 
-# The temperature at which dis(t) spreads over its range, found from reference captions.
+# The temperature at which dis(t) spreads over its range, calibrated on reference captions.
 #
 # Cosines of a dual encoder lie within about 0.3 of each other. At temperature 1, as in the paper,
-# the softmax of them is almost even, and every dis(t) within a few thousandths of log k. How far
-# apart similarities lie is a matter of the model, so the temperature has to be, too.
+# their softmax is almost uniform, and every dis(t) lies within a few thousandths of log k. The
+# spread of similarities depends on the model, so the temperature has to as well.
 #
-# What is wanted is the temperature at which the *median* of dis(t) over the reference captions is
-# the middle of the range, log(k) / 2, which is the middle of the accepted interval for every η.
-# Half of the captions then stand on each side of it, so both ways to fail can happen, and η alone
-# says how many pass. dis(t) of each caption rises with the temperature, hence so does the median,
-# and there is one such temperature. The median is taken because a few captions that fit one image
-# only, or all alike, must not move it. Rounded to three digits, so that it can be written down, and
-# does not change with the last bits of an embedding.
+# The calibrated temperature puts the *median* of dis(t) over the reference captions at the middle
+# of the range, log(k) / 2, which is the middle of the accepted interval for every η. Half of the
+# captions then lie on each side, so a caption can fail both ways, and η alone determines how many
+# pass. dis(t) of each caption increases with the temperature, and so does the median, so there is
+# exactly one such temperature. The median is robust to a few captions that fit one image only, or
+# all alike. The value is rounded to three digits, so that it can be written down and does not
+# change with the last bits of an embedding.
 
 _LOWEST, _HIGHEST = 1e-7, 1e4
 _STEPS = 60
@@ -230,14 +230,14 @@ def _median(similarities: Similarities, log_temperature: float) -> float:
     return float(np.median(discriminability(similarities, math.exp(log_temperature))))
 
 
-# Captions compared with the images that they could be mistaken for: dis(t), and the verdict.
+# Captions compared with the images that they could be confused with: dis(t), and the verdict.
 
 Names = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class CaptionScores:
-    """How well captions tell their images from the others.
+    """The discriminability of captions.
 
     Attributes:
         dis: of each caption, of shape (n,), from 0 to log k.
@@ -253,7 +253,7 @@ class CaptionScores:
 
     @property
     def verdicts(self) -> list[CaptionVerdict]:
-        """What dis(t) says of each caption."""
+        """The verdict on each caption."""
         return [self.interval.verdict(one) for one in self.dis.tolist()]
 
     @property
@@ -263,15 +263,15 @@ class CaptionScores:
 
     @property
     def is_degenerate(self) -> bool:
-        """Whether the criterion says nothing (see `schemas.evaluation`)."""
+        """Whether the criterion is degenerate (see `schemas.evaluation`)."""
         return is_degenerate(self.verdicts)
 
 
 class CaptionValidator:
-    """Holds captions, as many and as often as wanted, against one set D of candidate images.
+    """Scores captions against one set D of candidate images.
 
-    The images are read once. Only the captions that are given are embedded and compared, so after a
-    round of regeneration that is what changed; a caption's dis(t) depends on no other caption.
+    The images are read once. Only the given captions are embedded and compared, for example those
+    regenerated in a round; a caption's dis(t) does not depend on other captions.
     """
 
     def __init__(
@@ -302,7 +302,7 @@ class CaptionValidator:
 
     @property
     def interval(self) -> AcceptedInterval:
-        """The dis(t) that pass."""
+        """The accepted interval of dis(t)."""
         return self._interval
 
     def nearest(
@@ -328,7 +328,7 @@ class CaptionValidator:
     def calibrate(
         self, texts: ArrayLike, targets: ArrayLike, names: Names = ("the texts", "their targets")
     ) -> float:
-        """The temperature of the settings, or the one that these reference captions ask for.
+        """The temperature of the settings, or the one calibrated on these reference captions.
 
         Raises:
             FormatError: an array cannot be used.
@@ -355,7 +355,7 @@ class CaptionValidator:
     def score_calibrated(
         self, texts: ArrayLike, targets: ArrayLike, names: Names = ("the texts", "their targets")
     ) -> CaptionScores:
-        """dis(t) of each text at the temperature of the settings, or that these texts ask for.
+        """dis(t) of each text at the temperature of the settings, or calibrated on these texts.
 
         Raises:
             FormatError: an array cannot be used.

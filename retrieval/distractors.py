@@ -1,12 +1,12 @@
-"""How hard a benchmark is before anybody is asked: how near the nearest other samples are.
+"""The difficulty of a benchmark: the similarity of the nearest other samples.
 
-For each image the mean cosine with the five most similar images of other samples; for each text
-with the five most similar texts of other samples (texts of the same image are left out: they are no
-distractors). The mean over all images, and over all texts, is what the CCD paper's table 1 reports
-as Sim_image and Sim_text; it names the model nowhere but in the human check (Ops-MM-embedding-v1).
+For each image, the mean cosine with the five most similar images of other samples; for each text,
+with the five most similar texts of other samples (texts of the same image are no distractors). The
+means over all images and over all texts are Sim_image and Sim_text of the CCD paper's table 1. The
+paper names a model only for the human check (Ops-MM-embedding-v1).
 
-The five are chosen exactly: products in float32 propose a few more than five, and where rounding
-could have kept one of the five out, the row is looked at again as a whole.
+The five are exact: products in float32 propose a few more than five, and a row in which rounding
+could have excluded one of the five is computed again as a whole.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -29,13 +29,13 @@ from schemas.processes import usual_workers
 NEAREST = 5
 """Distractors of a sample (CCD, section 2.2)."""
 
-_SPARE = 3  # proposed beyond the nearest ones, so that rounding rarely matters
+_SPARE = 3  # proposed in addition to the nearest, so that rounding rarely matters
 _ROWS, _COLUMNS = 1024, 4096
 _AT_ONCE = 32  # whole rows of the product
 
 
 class DistractorStatistics(NamedTuple):
-    """How similar the nearest other samples are.
+    """The similarity of the nearest other samples.
 
     Attributes:
         rows: how many images, or texts, there are.
@@ -62,7 +62,7 @@ def benchmark_distractors(
     image_of_text: Ids,
     names: tuple[str, str] = ("the image embeddings", "the text embeddings"),
 ) -> BenchmarkDistractors:
-    """How near the nearest other samples are, among images and among texts.
+    """The similarity of the nearest other samples, among images and among texts.
 
     Args:
         images: embeddings of shape (n, d), a row for each sample.
@@ -102,8 +102,8 @@ def _block_means(rows: FloatRows, samples: Ids, nearest: int, block: Ids) -> Sim
     """The mean cosines of a block of rows with their nearest."""
     kept, kept_at = _proposed(rows, samples, nearest + _SPARE, block)
     means = _means(rows, block, kept_at, nearest)
-    # Who was not kept has at most the last product kept. Within twice the bound below the last of
-    # the nearest, it may be nearer all the same.
+    # A row that was not kept has at most the last product kept. If that is within twice the bound
+    # of the last of the nearest, it may still be nearer.
     least = kept[:, nearest - 1] - 2 * rounding_bound(rows.shape[1])
     unclear = np.flatnonzero((kept[:, -1] >= least) & (kept_at[:, -1] >= 0))
     for start in range(0, len(unclear), _AT_ONCE):
@@ -119,9 +119,9 @@ def _block_means(rows: FloatRows, samples: Ids, nearest: int, block: Ids) -> Sim
 def _proposed(
     rows: FloatRows, samples: Ids, room: int, block: Ids
 ) -> tuple[NDArray[np.float32], Ids]:
-    """The highest products of a block of rows with those of other samples, and where they are.
+    """The highest products of a block of rows with those of other samples, and their columns.
 
-    Both have shape (block, room); where there are not so many, the last ones are −∞ and −1.
+    Both have shape (block, room), padded with −∞ and −1.
     """
     from retrieval.kernels import keep_nearest
 
@@ -138,9 +138,9 @@ def _proposed(
 
 
 def _means(rows: FloatRows, block: Ids, candidates: Ids, nearest: int) -> Similarities:
-    """For each row of a block the mean of its highest similarities with the candidates beside it.
+    """For each row of a block, the mean of its highest similarities with its candidates.
 
-    `candidates` has shape (block, any), −1 for none; a row without any has NaN.
+    `candidates` has shape (block, any), padded with −1; a row without any has NaN.
     """
     if candidates.shape[1] == 0:
         return np.full(len(block), np.nan)

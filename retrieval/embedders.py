@@ -1,4 +1,4 @@
-"""From a profile's words to any model that embeds, CFAM included, and what pins it down."""
+"""Builds and pins embedders of a profile, CFAM included."""
 
 from pathlib import Path
 from typing import overload
@@ -37,7 +37,7 @@ def pinned(spec: PrecomputedEmbedder) -> PrecomputedEmbedder: ...
 @overload
 def pinned(spec: EmbedderSpec) -> EmbedderSpec: ...
 def pinned(spec: EmbedderSpec) -> EmbedderSpec:
-    """The same with what its weights, or its vectors, are: see `models.embedders.pinned`.
+    """The same specification with digests of its weights or vectors: see `models.embedders.pinned`.
 
     Raises:
         MissingExtraError: only a library that is not installed can tell.

@@ -1,4 +1,4 @@
-"""Embeddings made ready to be compared, and embeddings read from files."""
+"""Embeddings: unit rows to compare, and vectors read from files."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from schemas.embedding import PrecomputedEmbedder
 from schemas.errors import FormatError
 
-# Embeddings made ready to be compared: float32 rows of unit length, checked where they come in.
+# Unit rows: float32, of unit length, validated.
 #
-# One rule holds for all metrics: the similarity of two rows is the dot product of what `unit_rows`
-# gives for them. Rows are normalised in float64 and rounded to float32 once, so the same vector has
-# the same row in every array, in any batch.
+# All metrics share one rule: the similarity of two rows is the dot product of their `unit_rows`.
+# Rows are normalised in float64 and rounded to float32 once, so the same vector gives the same row
+# in every array and batch.
 
 FloatRows = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -65,7 +65,7 @@ def checked_ids(array: ArrayLike, rows: int, name: str) -> Ids:
 def check_same_space(
     queries: NDArray[np.generic], gallery: NDArray[np.generic], names: tuple[str, str]
 ) -> None:
-    """Raises `FormatError` where the rows of two arrays cannot be compared: other lengths."""
+    """Raises `FormatError` if the rows of two arrays have different lengths."""
     if queries.shape[1] != gallery.shape[1]:
         raise FormatError(
             f"{names[0]} and {names[1]} must have rows of one length; "
@@ -74,7 +74,7 @@ def check_same_space(
 
 
 def checked_shape(array: ArrayLike, name: str) -> NDArray[np.generic]:
-    """`array` as it is, a table of floats with at least one row and one column.
+    """`array` unchanged, if it is a table of floats with at least one row and one column.
 
     Raises:
         FormatError: it is something else.
@@ -108,9 +108,9 @@ def _squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _at_common_scale(rows: NDArray[np.float64], at: Ids, name: str) -> NDArray[np.float64]:
-    """Rows divided by their largest value, so that squares neither overflow nor vanish.
+    """Rows divided by their largest value, so that squares neither overflow nor underflow.
 
-    `at` says where they are, for messages.
+    `at` names the rows in messages.
     """
     largest = np.abs(rows).max(axis=1)
     _refuse_rows(at[~np.isfinite(largest)], name, "finite", "it holds NaN or infinity")
@@ -130,7 +130,7 @@ def _refuse_rows(bad: Ids, name: str, wanted: str, got: str) -> None:
 
 
 def read_array(path: Path) -> NDArray[np.generic]:
-    """The array in a file, mapped into memory; objects, which could hold code, are not read.
+    """The array in a file, memory-mapped; object arrays, which could contain code, are refused.
 
     Raises:
         FormatError: the file is missing, cut, or no `.npy` of numbers.
@@ -141,7 +141,7 @@ def read_array(path: Path) -> NDArray[np.generic]:
         raise FormatError(f"{path} does not exist; wanted a .npy file") from None
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:  # numpy's sentence advises to load it as a pickle
+    except (ValueError, EOFError) as error:  # NumPy's message suggests loading it as a pickle
         raise FormatError(
             f"{path} is no .npy file, is cut, or holds objects; wanted an array of numbers"
         ) from error
@@ -150,18 +150,18 @@ def read_array(path: Path) -> NDArray[np.generic]:
     return array
 
 
-# Vectors that somebody else computed, read from `.npy` files in the order of a release.
+# Precomputed vectors, read from `.npy` files in the order of a release.
 
 
 class PrecomputedVectors(NamedTuple):
-    """Rows of unit length: one an image, one a text, in the order of the release."""
+    """Rows of unit length: one for each image, one for each text, in the order of the release."""
 
     images: FloatRows
     texts: FloatRows
 
 
 def read_vectors(spec: PrecomputedEmbedder, images: int, texts: int) -> PrecomputedVectors:
-    """The vectors of a release with so many images and texts.
+    """The vectors of a release with this number of images and texts.
 
     Raises:
         FormatError: a file is missing or no `.npy` of floats, has another number of rows, holds

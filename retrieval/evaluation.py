@@ -26,9 +26,9 @@ from schemas.evaluation import (
 )
 
 _CURVE_DEPTH = 50
-"""How far rank curves go."""
+"""The depth of rank curves."""
 _HARDEST = 8
-"""How many of the hardest queries are kept, and how much of what each of them found."""
+"""The number of hardest queries that are kept, and of results kept for each."""
 SHOWN = 6
 INTERVAL = f"95 %, percentile bootstrap over persons, {REPLICATES:,} draws"
 PROTOCOL = (
@@ -38,9 +38,9 @@ PROTOCOL = (
 
 
 class Side(NamedTuple):
-    """Queries or gallery: what each item is, its vector, and which groups it belongs to.
+    """Queries or gallery: the items, their vectors, and the groups that they belong to.
 
-    `groups` gives, by dimension ("source", "granularity" …), the group of every item.
+    `groups` gives the group of every item by dimension ("source", "granularity" …).
     """
 
     items: Sequence[ShownItem]
@@ -55,7 +55,7 @@ class Side(NamedTuple):
         groups: Mapping[str, Sequence[str]],
         name: str,
     ) -> "Side":
-        """Items with their vectors, of any length, brought to unit length.
+        """Items with their vectors, normalised to unit length.
 
         Raises:
             UsageError: the vectors are not one for each item, or one of them cannot be compared.
@@ -68,7 +68,7 @@ class Side(NamedTuple):
         return cls(items, unit_rows(vectors, name), groups)
 
     def chosen(self, wanted: NDArray[np.bool_]) -> "Side":
-        """Those items that are wanted; of their groups those that still tell them apart."""
+        """The chosen items, with the groups that still divide them."""
         places = np.flatnonzero(wanted).tolist()
         groups = {name: [labels[at] for at in places] for name, labels in self.groups.items()}
         telling = {name: labels for name, labels in groups.items() if len(set(labels)) > 1}
@@ -81,7 +81,7 @@ class Side(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A direction with its parts."""
+    """The result of a direction, and of its groups."""
 
     direction: DirectionResult
     groups: tuple[GroupResult, ...]
@@ -96,7 +96,8 @@ def score_direction(
 ) -> Scored:
     """Scores all queries, and each group of them, against the whole gallery.
 
-    Items of several vectors, and what is reranked, have no histogram and no hardest queries.
+    There is no histogram and there are no hardest queries if items have several vectors or are
+    reranked.
 
     Raises:
         UsageError: the vectors of the two sides are of different length, or nothing has a match.
@@ -162,7 +163,7 @@ def _groups(
 def _with_intervals(
     scores: RetrievalScores, ids: Ids, seed: int, chosen: NDArray[np.bool_] | None = None
 ) -> Scores:
-    """The means over (chosen) queries; what is a mean of queries has its interval over persons."""
+    """The means over (chosen) queries, with intervals over persons."""
     if chosen is None:
         chosen = np.ones(scores.queries, dtype=np.bool_)
     found = {name: Score(value=value) for name, value in scores.means(chosen).items()}
@@ -171,9 +172,9 @@ def _with_intervals(
     return found | {name: Score(**one._asdict()) for name, one in intervals.items()}
 
 
-# What scores do not show: how similarities are spread, and what the worst queries found instead.
+# What scores do not show: the distribution of similarities, and what the hardest queries found.
 #
-# Memory is bounded: only some queries are looked at, a few million similarities at most.
+# Memory is bounded: only a sample of queries is used, a few million similarities at most.
 
 BINS = 48
 _LEAST_QUERIES = 16
@@ -258,10 +259,9 @@ def _hard_query(queries: Side, gallery: Side, row: int, best_rank: int, shown: i
     )
 
 
-# What a model would score that knows nothing: the expectation over all orders of the gallery.
+# Scores of a random ranking: exact expectations over all orders of the gallery.
 #
-# Exact, by formulas; nothing is drawn. mSD is left out: it depends on how similarities are spread,
-# which chance does not say.
+# mSD is left out: it depends on the distribution of similarities.
 
 _DEPTHS = (1, 5, 10)
 
