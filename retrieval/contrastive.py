@@ -358,7 +358,7 @@ _ORIGINAL, _CONTRASTIVE = 0, 1
 
 
 class ContrastiveSetting(StrEnum):
-    """Which samples are queries, and which are candidates; the first is the one of tables 2 and 4."""
+    """Which samples are queries, and which are candidates; tables 2 and 4 use the first."""
 
     ORIGINAL_TO_ALL = "original_to_all"
     ORIGINAL_TO_ORIGINAL = "original_to_original"

@@ -1,7 +1,7 @@
-"""Rows of embeddings that are close: exact, and by an index where there are too many for that.
+"""Pairs of close rows of embeddings: exact, or with an index if there are too many rows.
 
-Products of matrices in float32 propose pairs; whether a pair counts is decided by its distance in
-float64, so that it does not depend on blocks, threads or the machine.
+Matrix products in float32 propose pairs; their distance in float64 decides, so that results do not
+depend on blocks, threads or the machine.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ Rows = NDArray[Any]
 """Embeddings of any float type and length, of shape (n, d)."""
 
 EXACT_UP_TO = 100_000
-"""Of more rows, pairs are looked for by an index, as to look at all takes minutes to days."""
+"""Above this number of rows an index is used, because comparing all pairs takes minutes to days."""
 LEAST_RECALL = 0.99
 
-_BLOCK_CELLS = 1 << 24  # 64 MiB of products: with fewer rows a product of matrices is slow
+_BLOCK_CELLS = 1 << 24  # 64 MiB of products: products of fewer rows are slow
 _AT_ONCE = 1 << 14
 _DECIMALS = 6
 _UNIT_WITHIN = 1e-5
-"""How far from 1 a length may be that is taken for 1."""
+"""The tolerance within which a length counts as 1."""
 _SAMPLE = 1000
 _TRAINED_ON = 40
 _SEED = 0
@@ -43,7 +43,7 @@ class ClosePairs(NamedTuple):
 
 
 def single_precision(rows: Rows) -> FloatRows:
-    """Rows at unit length in float32; the given array itself where it is that already."""
+    """Rows at unit length in float32; the given array itself if it is that already."""
     found = np.asarray(rows, np.float32)
     lengths = np.linalg.norm(found, axis=1, keepdims=True)
     if np.allclose(lengths, 1.0, rtol=0, atol=_UNIT_WITHIN):
@@ -67,16 +67,16 @@ def cosine_distances(first: Rows, second: Rows, at: Ids, beside: Ids) -> NDArray
 
 
 def slack(dimension: int) -> float:
-    """By how much a product of unit rows in float32 may be from their cosine, generously."""
+    """A generous bound of the error of a float32 product of unit rows."""
     return 1e-4 + dimension * float(np.finfo(np.float32).eps)
 
 
 def close_rows(units: FloatRows, distance: float, asked: Ids | None = None) -> ClosePairs:
-    """All pairs at most `distance` apart (1 - cosine), and a few that hardly miss it.
+    """All pairs at most `distance` apart (1 - cosine), and a few that just miss it.
 
-    Exact up to `EXACT_UP_TO` rows, and where `asked` is given. For more, an index of cells (faiss,
-    `IndexIVFFlat`) is asked, in as many cells as it takes to find again `LEAST_RECALL` of a
-    thousand copies of rows that were moved, each in a direction of its own, as far as is allowed.
+    Exact up to `EXACT_UP_TO` rows, and if `asked` is given. For more rows, an index of cells
+    (faiss, `IndexIVFFlat`) searches as many cells as it takes to find `LEAST_RECALL` of a thousand
+    copies of rows that were moved, each in a random direction, by the allowed distance.
 
     Args:
         units: rows at unit length, of shape (n, d).
@@ -96,18 +96,18 @@ def close_rows(units: FloatRows, distance: float, asked: Ids | None = None) -> C
 
 
 def _in_order(at: Ids, beside: Ids) -> Ids:
-    """Pairs of two different rows, the earlier one first."""
+    """Pairs of two different rows, the earlier row first."""
     pairs = np.sort(np.stack((at, beside), axis=1), axis=1)
     return pairs[pairs[:, 0] < pairs[:, 1]]
 
 
 def _once(pairs: Ids, count: int) -> Ids:
-    """Each pair of `count` rows once, in order."""
+    """Distinct pairs of `count` rows, in order."""
     return np.stack(np.divmod(np.unique(pairs[:, 0] * count + pairs[:, 1]), count), axis=1)
 
 
 def _blocks(rows: Ids, columns: int) -> Iterator[tuple[int, Ids]]:
-    """Runs of rows, few enough for one block of products, with the place of their first."""
+    """Runs of rows that fit into one block of products, with the position of the first."""
     step = max(1, _BLOCK_CELLS // max(1, columns))
     for start in range(0, len(rows), step):
         yield start, rows[start : start + step]
@@ -134,7 +134,7 @@ def _by_index(units: FloatRows, least: float) -> ClosePairs:
 
 
 def _probe_enough(index: Any, units: FloatRows, least: float, cells: int) -> float:
-    """Sets in how many cells the index looks; gives its recall then."""
+    """Sets the number of cells that the index searches; returns its recall."""
     chance = np.random.default_rng(_SEED)
     rows = chance.choice(len(units), min(_SAMPLE, len(units)), replace=False)
     aside = chance.standard_normal((len(rows), units.shape[1]))
@@ -151,7 +151,7 @@ def _probe_enough(index: Any, units: FloatRows, least: float, cells: int) -> flo
 
 
 def _asked(index: Any, queries: FloatRows, least: float) -> tuple[Ids, Ids]:
-    """Places of queries and of rows of the index whose product is more than `least`."""
+    """Positions of queries and of rows of the index whose product is above `least`."""
     limits, _, found = index.range_search(queries, least)
     counts: Ids = np.diff(limits.astype(np.int64))
     return np.repeat(np.arange(len(queries)), counts), found

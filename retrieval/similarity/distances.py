@@ -1,7 +1,7 @@
-"""Which images are near-duplicates: exact, and without a table of all pairs in memory.
+"""Near-duplicate images: exact, without a table of all pairs in memory.
 
-Two measures: the perceptual hash (bits that differ) and the embedding (cosine distance, rounded, so
-that the same numbers come out on every machine).
+There are two measures: the perceptual hash (differing bits) and the embedding (cosine distance,
+rounded so that all machines get the same numbers).
 """
 
 import io
@@ -24,7 +24,7 @@ Values = NDArray[Any]
 
 
 class ComparedImage(NamedTuple):
-    """An image as it is compared with others.
+    """An image to be compared with others.
 
     Attributes:
         name: what the image is called in messages and certificates; several may share one.
@@ -47,7 +47,7 @@ class ComparedImage(NamedTuple):
 
 @dataclass(frozen=True)
 class HashMeasure:
-    """Perceptual hashes: how many of 64 bits differ.
+    """Perceptual hashes: the number of 64 bits that differ.
 
     Attributes:
         limit: images no farther apart than this have the same content.
@@ -70,11 +70,11 @@ class HashMeasure:
         return np.array([image.perceptual_hash for image in images], np.uint64)
 
     def block(self, first: Values, second: Values) -> Values:
-        """How many bits every hash of the first (n) and of the second (m) differ in: (n, m)."""
+        """The number of differing bits of every first (n) and second hash (m), of shape (n, m)."""
         return np.bitwise_count(first[:, None] ^ second[None, :])
 
     def exact(self, first: Values, second: Values, at: Ids, beside: Ids) -> Values:
-        """How many bits hash `at[k]` of the first and hash `beside[k]` of the second differ in."""
+        """The differing bits of hash `at[k]` of the first and hash `beside[k]` of the second."""
         return np.bitwise_count(first[at] ^ second[beside])
 
     def pairs_within(self, values: Values) -> Ids:
@@ -93,11 +93,11 @@ class EmbeddingMeasure:
 
     @property
     def slack(self) -> float:
-        """How far a product in float32 may be from the distance in float64."""
+        """The largest difference of a float32 product from the distance in float64."""
         return slack(self.dimension)
 
     def applies_to(self, image: ComparedImage) -> bool:
-        """Whether the model made an embedding of an image."""
+        """Whether the image has an embedding of this model."""
         return image.embedding is not None and image.embedder == self.computed_by
 
     def values(self, images: Sequence[ComparedImage]) -> Values:
@@ -113,18 +113,18 @@ class EmbeddingMeasure:
         return cosine_distances(first, second, at, beside)
 
     def pairs_within(self, values: Values) -> Ids:
-        """As for hashes; what `close_rows` finds of very many."""
+        """The pairs within the limit; as found by `close_rows` if there are very many rows."""
         pairs = close_rows(single_precision(values), self.limit).pairs
         near: Ids = pairs[self.exact(values, values, *pairs.T) <= self.limit]
         return near
 
 
 NearMeasure = HashMeasure | EmbeddingMeasure
-"""A way to say how far two images are apart."""
+"""A distance between two images."""
 
 
 class Near(NamedTuple):
-    """A pair, by the places of both, and how far it is apart."""
+    """A pair of images by position, and their distance."""
 
     distance: float
     first: int
@@ -132,7 +132,7 @@ class Near(NamedTuple):
 
 
 class NearPairs(NamedTuple):
-    """How many pairs are no farther apart than a limit, and the nearest of all pairs."""
+    """The number of pairs within a limit, and the nearest of all pairs."""
 
     within: int
     nearest: list[Near]
@@ -152,7 +152,7 @@ def perceptual_hash(data: bytes) -> int:
 
 
 def near_measures(images: Iterable[ComparedImage], limits: LeakLimits) -> list[NearMeasure]:
-    """The perceptual hash, and the embeddings of every model that made some of `images`."""
+    """The perceptual hash, and the embeddings of every model that embedded some of `images`."""
     dimensions = {one.embedder: len(one.embedding) for one in images if one.embedding is not None}
     return [
         HashMeasure(limits.hash_bits),
@@ -164,9 +164,9 @@ def near_measures(images: Iterable[ComparedImage], limits: LeakLimits) -> list[N
 
 
 def nearest_pairs(first: Values, second: Values, measure: NearMeasure, count: int) -> NearPairs:
-    """How many pairs are within the limit, and the `count` nearest of all pairs, nearest first.
+    """The number of pairs within the limit, and the `count` nearest of all pairs, nearest first.
 
-    Exact. Of equal ones the first in order are given. Memory is bounded.
+    Exact; of equal pairs the first come first. Memory is bounded.
     """
     best: list[Near] = []
     within = 0
@@ -187,7 +187,7 @@ def nearest_pairs(first: Values, second: Values, measure: NearMeasure, count: in
 
 
 def _exact(measure: NearMeasure, rows: Values, second: Values, places: Ids) -> Values:
-    """The distances at places of a block."""
+    """The distances at positions of a block."""
     return measure.exact(rows, second, *np.divmod(places, len(second)))
 
 
@@ -199,7 +199,7 @@ def _least(
     best: list[Near],
     count: int,
 ) -> Iterator[tuple[float, int]]:
-    """The `count` least distances in a block that are below those of `best`, with their places."""
+    """The `count` smallest distances of a block below those of `best`, with their positions."""
     bound = best[-1].distance if len(best) == count else np.inf
     if bound == 0:
         return
@@ -214,7 +214,7 @@ def _least(
 def near_duplicates(
     images: Sequence[ComparedImage], limits: LeakLimits
 ) -> Iterator[tuple[ComparedImage, ComparedImage]]:
-    """Pairs that are near by any measure; a pair may come several times."""
+    """Pairs that are near by any measure; a pair may occur several times."""
     for measure in near_measures(images, limits):
         measured = [image for image in images if measure.applies_to(image)]
         if measured:

@@ -1,4 +1,4 @@
-"""Pairs and nearest neighbours of 64-bit hashes: exact, without looking at all pairs."""
+"""Pairs and nearest neighbours of 64-bit hashes: exact, without comparing all pairs."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# Pairs of 64-bit hashes that differ in few bits: exact, without looking at all pairs.
+# Pairs of 64-bit hashes that differ in few bits: exact, without comparing all pairs.
 #
 # Multi-index hashing (Norouzi, Punjani, Fleet: Fast Search in Hamming Space with Multi-Index
-# Hashing, CVPR 2012): where two words of four bands differ in r bits, one of the bands differs in
-# at most r // 4. So for each band the words are put into 65,536 buckets, and only buckets are held
-# against each other that differ in so few bits. For radii that leave no bits to choose from, and
-# for few words, all pairs are looked at.
+# Hashing, CVPR 2012): if two words of four bands differ in r bits, one of the bands differs in at
+# most r
+#
+# 4. So words are sorted into 65,536 buckets for each band, and only buckets that differ in so few
+# bits are compared. All pairs are compared if the radius leaves no bits to choose from, or if there
+# are few words.
 
 Hashes = NDArray[np.uint64]
 Pairs = NDArray[np.int64]
@@ -57,12 +59,12 @@ def _search(left: Hashes, right: Hashes, radius: int, workers: int, *, is_same: 
 
 
 def _is_few(left: int, right: int) -> bool:
-    """Whether to look at all pairs is faster than to load what is compiled."""
+    """Whether comparing all pairs is faster than loading compiled code."""
     return left * right <= _FEW**2
 
 
 class Buckets(NamedTuple):
-    """Words by the value of one band: `starts` of each bucket, and where the words came from."""
+    """Words by the value of one band: the `starts` of buckets, and the words' positions."""
 
     words: Hashes
     starts: NDArray[np.int64]
@@ -70,7 +72,7 @@ class Buckets(NamedTuple):
 
 
 def buckets_of(hashes: Hashes, band: int) -> Buckets:
-    """`hashes` (n,) in the order of the value that band number `band` has."""
+    """`hashes` (n,) sorted by the value of band number `band`."""
     values = ((hashes >> np.uint64(band * BAND_BITS)) & np.uint64(_BUCKETS - 1)).astype(np.uint16)
     order = np.argsort(values, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(values, minlength=_BUCKETS))))
@@ -106,14 +108,14 @@ def _search_band(
 
 
 def parts_of(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Runs of buckets with about as many words each, however unevenly these are spread."""
+    """Runs of buckets with about equal numbers of words."""
     marks = np.linspace(0, starts[-1], _PARTS + 1)[1:-1]
     borders = [0, *np.searchsorted(starts, marks).tolist(), _BUCKETS]
     return [(first, last) for first, last in pairwise(borders) if first < last]
 
 
 def masks_of(most: int) -> Hashes:
-    """All differences of a band in at most `most` bits, those in fewer bits first."""
+    """All differences of a band in at most `most` bits, by number of bits."""
     masks = [
         sum(1 << bit for bit in bits)
         for count in range(most + 1)
@@ -140,11 +142,11 @@ def _ordered(pairs: Pairs) -> Pairs:
 
 # For each of many 64-bit hashes the nearest of others: exact, without a table of all pairs.
 #
-# The search is that of `close_pairs`. Equal hashes are looked for once, so that collections in
-# which many images have one hash take no longer; of equally near ones the earliest is given.
+# The search is that of `close_pairs`. Equal hashes are searched once, so that collections with many
+# equal hashes take no longer; of equally near ones the earliest is returned.
 
 MOST_BITS = BANDS * (MOST_IN_BAND + 1) - 1
-"""The largest radius within which not all pairs are looked at."""
+"""The largest radius within which not all pairs are compared."""
 _NEAREST_HASHES_FEW = 1 << 22
 _ROWS_OF_SMALL = 1 << 8
 
@@ -164,7 +166,7 @@ class Nearest(NamedTuple):
 def nearest_hashes(left: Hashes, right: Hashes, radius: int = BITS, *, workers: int = 2) -> Nearest:
     """For each of `left` (n,) the nearest of `right` (m,) within `radius` bits.
 
-    Up to a radius of 11 bits few pairs are looked at, beyond it all. Memory grows with n + m.
+    Up to a radius of 11 bits few pairs are compared, beyond it all. Memory grows with n + m.
     Threads share the work; the result does not depend on their number.
     """
     words, back = np.unique(left, return_inverse=True)
@@ -201,7 +203,7 @@ def _nearest_hashes_search(
 def _search_few(
     left: Hashes, right: Hashes, bits: NDArray[np.int64], places: NDArray[np.int64]
 ) -> None:
-    """With few hashes, nothing that is compiled needs to be loaded."""
+    """Compares all pairs without loading compiled code."""
     for start in range(0, len(left), _ROWS_OF_SMALL):
         rows = slice(start, start + _ROWS_OF_SMALL)
         differing = np.bitwise_count(left[rows, None] ^ right[None, :])
@@ -261,7 +263,7 @@ def _search_all(
 def _in_threads(
     search: Callable[[tuple[int, int]], None], parts: list[tuple[int, int]], workers: int
 ) -> None:
-    """Each part writes of its own words only."""
+    """Runs `search` over parts in threads; each part writes its own words only."""
     with ThreadPoolExecutor(workers) as threads:
         for _ in threads.map(search, parts):
             pass

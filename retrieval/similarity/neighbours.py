@@ -1,4 +1,4 @@
-"""The nearest rows of one table of embeddings to each row of another: exact, block by block."""
+"""The nearest rows of one table of embeddings to each row of another: exact, in blocks."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ _BLOCK_BYTES = 1 << 26
 class Neighbours:
     """For each of n rows the k nearest of m others, the nearest first.
 
-    Where a row has fewer than k others, the rest of its places hold -1 and similarity -inf.
+    If a row has fewer than k others, the remaining places hold -1 and similarity -inf.
 
     Attributes:
         places: their indices, of shape (n, k).
@@ -82,7 +82,7 @@ def nearest_rows(
 
 
 class _Allowed:
-    """Which row may be whose neighbour."""
+    """Which rows may be neighbours."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class _Allowed:
         self._closed = None if closed is None else np.asarray(closed, np.int64)
 
     def forbid(self, products: NDArray[np.float32], start: int) -> None:
-        """Sets the products of rows that are nobody's business to -inf; `start` is the first."""
+        """Sets products of rows that may not be neighbours to -inf; `start` is the first row."""
         end = start + len(products)
         if self._groups is not None:
             ours, theirs = self._groups
@@ -123,7 +123,7 @@ class _Allowed:
 def _best_of(
     products: NDArray[np.float32], query: FloatRows, gallery: FloatRows, room: int
 ) -> tuple[Ids, Similarities]:
-    """The `room` nearest of one query, all whose product may belong to one of them looked at."""
+    """The `room` nearest rows of one query; every row that may be among them is compared."""
     least = np.partition(products, -room)[-room]
     bound = np.float32(2 * rounding_bound(gallery.shape[1]))
     floor = np.nextafter(least - bound, np.float32(-np.inf)) if np.isfinite(least) else least

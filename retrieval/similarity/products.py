@@ -1,4 +1,4 @@
-"""Similarities of chosen pairs of rows, and how far a fast product may be from them."""
+"""Similarities of chosen pairs of rows, and error bounds of fast matrix products."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,25 +13,24 @@ from retrieval.embeddings import FloatRows, Ids
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-# Similarities of chosen pairs of rows, and how far a fast product may be from them.
+# Similarities of chosen pairs of rows, and error bounds of fast matrix products.
 #
-# One rule holds for all metrics: the similarity of two unit rows is their dot product as
-# `retrieval.kernels.similarity` adds it up. Products of whole blocks are faster, but what they give
-# depends on the block, the library and the processor, in the last bits of a float32. So they only
-# sort out what is clear: what is nearer to a threshold than `rounding_bound` is computed again by
-# the rule.
+# All metrics share one rule: the similarity of two unit rows is their dot product as
+# `retrieval.kernels.similarity` sums it. Products of whole blocks are faster, but the last bits of
+# their float32 results depend on the block, the library and the processor. They only decide clear
+# cases; whatever is nearer to a threshold than `rounding_bound` is computed again by the rule.
 
 Similarities = NDArray[np.float64]
 
 _UNIT_ROUNDOFF = 2.0**-24  # of float32, rounding to nearest
-_LONGEST = 1.001  # no unit row is longer, however it was rounded
+_LONGEST = 1.001  # no unit row is longer after rounding
 
 
 class Limits(NamedTuple):
-    """What a float32 product says for sure about a threshold, of the thresholds' shape.
+    """Bounds between which a float32 product does not decide about a threshold.
 
-    A product of at least `above` belongs to a similarity above the threshold, one of less than
-    `below` to one below it. What lies between has to be looked at again.
+    A product of at least `above` means a similarity above the threshold, a product below `below`
+    one below it. Products in between have to be computed again.
     """
 
     above: NDArray[np.float32]
@@ -43,8 +42,8 @@ def pair_similarities(
 ) -> Similarities:
     """The similarity of row `left_at[k]` of `left` and row `right_at[k]` of `right`, for each k.
 
-    `left` and `right` hold unit rows, of shapes (n, d) and (m, d); the indices have one shape, and
-    the result has it, too.
+    `left` and `right` are unit rows, of shapes (n, d) and (m, d). The result has the shape of the
+    indices.
     """
     from retrieval.kernels import fill_similarities
 
@@ -54,18 +53,18 @@ def pair_similarities(
 
 
 def rounding_bound(dimension: int) -> float:
-    """How far a float32 product of two unit rows of `dimension` may be from their similarity.
+    """The largest error of a float32 product of two unit rows of `dimension`.
 
-    Holds for every order of adding up, fused or not (Higham, Accuracy and Stability of Numerical
-    Algorithms, 3.1): γ·|x|·|y| with γ = d·u / (1 − d·u). The rule's own error, 2⁻⁵³ in place of u,
-    is within the room left for it.
+    It holds for every order of summation, fused or not (Higham, Accuracy and Stability of Numerical
+    Algorithms, 3.1): γ·|x|·|y| with γ = d·u / (1 − d·u). The error of the rule itself, with 2⁻⁵³ in
+    place of u, is covered by the margin.
     """
     steps = dimension * _UNIT_ROUNDOFF
     return _LONGEST**2 * steps / (1 - steps)
 
 
 def limits(thresholds: Similarities, dimension: int) -> Limits:
-    """What products of rows of `dimension` say for sure about `thresholds`."""
+    """The bounds of `thresholds` for products of rows of `dimension`."""
     bound = rounding_bound(dimension)
     up, down = np.float32(np.inf), np.float32(-np.inf)
     return Limits(
@@ -74,15 +73,15 @@ def limits(thresholds: Similarities, dimension: int) -> Limits:
     )
 
 
-# Blocks of work go to threads, so products must not start threads of their own.
+# Blocks are processed in threads, so matrix products must not start threads of their own.
 
 
 @contextmanager
 def products_in_their_own_thread() -> Iterator[None]:
-    """Within, NumPy computes a product of matrices in the thread that asks for it.
+    """Makes NumPy compute matrix products in the calling thread.
 
-    Left to itself, its library starts threads for each product, for which several workers then
-    wait in turn: measured, that takes half as much processor time again.
+    By default its library starts threads for each product, and several workers then wait for them:
+    measured, 50 % more processor time.
     """
     with _libraries().limit(limits=1, user_api="blas"):
         yield
@@ -90,7 +89,7 @@ def products_in_their_own_thread() -> Iterator[None]:
 
 @cache
 def _libraries() -> "ThreadpoolController":
-    """Those that are loaded, NumPy's among them; to look for them takes milliseconds."""
+    """The loaded thread pools, NumPy's among them; finding them takes milliseconds."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -15,27 +15,28 @@ if TYPE_CHECKING:
 
 # The perceptual hash and the spectrum of a small grey picture, and of its mirror image.
 #
-# Both are read off one cosine transform (DCT-II). The hash is that of pHash: of the lowest 8 x 8
-# frequencies, which are above their median. It finds; but where pictures are plain it finds what is
-# different, too, and so the spectrum decides: the lowest 16 x 16 frequencies as they are, without
-# the mean (brightness) and at one length (contrast).
+# Both come from one cosine transform (DCT-II). The hash is pHash: which of the lowest 8 x 8
+# frequencies are above their median. It finds candidates, but also matches plain pictures that
+# differ; the spectrum decides: the lowest 16 x 16 frequencies without the mean (brightness), at
+# unit length (contrast).
 
 SIDE_PX = 32
 _HASH_SIDE = 8
 _SPECTRUM_SIDE = 16
 _LEAST_CONTRAST = 0.5
-"""Grey levels (root mean square, of 255) below which a picture has nothing on it."""
+"""Contrast (root mean square of grey levels, of 255) below which a picture counts as blank."""
 _MOST = 127
 
 Grey = NDArray[np.float64]
-"""A picture of shape (32, 32), values from 0 to 255; or frequencies. Of double precision, so that
-the order in which a machine adds up does not show in the bits of a hash."""
+"""A picture of shape (32, 32) with values from 0 to 255, or frequencies. In double precision, so
+that the order of summation does not change the bits of a hash.
+"""
 Spectrum = NDArray[np.int8]
 """255 frequencies, the largest of which is 127 or -127."""
 
 
 class Look(NamedTuple):
-    """What a picture looks like: two hashes and a spectrum."""
+    """The appearance of a picture: two hashes and a spectrum."""
 
     perceptual_hash: int
     mirrored_hash: int
@@ -43,7 +44,7 @@ class Look(NamedTuple):
 
 
 def look_of(picture: Grey) -> Look | None:
-    """Hash and spectrum of a picture; None where it has nothing on it."""
+    """Hash and spectrum of a picture; None if it is blank."""
     waves = _waves()
     frequencies = waves @ picture @ waves.T
     spectrum = frequencies.reshape(-1)[1:]
@@ -96,39 +97,40 @@ def _waves() -> Grey:
 
 @cache
 def _phash_scale() -> Grey:
-    """What makes orthonormal frequencies those of pHash, of shape (8, 8): its transform is not."""
+    """Scales orthonormal frequencies to those of pHash, of shape (8, 8)."""
     scale = np.where(np.arange(_HASH_SIDE) == 0, np.sqrt(2), 1.0)
     return np.asarray(np.outer(scale, scale), np.float64)
 
 
 @cache
 def _turns() -> Grey:
-    """What a mirror does to frequencies, of shape (1, 16): 1 for even columns, -1 for odd ones."""
+    """What mirroring multiplies frequencies with, of shape (1, 16): 1 or -1 in turn."""
     columns = np.arange(_SPECTRUM_SIDE)[None, :]
     return np.where(columns % 2 == 0, 1.0, -1.0)
 
 
-# An encoded image as 32 x 32 grey values, decoded no larger than it needs to be.
+# An encoded image as 32 x 32 grey values, decoded no larger than necessary.
 #
-# JPEG holds blocks of 8 x 8 frequencies, so a decoder can give the picture at a half, a quarter or
-# an eighth of its size for a part of the work, and its brightness without its colours.
+# JPEG stores blocks of 8 x 8 frequencies, so a decoder can produce a half, a quarter or an eighth
+# of the size for a fraction of the work, and brightness without colours.
 
 _DRAFT_PX = 45
-"""A draft is no smaller than this on either side: 1.4 times what is used. With less, a picture and
-the same picture cropped by a few pixels grow apart; with more, they do not come nearer."""
+"""The minimum side of a draft: 1.4 times what is used. With less, a picture and the same picture
+cropped by a few pixels become less similar; with more, they do not become more similar.
+"""
 _ORIENTATION = 0x0112
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 
 
 class SmallPicture(NamedTuple):
-    """A picture in small, and the width and height in pixels that its bytes state."""
+    """A small picture, and the width and height in pixels that its bytes state."""
 
     size: tuple[int, int]
     grey: Grey
 
 
 class UnusablePictureError(ValueError):
-    """Bytes that are no picture that can be used; `reason` is a word, the text follows its name."""
+    """An image that cannot be used; `reason` is a word, and the text follows the image's name."""
 
     def __init__(self, reason: str, what: str) -> None:
         super().__init__(what)
@@ -136,9 +138,9 @@ class UnusablePictureError(ValueError):
 
 
 def small_picture(data: bytes) -> SmallPicture:
-    """The picture, upright, in 32 x 32 grey values; what is transparent lies on white.
+    """The picture, upright, in 32 x 32 grey values; transparent areas are white.
 
-    Safe in threads. Of one that moves the first picture counts.
+    Thread-safe. Of an animation the first frame counts.
 
     Raises:
         UnusablePictureError: `undecodable_image` (it is none that we read, or is damaged or cut
@@ -148,7 +150,7 @@ def small_picture(data: bytes) -> SmallPicture:
 
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
-            size = image.size  # a draft has another
+            size = image.size  # a draft has another size
             _refuse_costly(data, size)
             return SmallPicture(size, _small_grey(image))
     except UnusablePictureError:
@@ -161,7 +163,7 @@ def small_picture(data: bytes) -> SmallPicture:
 
 
 def look_hash(data: bytes) -> int | None:
-    """The perceptual hash that fingerprints hold; None for a picture with nothing on it.
+    """The perceptual hash of fingerprints; None for a blank picture.
 
     Raises:
         UnusablePictureError: as `small_picture`.
@@ -191,7 +193,7 @@ def _small_grey(image: "Image.Image") -> Grey:
 
 
 def _turn(image: "Image.Image") -> "Image.Transpose | None":
-    """What makes the picture upright by its metadata; damaged metadata says nothing."""
+    """The transposition that makes the picture upright by its metadata; None if that is damaged."""
     from PIL import Image
 
     turns = {
