@@ -1,4 +1,4 @@
-"""What CFAM is trained on: images with captions as pairs, some identities kept to validate."""
+"""The training data of CFAM: images with captions as pairs, some identities held out."""
 
 import fcntl
 import os
@@ -10,14 +10,15 @@ from typing import NamedTuple
 from schemas.base import digest_of
 from schemas.errors import UsageError
 
-# What CFAM is trained on: images with captions, as pairs; some identities are kept to validate.
+# The training data of CFAM: images with captions as pairs; some identities are held out to
+# validate.
 
 _LEAST_IDENTITIES = 2
-"""With one alone there is nothing to tell apart."""
+"""A single identity leaves nothing to distinguish."""
 
 
 class TrainingImage(NamedTuple):
-    """An image that shows one identity, and the texts that describe it."""
+    """An image of one identity, and its descriptions."""
 
     path: Path
     identity: str
@@ -37,17 +38,17 @@ class TrainingPair(NamedTuple):
 
 
 class TrainingSplits(NamedTuple):
-    """What is trained on, and what the best checkpoint is chosen on: no identity is in both."""
+    """The images to train on, and those to validate on: no identity is in both."""
 
     training: tuple[TrainingImage, ...]
     validation: tuple[TrainingImage, ...]
 
 
 def hold_out_identities(images: Sequence[TrainingImage], share: float, seed: int) -> TrainingSplits:
-    """Keeps `share` of the identities for validation, at least two; none where it is 0.
+    """Holds out `share` of the identities for validation, at least two; none if it is 0.
 
-    Which ones hangs on the seed and their names alone: the order of the images does not matter,
-    and where identities come to a dataset, those that were there mostly stay where they were.
+    The choice depends on the seed and the identities' names only: the order of images does not
+    matter, and if identities are added to a dataset, most of the others stay where they were.
 
     Raises:
         UsageError: there are too few identities for both.
@@ -70,9 +71,9 @@ def hold_out_identities(images: Sequence[TrainingImage], share: float, seed: int
 
 
 def require_identities(splits: TrainingSplits, where: str) -> None:
-    """Does nothing where splits have identities to tell apart by their captions.
+    """Raises unless splits have several identities with captions.
 
-    A split to validate with may be empty.
+    A validation split may be empty.
 
     Raises:
         UsageError: one has too few; begins with `where`.
@@ -93,7 +94,7 @@ def _identities(number: int) -> str:
 
 
 def training_pairs(images: Iterable[TrainingImage]) -> tuple[TrainingPair, ...]:
-    """Each caption with its image, in order; identities are numbered by their names."""
+    """Each caption with its image, in order; identities are numbered by name."""
     given = list(images)
     numbers = {name: number for number, name in enumerate(sorted({one.identity for one in given}))}
     return tuple(
@@ -106,7 +107,7 @@ def training_pairs(images: Iterable[TrainingImage]) -> tuple[TrainingPair, ...]:
 def digest_of_images(
     images: Iterable[TrainingImage], name: Callable[[Path], str] = lambda path: path.name
 ) -> str:
-    """A digest of which images are trained on, in which order; folders they lie in do not count."""
+    """A digest of the images that are trained on, in order; their folders do not count."""
     return digest_of(*(part for one in images for part in _parts(one, name(one.path))))
 
 
@@ -119,7 +120,7 @@ def _parts(image: TrainingImage, name: str) -> tuple[str, ...]:
 
 @contextmanager
 def occupied(home: Path) -> Iterator[None]:
-    """Makes `home` and keeps it for this process; the system frees it however the process ends.
+    """Creates `home` and locks it for this process; the system releases the lock when it ends.
 
     Raises:
         UsageError: another process trains there, or the folder cannot be made.

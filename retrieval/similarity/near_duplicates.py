@@ -37,9 +37,9 @@ FINGERPRINTS_VERSION = "1"
 
 
 def fingerprint(data: bytes, name: str) -> ImageFingerprint | Rejection:
-    """What the image in `data` looks like, or why it cannot be used.
+    """The fingerprint of an encoded image, or why it cannot be used.
 
-    Reasons: those of `retrieval.similarity.spectrum.small_picture`. Safe in threads.
+    Reasons are those of `retrieval.similarity.spectrum.small_picture`. Thread-safe.
 
     Args:
         data: an encoded image. Of one that moves the first picture counts.
@@ -65,31 +65,31 @@ def fingerprint(data: bytes, name: str) -> ImageFingerprint | Rejection:
     )
 
 
-# A collection of images as arrays, ready to be compared.
+# A collection of images as arrays.
 
 Fingerprints = Mapping[str, ImageFingerprint]
 """Fingerprints of images by id, in the order of the images."""
 Embeddings = NDArray[Any]
 """One row for each image, of shape (n, d)."""
 Places = NDArray[np.int64]
-"""Places of images in their collection."""
+"""Positions of images in their collection."""
 
 
 class ImageCollection(NamedTuple):
-    """What images are compared by. Those with the same bytes are stood for by the first of them.
+    """The data by which images are compared; the first of equal files represents all.
 
     Attributes:
         names: the ids of all n images, in their order.
-        firsts: for each the place of the first image with its bytes, of shape (n,).
-        seen: the places of images with a hash that are first of their bytes, rising, of shape (s,).
+        firsts: for each the position of the first image with its bytes, of shape (n,).
+        seen: the positions of first images with a hash, ascending, of shape (s,).
         hashes: their perceptual hashes, of shape (s,).
-        mirrored: those of their mirror images.
+        mirrored: the hashes of their mirror images.
         spectra: their spectra, of shape (s, 255).
-        felt: the places of images with an embedding that are first of their bytes, rising.
-        units: the embeddings of these at unit length, in single precision, of shape (f, d): for
-            looking among all of them; None where there are none.
-        embeddings: those of all images as they were given, of shape (n, d): for the exact distance
-            of few; None where there are none.
+        embedded: the positions of first images with an embedding, ascending.
+        units: their embeddings at unit length, in single precision, of shape (f, d), to search
+            among; None if there are none.
+        embeddings: the embeddings of all images as given, of shape (n, d), to compute exact
+            distances of a few; None if there are none.
     """
 
     names: tuple[str, ...]
@@ -132,10 +132,10 @@ def collect(images: Fingerprints, embeddings: Embeddings | None = None) -> Image
     )
 
 
-# Pairs of images in columns: millions of them take tens of bytes each, and no objects.
+# Pairs of images as columns: millions of pairs take tens of bytes each, and no objects.
 
 NONE_BITS = 255
-"""Stands for the bits of hashes that were not near; a hash has 64."""
+"""Marks pairs whose hashes were not near; a hash has 64 bits."""
 
 COLUMNS = np.dtype(
     [
@@ -149,14 +149,14 @@ COLUMNS = np.dtype(
         ("embedding_distance", np.float64),
     ]
 )
-"""A row of the table: places of two images, and the fields of `AlikePair`; NaN is None."""
+"""A row of the table: the positions of two images, and the fields of `AlikePair`; NaN is None."""
 
 Rows = NDArray[np.void]
 """Rows of `COLUMNS`, of shape (p,)."""
 
 
 def empty_rows(count: int) -> Rows:
-    """Rows that say nothing yet: no two images, and nothing measured."""
+    """Rows without images and measurements."""
     rows = np.zeros(count, COLUMNS)
     rows["hash_bits"] = NONE_BITS
     rows["spectrum_distance"] = rows["embedding_distance"] = np.nan
@@ -164,7 +164,7 @@ def empty_rows(count: int) -> Rows:
 
 
 class AlikePairs(Sequence[AlikePair]):
-    """Pairs of images, in order of the first and then of the second; records are made as asked for.
+    """Pairs of images, ordered by first and second; records are created on access.
 
     Attributes:
         names: the ids of all images, in their order.
@@ -202,7 +202,7 @@ class AlikePairs(Sequence[AlikePair]):
     __hash__ = None  # type: ignore[assignment] # rows can be written
 
     def of(self, sameness: Sameness) -> "AlikePairs":
-        """The pairs that are sure, or those that are in doubt."""
+        """The pairs of the same content, or the doubtful ones."""
         return AlikePairs(
             self.names, self.rows[self.rows["doubtful"] == (sameness is Sameness.DOUBTFUL)]
         )
@@ -225,21 +225,13 @@ def _value(number: float) -> float | None:
     return None if np.isnan(number) else number
 
 
-# Which images of a collection are alike: the same bytes, the same look, the same embedding.
+# Which images of a collection have the same content: by bytes, appearance and embedding.
 #
-# Two measures speak, the look (hash and spectrum) and the embedding, and neither is believed where
-# the other denies it:
-#
-# ============  =========  =========  ==========  =========
-# look          embedding: same       unclear     different  none
-# ============  =========  =========  ==========  =========
-# same          same       same       doubtful    same
-# unclear       same       doubtful   –           doubtful
-# different     doubtful   –          –           –
-# ============  =========  =========  ==========  =========
+# There are two measures, appearance (hash and spectrum) and embedding, and neither counts where the
+# other contradicts it:
 
 _AT_ONCE = 1 << 14
-"""Pairs whose vectors are multiplied at once."""
+"""The number of pairs whose vectors are multiplied at once."""
 
 _EVIDENCE: tuple[Evidence, ...] = ("same", "unclear", "different", "none")
 _VERDICTS: dict[tuple[Evidence, Evidence], Sameness] = {
@@ -265,11 +257,11 @@ _CODES = np.array(
     ],
     np.uint8,
 )
-"""What two measures say together, by their places in `_EVIDENCE`."""
+"""The verdict of two measures together, by their positions in `_EVIDENCE`."""
 
 
 class _Looks(NamedTuple):
-    """How near images look: a row for each pair, by rising key.
+    """How similar images look: a row for each pair, by ascending key.
 
     Attributes:
         keys: the pair, see `_keys`.
@@ -284,7 +276,7 @@ class _Looks(NamedTuple):
     distances: NDArray[np.float64]
 
     def at(self, rows: Places) -> "_Looks":
-        """Some of its rows."""
+        """Some of the rows."""
         return _Looks(self.keys[rows], self.mirrored[rows], self.bits[rows], self.distances[rows])
 
 
@@ -295,11 +287,11 @@ def near_duplicate_pairs(
 ) -> AlikePairs:
     """All pairs that have or may have the same content, in the order of the images.
 
-    Exact: every pair within `hash_bits` is looked at, and, where there are embeddings, every pair
-    of these, up to a hundred thousand (see `close_rows`). Images with the same bytes are stood for
-    by the first of them; what is like it is like the others, too, but is not said again of them.
+    Exact: every pair within `hash_bits` is compared and, if there are embeddings, every pair of
+    embeddings up to a hundred thousand images (see `close_rows`). The first of equal files
+    represents all: pairs with the others are not listed.
 
-    Memory grows with the pairs within `hash_bits`: some sixty bytes each.
+    Memory grows with the pairs within `hash_bits`: about sixty bytes each.
     """
     collection = collect(images, embeddings)
     copies = np.flatnonzero(collection.firsts != np.arange(len(collection.names)))
@@ -311,9 +303,9 @@ def near_duplicate_pairs(
 
 
 class FoundPairs(NamedTuple):
-    """Pairs of images, and the recall of the index that embeddings were looked for with.
+    """Pairs of images, and the recall of the index that embeddings were searched with.
 
-    `recall` is None where all pairs were looked at.
+    `recall` is None if all pairs were compared.
     """
 
     rows: Rows
@@ -323,7 +315,7 @@ class FoundPairs(NamedTuple):
 def pairs_of(
     collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None = None
 ) -> FoundPairs:
-    """The pairs of images that are first of their bytes; in order.
+    """The pairs of images that are the first of equal files, in order.
 
     Args:
         collection: the images.
@@ -352,7 +344,7 @@ def pairs_of(
 def _looks(
     collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None
 ) -> _Looks:
-    """The pairs within `hash_bits`, each the way round in which its spectra are nearer."""
+    """The pairs within `hash_bits`, mirrored if that brings the spectra nearer."""
     found = [
         _looks_in_one_orientation(collection, settings, asked, is_mirrored=is_mirrored)
         for is_mirrored in ((False, True) if settings.mirrored else (False,))
@@ -398,9 +390,9 @@ def _candidates(
     *,
     is_mirrored: bool,
 ) -> Places:
-    """Pairs (i, j), i < j, of which one hash is near to the other or to that of its mirror image.
+    """Pairs (i, j), i < j, in which one hash is near to the other, or to that of its mirror image.
 
-    With `rows`, only pairs that one of them belongs to.
+    With `rows`, only pairs with one of them.
     """
     if rows is None and not is_mirrored:
         return close_pairs(hashes, radius)
@@ -417,12 +409,12 @@ def _candidates(
 
 
 def _from(rows: Places, found: Places) -> Places:
-    """Pairs of places among `rows` and places, as pairs of places."""
+    """Pairs of positions within `rows` and positions, as pairs of positions."""
     return np.stack((rows[found[:, 0]], found[:, 1]), axis=1)
 
 
 def _keys(first: Places, second: Places, count: int) -> Places:
-    """Pairs of places among `count` as one number each, which rise as the pairs do."""
+    """Pairs of positions among `count` as one number each, in the order of the pairs."""
     return first.astype(np.int64) * count + second
 
 
@@ -493,7 +485,7 @@ def _evidence(distances: NDArray[np.float64], sure: float, doubtful: float) -> N
 
 
 class NearDuplicates(NamedTuple):
-    """What is kept of a collection, and why the rest is not.
+    """The kept images of a collection, and why the others are dropped.
 
     Attributes:
         kept: the ids of the images that stay, in the order of the images.
@@ -519,12 +511,12 @@ def find_near_duplicates(
     embedder: str | None = None,
     protected: Collection[str] = (),
 ) -> NearDuplicates:
-    """Leaves of all that has the same content one image.
+    """Keeps one image of each content.
 
-    Images come before others where they are protected, then where they have more pixels, then where
-    they are earlier. In this order each is kept, unless it has the same content as one that is kept
-    already: then it goes, with it. So no two images that are kept have the same
-    content (but protected ones, which always are kept), and none goes because of a chain of others.
+    Images are considered in this order: protected ones first, then those with more pixels, then
+    earlier ones. Each is kept unless it has the same content as an image that is already kept. So
+    no two kept images have the same content (except protected ones, which are always kept), and
+    none is dropped because of a chain of others.
 
     Args:
         images: fingerprints by id; their order says what is earlier.
@@ -550,9 +542,9 @@ def find_near_duplicates(
 
 
 class _Going(NamedTuple):
-    """The place of the image that stands for one that goes, and the pair that says why.
+    """The position of the image that represents a dropped one, and the pair that proves it.
 
-    `pair` is of the images that are first of the bytes of both; -1 where that is the same one.
+    `pair` is of the firsts of both files; -1 if that is the same image.
     """
 
     kept: int
@@ -562,10 +554,10 @@ class _Going(NamedTuple):
 def _what_goes(
     images: Fingerprints, same: AlikePairs, protected: frozenset[str]
 ) -> dict[int, _Going]:
-    """What is not kept, by place, in order.
+    """The dropped images by position, in order.
 
-    The first with some bytes speaks for all that have them: near pairs are known of it only. Of the
-    kept ones that an image is like the earliest stands for it.
+    Near pairs are known of the first of equal files only, so it stands for all. An image is
+    represented by the earliest kept image of the same content.
     """
     rows, count = same.rows, len(images)
     firsts = np.arange(count)
@@ -573,7 +565,7 @@ def _what_goes(
     near = np.flatnonzero(~rows["exact"])
     others = _Neighbours(rows["first"][near], rows["second"][near], near, count)
     nobody = count
-    stands = np.full(count, nobody)  # for each image the earliest kept one that it is like
+    stands = np.full(count, nobody)  # the earliest kept image of the same content, for each image
     why = np.full(count, -1)
     kept: dict[int, int] = {}
     goes: dict[int, _Going] = {}
@@ -592,13 +584,13 @@ def _what_goes(
 
 
 def _order(images: Fingerprints, protected: frozenset[str]) -> list[int]:
-    """Places of images, in the order in which they are kept if they can be."""
+    """Positions of images in the order in which they are considered."""
     keys = [(name not in protected, -image.pixels) for name, image in images.items()]
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 class _Neighbours:
-    """For each image those that it makes a pair with."""
+    """The images that each image makes a pair with."""
 
     def __init__(self, first: Places, second: Places, pairs: Places, count: int) -> None:
         own = np.concatenate((first, second))
@@ -608,13 +600,13 @@ class _Neighbours:
         self._starts = np.searchsorted(own[order], np.arange(count + 1))
 
     def of(self, place: int) -> tuple[Places, Places]:
-        """The places of its neighbours, and the pairs."""
+        """The positions of its neighbours, and the pairs."""
         start, stop = self._starts[place], self._starts[place + 1]
         return self._others[start:stop], self._pairs[start:stop]
 
 
 def _why(place: int, going: _Going, same: AlikePairs) -> AlikePair:
-    """What an image that goes has in common with the one that stands for it."""
+    """The pair of a dropped image with the one that represents it."""
     first, second = (same.names[end] for end in sorted((place, going.kept)))
     if going.pair < 0:
         return AlikePair(first=first, second=second, sameness=Sameness.SAME, exact=True)
@@ -652,16 +644,16 @@ def _report(
     )
 
 
-# Which images have the content of given ones, without comparing all with all.
+# Images of the same content as given ones, without comparing all with all.
 
 _ASKED_AT_ONCE = 512
 
 
 class AlikeImages(Mapping[str, frozenset[str]]):
-    """For each image that has any the images of the same content, those in doubt among them.
+    """For each image with duplicates, the images of the same content, doubtful ones included.
 
-    An image is compared with all others when it is first asked for; to ask for many at once by
-    `look_up` is faster. What is known is kept as places, a few bytes for each pair.
+    An image is compared with all others on first access; `look_up` compares many at once, which is
+    faster. Results are stored as positions, a few bytes for each pair.
     """
 
     def __init__(
@@ -690,7 +682,7 @@ class AlikeImages(Mapping[str, frozenset[str]]):
         self._known: dict[int, Places] = {}
 
     def look_up(self, names: Iterable[str]) -> None:
-        """Compares images with all others, those that are not of the collection left out."""
+        """Compares images with all others; ids outside the collection are ignored."""
         firsts = self._collection.firsts
         places = {int(firsts[self._places[name]]) for name in names if name in self._places}
         open_ = np.array(sorted(places - self._known.keys()), np.int64)
@@ -731,7 +723,7 @@ class AlikeImages(Mapping[str, frozenset[str]]):
 
 
 def _numbered(contents: list[str | None]) -> Places:
-    """A number for each content, the same for the same; -1 where it is not known."""
+    """A number for each content, equal for equal contents; -1 if it is unknown."""
     numbers: dict[str, int] = {}
     return np.array(
         [-1 if one is None else numbers.setdefault(one, len(numbers)) for one in contents],
@@ -739,7 +731,7 @@ def _numbered(contents: list[str | None]) -> Places:
     )
 
 
-# Images that are known by bytes and look, to which more are added one by one.
+# Images known by bytes and appearance, to which others are added one by one.
 
 _FIRST_ROOM = 256
 _HASHES = ("perceptual_hash", "mirrored_hash")
@@ -747,15 +739,15 @@ _OWN, _MIRRORED = range(2)
 
 
 class GrowingCollection:
-    """Images by their owner; similar ones are found by bytes and look.
+    """Images by owner; similar ones are found by bytes and appearance.
 
-    To add an image, and to look one up, reads each fingerprint once and copies none of those that
-    are there: time and memory grow with the images, not with their square. What is sure by
-    `near_duplicate_pairs` without embeddings is alike here.
+    Adding or looking up an image reads each fingerprint once and copies nothing: time and memory
+    are linear in the images. Images are similar if `near_duplicate_pairs` without embeddings would
+    find the same content.
     """
 
     def __init__(self, settings: NearDuplicateSettings) -> None:
-        """Begins with no image; `settings` say when two have the same content."""
+        """Starts empty; `settings` say when two images have the same content."""
         self._settings = settings
         self._owners: dict[str, set[str]] = {}
         self._names: list[str] = []
@@ -763,11 +755,11 @@ class GrowingCollection:
         self._spectra: Spectrum = np.empty((_FIRST_ROOM, 0), np.int8)
 
     def __len__(self) -> int:
-        """How many images of different bytes there are."""
+        """The number of different files."""
         return len(self._owners)
 
     def add(self, owner: str, sha256: str, look: ImageFingerprint | None = None) -> None:
-        """From now on an image is there for `owner`; without a look only its bytes are known."""
+        """Adds an image of `owner`; without a fingerprint only its bytes are compared."""
         owners = self._owners.setdefault(sha256, set())
         if not owners and look is not None and look.perceptual_hash is not None:
             self._append(sha256, look)
@@ -776,7 +768,7 @@ class GrowingCollection:
     def owners_of_similar(
         self, sha256: str, look: ImageFingerprint | None = None
     ) -> frozenset[str]:
-        """The owners of the images that have these bytes, or surely this look."""
+        """The owners of images with these bytes, or certainly this appearance."""
         found = {sha256} if sha256 in self._owners else set()
         if look is not None and look.perceptual_hash is not None and self._names:
             found.update(self._names[row] for row in np.flatnonzero(self._looks_like(look)))
@@ -794,7 +786,7 @@ class GrowingCollection:
         self._names.append(sha256)
 
     def _looks_like(self, look: ImageFingerprint) -> NDArray[np.bool_]:
-        """For each image with a look whether it has this one, of shape (n,)."""
+        """Whether each image with an appearance has this one, of shape (n,)."""
         hashes, count = self._hashes[:, : len(self._names)], len(self._names)
         asked, spectrum = _hashes_of(look), _spectrum_of(look)[None]
         own = self._within(hashes[_OWN], asked[_OWN])
@@ -820,7 +812,7 @@ class GrowingCollection:
 
 
 def _hashes_of(look: ImageFingerprint) -> NDArray[np.uint64]:
-    """Its hash and that of its mirror image."""
+    """The hash, and that of the mirror image."""
     return np.array([int(getattr(look, name), 16) for name in _HASHES], np.uint64)
 
 

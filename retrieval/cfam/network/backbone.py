@@ -16,7 +16,7 @@ from torch.nn import functional
 from schemas.cfam import CfamBackbone
 from schemas.errors import ModelError
 
-# Which CLIPs CFAM can be built on, and their architectures in OpenCLIP's form.
+# The CLIPs that CFAM can be built on, and their architectures in OpenCLIP's form.
 
 Architecture = Mapping[str, Any]
 """What OpenCLIP's `CLIP` is built from: `embed_dim`, `vision_cfg`, `text_cfg`, `quick_gelu` …"""
@@ -58,7 +58,7 @@ def _known(name: str) -> Any:
 
 
 def checked_architecture(content: Any, where: str) -> Architecture:
-    """`content`, if it is an architecture that CFAM can be built on.
+    """`content`, if CFAM can be built on this architecture.
 
     Raises:
         ModelError: it is not; the sentence names `where` and why.
@@ -97,7 +97,7 @@ def _strange(whole: Architecture, vision: Architecture, text: Architecture) -> s
     return None
 
 
-# Position embeddings for images and texts of other sizes than a model was trained on.
+# Position embeddings for images and texts of other sizes than in a model's training.
 
 
 def resized_grid(positions: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -158,14 +158,14 @@ _GRID_POSITIONS = "visual.positional_embedding"
 _TEXT_POSITIONS = ("positional_embedding", "text.positional_embedding")
 _QUICK = "-quickgelu"
 _SCALE = ("logit_scale", "logit_bias")
-_UNREADABLE = (  # what torch and OpenCLIP raise on bytes that are no weights
+_UNREADABLE = (  # what torch and OpenCLIP raise for invalid weights
     ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError,
     RuntimeError, TypeError, ValueError, pickle.UnpicklingError,
 )  # fmt: skip
 
 
 class Encoded(NamedTuple):
-    """A batch as one tower sees it, in the space that images and texts share.
+    """The output of one tower for a batch, in the space that images and texts share.
 
     Attributes:
         pooled: (B, d), the global vectors, not of unit length: of the class token and of the end
@@ -180,7 +180,7 @@ class Encoded(NamedTuple):
 
 
 class ClipBackbone(nn.Module):
-    """OpenCLIP's two towers, giving local vectors beside the global ones.
+    """OpenCLIP's two towers, with local vectors in addition to the global ones.
 
     Args:
         settings: architecture, weights, image size and text length.
@@ -196,7 +196,7 @@ class ClipBackbone(nn.Module):
         source = _weights_file(settings) if architecture is None else None
         self.architecture = read_architecture(settings) if architecture is None else architecture
         self.clip = _built(self.architecture, settings)
-        for name in _SCALE:  # the losses have temperatures of their own
+        for name in _SCALE:  # the losses have their own temperatures
             if getattr(self.clip, name, None) is not None:
                 getattr(self.clip, name).requires_grad_(requires_grad=False)
         if source is not None:
@@ -208,7 +208,7 @@ class ClipBackbone(nn.Module):
         return int(self.architecture["embed_dim"])
 
     def checkpoint_activations(self) -> None:
-        """Keeps no activations inside blocks, and computes them again in the backward pass."""
+        """Discards activations inside blocks and recomputes them in the backward pass."""
         self.clip.set_grad_checkpointing(True)
 
     def encode_images(self, pixels: Tensor) -> Encoded:
@@ -243,9 +243,9 @@ class ClipBackbone(nn.Module):
 
 
 def padding_of(tokens: Tensor) -> Tensor:
-    """Where texts of shape (B, L) have ended: true behind the end, whose id is the highest.
+    """The padding of texts of shape (B, L): true after the end token, which has the highest id.
 
-    The id of padding tells nothing: 0 is also CLIP's token for an exclamation mark.
+    Padding cannot be recognised by its id: 0 is also CLIP's token for an exclamation mark.
     """
     places = torch.arange(tokens.shape[1], device=tokens.device)
     return places > tokens.argmax(dim=1, keepdim=True)
@@ -267,7 +267,7 @@ def _built(architecture: Architecture, settings: CfamBackbone) -> Any:
 
 
 def _weights_file(settings: CfamBackbone) -> Path | None:
-    """The file of weights to start from, downloaded if need be; None for random ones."""
+    """The file of weights to start from, downloaded if necessary; None for random ones."""
     if settings.checkpoint is not None or settings.weights is None:
         return settings.checkpoint
     from open_clip import pretrained
@@ -291,7 +291,7 @@ def _weights_file(settings: CfamBackbone) -> Path | None:
 
 
 def _require_activation(settings: CfamBackbone, quick: bool) -> None:
-    """OpenCLIP only warns where weights were trained with another activation than they will get."""
+    """Raises if weights were trained with another activation; OpenCLIP only warns."""
     plain = settings.architecture.removesuffix(_QUICK)
     if quick != bool(read_architecture(settings).get("quick_gelu", False)):
         raise ModelError(
@@ -318,7 +318,7 @@ def _load(clip: Any, source: Path, settings: CfamBackbone) -> None:
 
 
 def _fit(state: dict[str, Tensor], clip: Any, settings: CfamBackbone) -> None:
-    """Gives `state` positions of the sizes that `clip` has."""
+    """Gives `state` position embeddings of the sizes of `clip`."""
     if _GRID_POSITIONS in state:
         state[_GRID_POSITIONS] = resized_grid(state[_GRID_POSITIONS], clip.visual.grid_size)
     for name in _TEXT_POSITIONS:

@@ -1,4 +1,4 @@
-"""Checkpoints of CFAM and of its training: each complete or absent, however the training ends."""
+"""Checkpoints of CFAM and of its training, written atomically."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class CheckpointSettings(Record):
-    """What a checkpoint needs to be built again, without the files that training began with."""
+    """The settings that rebuild a checkpoint, without the files that training started from."""
 
     format: Literal[1] = 1
     settings: CfamTraining
@@ -41,10 +41,10 @@ class CheckpointSettings(Record):
 
 
 def save_model(folder: Path, model: Cfam, settings: CfamTraining, identities: int) -> None:
-    """Writes the network into `folder`, each file whole or not at all.
+    """Writes the network to `folder`, each file atomically.
 
-    The weights name the digest of their settings, so that a folder caught between the two files is
-    known when it is loaded.
+    The weights name the digest of their settings, so that files of different checkpoints are
+    detected on loading.
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = CheckpointSettings(
@@ -55,7 +55,7 @@ def save_model(folder: Path, model: Cfam, settings: CfamTraining, identities: in
     unfinished = folder / f"{SETTINGS}.unfinished"
     unfinished.write_bytes(described)
     unfinished_weights = folder / f"{WEIGHTS}.unfinished"
-    # one entry alone: safetensors writes several in any order, and the same model would differ
+    # a single entry: safetensors writes several in any order, so equal models would differ
     save_file(state, unfinished_weights, metadata={_DIGEST: sha256_of(described)})
     unfinished.replace(folder / SETTINGS)
     unfinished_weights.replace(folder / WEIGHTS)
@@ -64,8 +64,8 @@ def save_model(folder: Path, model: Cfam, settings: CfamTraining, identities: in
 def load_model(folder: Path) -> Cfam:
     """The network of a checkpoint, on the CPU, in evaluation mode.
 
-    The settings of a stranger can ask for a network of any size: it is built without memory first,
-    and in earnest only where the weights are those of such a network.
+    Untrusted settings can ask for a network of any size, so the network is first built without
+    memory, and really only if the weights fit it.
 
     Raises:
         ModelError: a file is missing or damaged, or the two do not belong together.
@@ -111,7 +111,7 @@ def _parsed(described: bytes, folder: Path) -> CheckpointSettings:
 def _require_shapes(
     found: Shapes, content: CheckpointSettings, architecture: Architecture, folder: Path
 ) -> None:
-    """Nothing, if tensors of these shapes fill the network that the settings describe."""
+    """Raises unless tensors of these shapes fill the network that the settings describe."""
     unfit = f"{folder / WEIGHTS} does not fit its settings"
     settings = content.settings
     repeated = (
@@ -175,7 +175,7 @@ class Checkpoints:
 
     @property
     def best(self) -> Path:
-        """The checkpoint that did best on the identities held out."""
+        """The checkpoint with the best validation."""
         return self._home / "best"
 
     def save(
@@ -184,7 +184,7 @@ class Checkpoints:
         optimizer: Mapping[str, Tensor],
         save_model: Callable[[Path], None],
     ) -> None:
-        """Writes a checkpoint, makes it the last one, and removes those that nobody needs now."""
+        """Writes a checkpoint as the last one, and removes those that are not needed any more."""
         target = self._named(progress.step)
         unfinished = self._folder / f"{_UNFINISHED}{target.name}"
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -200,7 +200,7 @@ class Checkpoints:
         self.tidy(progress)
 
     def load(self) -> TrainingProgress | None:
-        """Where the training stands by its last checkpoint; None where there is none yet.
+        """The progress stored in the last checkpoint; None if there is none.
 
         Nothing is changed; every process may read at once.
 
@@ -214,7 +214,7 @@ class Checkpoints:
             progress = TrainingProgress.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             raise IntegrityError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
-        # `tidy` removes what it does not name
+        # `tidy` removes folders that it does not name
         if self.last.resolve() != self._named(progress.step).resolve():
             raise IntegrityError(f"{path} is damaged: it says step {progress.step}")
         return progress
@@ -232,9 +232,9 @@ class Checkpoints:
             raise IntegrityError(f"{path} is damaged: {error}") from error
 
     def tidy(self, progress: TrainingProgress | None) -> None:
-        """Finishes or removes what a killed training left half done; for one process alone.
+        """Finishes or removes what an interrupted training left behind; for one process only.
 
-        `best` names what the last checkpoint says, and what has no name is removed.
+        `best` is set as the last checkpoint says, and unreferenced checkpoints are removed.
 
         Args:
             progress: what `load` gave.
@@ -256,7 +256,7 @@ class Checkpoints:
 
 
 def _point(link: Path, target: Path) -> None:
-    """Lets `link` name `target` from now on, without a moment in which it names nothing."""
+    """Atomically makes `link` name `target`."""
     beside = link.with_name(f"{_UNFINISHED}{link.name}")
     beside.unlink(missing_ok=True)
     beside.symlink_to(target.relative_to(link.parent), target_is_directory=True)

@@ -1,4 +1,4 @@
-"""A trained CFAM as an embedder: its global vectors, which are all that retrieval compares."""
+"""A trained CFAM as an embedder of images and texts by its global vectors."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,7 @@ from schemas.embedding import CfamEmbedder
 
 
 class CfamImageTextEmbedder(TorchEmbedder[CfamEmbedder]):
-    """The two towers of a checkpoint; decoder and heads are only for training.
-
-    Images are resized to the network's height and width; texts longer than its length are cut.
+    """The two towers of a checkpoint; the decoder and heads are used in training only.
 
     Raises:
         ModelError: the checkpoint is missing, damaged, or has another digest than was asked for.

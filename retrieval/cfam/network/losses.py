@@ -12,7 +12,7 @@ from torch.nn import functional
 def info_nce(similarities: Tensor, temperature: float) -> Tensor:
     """The mean of both directions' cross-entropy of finding the partner in the batch.
 
-    It knows no identities: another pair of the same person counts as wrong.
+    It ignores identities: another pair of the same person counts as wrong.
 
     Args:
         similarities: (B, B), images down, texts across, cosines.
@@ -59,10 +59,10 @@ def _divergence(logits: Tensor, logarithm_of_matching: Tensor) -> Tensor:
 
 
 def matching(logits: Tensor, matched: Tensor) -> Tensor:
-    """The mean binary cross-entropy of the judgement whether pairs match.
+    """The mean binary cross-entropy of the prediction whether pairs match.
 
-    The paper prints y log p + (1 - y)(1 - log p); what is meant, and taken here, is
-    -[y log p + (1 - y) log(1 - p)].
+    The paper prints y log p + (1 - y)(1 - log p); computed is -[y log p + (1 - y) log(1 - p)],
+    which must be meant.
 
     Args:
         logits: (P,), before the sigmoid.
@@ -75,7 +75,7 @@ def matching(logits: Tensor, matched: Tensor) -> Tensor:
 
 
 def identity(logits: Tensor, identities: Tensor, matched: Tensor) -> Tensor:
-    """The mean cross-entropy of whose the pairs are.
+    """The mean cross-entropy of the pairs' identities.
 
     Args:
         logits: (P, M + 1); the last class is for pairs that do not match.
@@ -86,7 +86,7 @@ def identity(logits: Tensor, identities: Tensor, matched: Tensor) -> Tensor:
     return functional.cross_entropy(logits, identities.where(matched, nobody))
 
 
-# The pairs that the matching and the identity loss are taken over (UFineBench, section 4.3).
+# The pairs of the matching and the identity loss (UFineBench, section 4.3).
 
 
 class Pairs(NamedTuple):
@@ -108,8 +108,8 @@ def hard_pairs(similarities: Tensor, identities: Tensor) -> Pairs:
     """The B pairs of a batch and up to 2B hard negatives.
 
     The negative of an image is the most similar text of *another* identity, that of a text the most
-    similar such image; of equals the first. In a batch of one identity nobody has a negative, and
-    the B pairs are all there is.
+    similar such image; of equal ones the first. In a batch of one identity there are no negatives,
+    and only the B pairs remain.
 
     Args:
         similarities: (B, B), images down, texts across.

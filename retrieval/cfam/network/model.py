@@ -75,8 +75,8 @@ def _block(settings: CfamDecoder) -> nn.Module:
 def local_similarities(visual: Tensor, textual: Tensor) -> Tensor:
     """The mean over the K queries of the cosine of the pair, for every image and every text.
 
-    The sum of K cosines is the inner product of the K unit vectors laid end to end, so that all
-    pairs are one matrix product.
+    The sum of K cosines is the inner product of the K concatenated unit vectors, so all pairs are
+    one matrix product.
 
     Args:
         visual: (B_images, K, width).
@@ -90,11 +90,11 @@ def local_similarities(visual: Tensor, textual: Tensor) -> Tensor:
     return images @ texts.T / visual.shape[1]
 
 
-# The heads that judge a pair: do they match, and whose are they?
+# The heads that judge a pair: whether it matches, and which identity it shows.
 
 
 class Matcher(nn.Module):
-    """Tells matching pairs from others by their fine-grained vectors (UFineBench, section 4.3).
+    """Distinguishes matching pairs by their fine-grained vectors (UFineBench, section 4.3).
 
     The 2K vectors of a pair, each with a learned embedding of its modality, pass through
     transformer blocks; the means of the visual and of the textual ones pass through an MLP.
@@ -110,7 +110,7 @@ class Matcher(nn.Module):
         self.judge = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 1))
 
     def forward(self, visual: Tensor, textual: Tensor) -> Tensor:
-        """How surely each pair matches, of shape (P,), before the sigmoid.
+        """The logit that each pair matches, of shape (P,).
 
         Args:
             visual: (P, K, width), of the image of each pair.
@@ -127,7 +127,7 @@ class Matcher(nn.Module):
 
 
 class IdentityHead(nn.Module):
-    """Says whose a pair is, or that it is nobody's (UFineBench, supplement 8).
+    """Classifies the identity of a pair, or that it does not match (UFineBench, supplement 8).
 
     Args:
         dimension: the length d of the global vectors.
@@ -160,15 +160,15 @@ def _matcher_block(width: int, heads: int) -> nn.Module:
     )
 
 
-# Rows of all processes together, so that losses over a batch see all of it on every process.
+# Rows of all processes, so that losses see the whole batch on every process.
 
 
 def gathered(rows: Tensor) -> Tensor:
-    """The rows of all processes, in their order; of one process alone, the rows themselves.
+    """The rows of all processes, in order; with one process, the rows themselves.
 
-    Gradients flow back to the rows of every process. Where all processes compute one loss from
-    gathered rows, each gets as many times the gradient of its own rows as there are processes, of
-    which `DistributedDataParallel` takes the mean: the gradient of that loss over the whole batch.
+    Gradients flow back to the rows of every process. If all processes compute one loss from
+    gathered rows, each gets the gradient of its own rows times the number of processes, and
+    `DistributedDataParallel` takes the mean: the gradient of that loss over the whole batch.
 
     Args:
         rows: (B, …), as many on every process.
@@ -201,9 +201,9 @@ ParameterGroups = dict[Literal["pretrained", "new"], dict[str, nn.Parameter]]
 class Cfam(nn.Module):
     """Cross-modal fine-grained aligning and matching.
 
-    What no loss needs is not built: without `local_sdm` and `matching` there is no decoder, and so
-    on. The random weights follow from `settings.seed` alone; torch's global generator is left as it
-    was found.
+    Parts that no loss needs are not built: without `local_sdm` and `matching` there is no decoder,
+    and so on. The random weights depend on `settings.seed` only; torch's global generator is
+    restored.
 
     Args:
         settings: of the network and its losses.
@@ -250,9 +250,9 @@ class Cfam(nn.Module):
     def forward(self, pixels: Tensor, tokens: Tensor, identities: Tensor) -> dict[str, Tensor]:
         """The losses that are switched on, by name, without their weights.
 
-        The similarities and losses are computed in float32, whatever the network is cast to: a
-        temperature of 0.02 makes fifty times as much of a rounding error. Of several processes,
-        each takes them over the batches of all.
+        Similarities and losses are computed in float32 whatever the network's dtype: a temperature
+        of 0.02 multiplies rounding errors by fifty. With several processes, each computes the
+        losses over the batches of all.
 
         Args:
             pixels: (B, 3, H, W), a batch of images.
@@ -271,9 +271,9 @@ class Cfam(nn.Module):
         return losses
 
     def parameter_groups(self) -> ParameterGroups:
-        """What is trained, by name: the pretrained, and what starts random.
+        """The trained parameters by name: pretrained, and randomly initialised.
 
-        With a backbone of random weights everything is new.
+        With a backbone of random weights all are new.
         """
         groups: ParameterGroups = {"pretrained": {}, "new": {}}
         for name, parameter in self.named_parameters():
@@ -349,7 +349,7 @@ def total_loss(losses: dict[str, Tensor], weights: CfamLosses) -> Tensor:
 def _of_all_processes(
     images: Encoded, texts: Encoded, fine: tuple[Tensor, Tensor] | None, identities: Tensor
 ) -> tuple[Encoded, Encoded, tuple[Tensor, Tensor] | None, Tensor]:
-    """What the losses need, of the whole batch; of local vectors only what the decoder read."""
+    """The inputs of the losses for the whole batch; of local vectors only the decoder's output."""
     return (
         images._replace(pooled=gathered(images.pooled)),
         texts._replace(pooled=gathered(texts.pooled)),

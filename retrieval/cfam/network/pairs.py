@@ -1,4 +1,4 @@
-"""Images and texts as the network takes them: augmented, as pixels and tokens, in batches."""
+"""Images and texts as inputs of the network: augmented, as pixels and tokens, in batches."""
 
 import math
 import multiprocessing
@@ -36,7 +36,7 @@ After normalising, 0 is the mean colour: padding and erased rectangles have it.
 def clip_pixels(image: Image.Image, size: CfamBackbone) -> Tensor:
     """The image at the network's height and width, bicubic, normalised: (3, H, W) in float32.
 
-    The proportions are not kept: people's crops are near enough 1 to 3, and every pixel counts.
+    Proportions are not kept: crops of people are about 1 to 3, and every pixel counts.
     """
     height_width = [size.image_height_px, size.image_width_px]
     resized = functional.resize(
@@ -47,19 +47,20 @@ def clip_pixels(image: Image.Image, size: CfamBackbone) -> Tensor:
     return pixels
 
 
-# Texts as CLIP's tokens, up to any length.
+# Texts as CLIP's tokens, of any length.
 
 START, END = 49406, 49407
 MASK = 49405
 """CLIP has no token for a masked word. As in IRRA, the last and rarest word of its vocabulary
-(«jekyll») stands for one."""
+(«jekyll») is used.
+"""
 PADDING = 0
 
 
 class ClipTokenizer:
     """OpenCLIP's tokenizer, for texts of up to `length` tokens, start and end included.
 
-    Longer texts lose their end. A text cannot write the start or the end of a text.
+    Longer texts are cut. A text cannot contain the start or end token.
     """
 
     def __init__(self, length: int) -> None:
@@ -78,9 +79,9 @@ class ClipTokenizer:
         return rows
 
 
-# What is done to an image and its text in training (UFineBench, section 5.1).
+# Augmentation of an image and its text in training (UFineBench, section 5.1).
 #
-# All chance comes out of a generator that the caller hands in. `generator_for` makes one for each
+# All randomness comes from a generator that the caller passes. `generator_for` makes one for each
 # sample of each epoch, so that neither the order of the data nor the number of workers matters.
 
 _ERASED_SHARE = (0.02, 0.4)
@@ -92,16 +93,16 @@ _OTHER = {"left": "right", "right": "left"}
 
 
 def generator_for(seed: int, epoch: int, row: int) -> Generator:
-    """The source of chance for one sample of one epoch."""
+    """The random generator of one sample of one epoch."""
     words = digest_of(str(seed), str(epoch), str(row))
     return Generator().manual_seed(int(words[:15], 16))
 
 
 class PairAugmentation:
-    """Makes of an image and its text what the network is shown in one epoch.
+    """Augments an image and its text for one epoch.
 
-    In this order: the flip, which the text may have to follow; the image's pixels, padded and cut
-    to their size somewhere else; an erased rectangle; masked and replaced tokens.
+    In this order: flip (the text may have to follow), padding and random cropping, an erased
+    rectangle, masked and replaced tokens.
     """
 
     def __init__(
@@ -131,12 +132,12 @@ class PairAugmentation:
 
 
 def names_a_side(text: str) -> bool:
-    """Whether the text says left or right, in whatever sense."""
+    """Whether the text contains "left" or "right", in any sense."""
     return _SIDES.search(text) is not None
 
 
 def swapped_sides(text: str) -> str:
-    """The text with left and right exchanged, their capitals kept: true of the flipped image.
+    """The text with left and right exchanged, capitals kept, which fits the flipped image.
 
     It looks at words, not at sense: «left the shop» becomes «right the shop».
     """
@@ -150,7 +151,7 @@ def _in_case_of(example: str, word: str) -> str:
 
 
 def shifted(pixels: Tensor, padding_px: int, generator: Generator) -> Tensor:
-    """The image padded with the mean colour on all sides, and a piece of its old size cut out."""
+    """The image padded with the mean colour on all sides and randomly cropped to its old size."""
     down, right = _below(2 * padding_px + 1, generator), _below(2 * padding_px + 1, generator)
     height, width = pixels.shape[-2:]
     padded = functional.pad(pixels, [padding_px])
@@ -159,10 +160,11 @@ def shifted(pixels: Tensor, padding_px: int, generator: Generator) -> Tensor:
 
 
 def erased(pixels: Tensor, generator: Generator) -> Tensor:
-    """The image with a rectangle of the mean colour, or unchanged if none has fitted in ten tries.
+    """The image with a rectangle of the mean colour, or unchanged if none fits in ten tries.
 
     The rectangle's share of the area is uniform in 0.02 to 0.4, its aspect log-uniform in 0.3 to
-    3.3 (random erasing, Zhong et al. 2020, and torchvision's defaults but for the largest share).
+    3.3 (random erasing, Zhong et al. 2020, and torchvision's defaults except for the largest
+    share).
     """
     height, width = pixels.shape[-2:]
     for _ in range(_ATTEMPTS):
@@ -177,7 +179,7 @@ def erased(pixels: Tensor, generator: Generator) -> Tensor:
 
 
 def disturbed(tokens: Tensor, mask: float, replace: float, generator: Generator) -> Tensor:
-    """The tokens with some words masked and others replaced by any word of the vocabulary.
+    """The tokens with some words masked and others replaced by random words of the vocabulary.
 
     Start, end and padding stay.
 
@@ -208,20 +210,19 @@ def _below(limit: int, generator: Generator) -> int:
     return int(torch.randint(limit, (), generator=generator))
 
 
-# Loads images and texts as the network takes them; what cannot be read is named, not raised.
+# Loads images and texts in workers; unreadable images are reported, not raised.
 #
-# Workers load and augment. They draw from nothing that they own: what comes out hangs on the seed,
-# the epoch and the pair alone.
+# What a worker produces depends on the seed, the epoch and the pair only.
 
 
 class Unreadable(NamedTuple):
-    """An image that could not be read; errors lose their sentence on the way from a worker."""
+    """An image that could not be read; a worker's exception would lose its message."""
 
     sentence: str
 
 
 class PairBatch(NamedTuple):
-    """Pixels (B, 3, H, W), tokens (B, L), identities (B,), and which images these are."""
+    """Pixels (B, 3, H, W), tokens (B, L), identities (B,), and the images' paths."""
 
     pixels: Tensor
     tokens: Tensor
@@ -230,7 +231,7 @@ class PairBatch(NamedTuple):
 
 
 class AugmentedPairs(Dataset[Any]):
-    """The pairs of a training; asked for by (epoch, place)."""
+    """The pairs of a training, indexed by (epoch, position)."""
 
     def __init__(self, pairs: Sequence[TrainingPair], settings: CfamTraining) -> None:
         self._pairs, self._settings = pairs, settings
@@ -246,7 +247,7 @@ class AugmentedPairs(Dataset[Any]):
 
     @cached_property
     def _augment(self) -> PairAugmentation:
-        """Made where it is used: a worker would else get the vocabulary through a pipe."""
+        """Created on first use: a worker would otherwise receive the vocabulary through a pipe."""
         settings = self._settings
         tokenizer = tokenizer_for(settings.backbone.text_tokens)
         return PairAugmentation(settings.augmentation, settings.backbone, tokenizer)
@@ -254,7 +255,7 @@ class AugmentedPairs(Dataset[Any]):
 
 @cache
 def tokenizer_for(length: int) -> ClipTokenizer:
-    """The tokenizer, whose vocabulary takes a second to read, once for the process."""
+    """The tokenizer, whose vocabulary takes a second to load, once for each process."""
     return ClipTokenizer(length)
 
 
@@ -273,7 +274,7 @@ def read_image(path: Path) -> Image.Image | Unreadable:
 def pair_loader(
     pairs: Sequence[TrainingPair], batches: BatchSequence, settings: CfamTraining, *, pin: bool
 ) -> DataLoader[Any]:
-    """Batches of augmented pairs: `PairBatch`, or `Unreadable` in its place."""
+    """Batches of augmented pairs: `PairBatch`, or `Unreadable` instead."""
     return DataLoader(
         AugmentedPairs(pairs, settings),
         batch_sampler=batches,
@@ -286,9 +287,9 @@ def pair_loader(
 def image_batches(
     paths: Sequence[Path], size: CfamBackbone, batch: int, threads: int
 ) -> Iterator[Tensor]:
-    """Batches of images in order, as they are: pixels (B, 3, H, W).
+    """Batches of images in order, without augmentation: pixels (B, 3, H, W).
 
-    Threads decode: that takes no lock of Python's, and no process has to be started for it.
+    Images are decoded in threads: decoding releases the GIL, and no process has to be started.
 
     Raises:
         UsageError: an image cannot be read.
@@ -300,7 +301,7 @@ def image_batches(
 
 
 def readable(batch: Any) -> Any:
-    """`batch`, if its images could be read.
+    """`batch`, if all its images could be read.
 
     Raises:
         UsageError: one could not.
@@ -311,10 +312,10 @@ def readable(batch: Any) -> Any:
 
 
 def _workers(count: int) -> dict[str, Any]:
-    """Workers are forked from a server that has nothing but their modules.
+    """The settings of workers: forked from a server that has only imported their modules.
 
-    Forked from here they would take over threads' locks and CUDA's state. The generator keeps the
-    loader from drawing its seed, which nobody uses, from torch's own.
+    Forking from this process would copy locks of threads and the state of CUDA. The generator keeps
+    the loader from drawing its unused seed from torch's own.
     """
     context = None
     if count:

@@ -1,4 +1,4 @@
-"""Which pairs are in one batch: different identities as far as possible, the same by seed."""
+"""Which pairs are in a batch: different identities if possible, reproducible by seed."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,11 @@ from retrieval.cfam.training_data import TrainingPair
 from schemas.errors import UsageError
 
 Batch = tuple[int, ...]
-"""Places in the list of pairs."""
+"""Positions in the list of pairs."""
 
 
 class Shard(NamedTuple):
-    """Which part of each batch one of several processes takes."""
+    """The part of each batch that one of several processes takes."""
 
     process: int = 0
     processes: int = 1
@@ -26,14 +26,14 @@ _WHOLE = Shard()
 class IdentityBatches:
     """The batches of every epoch, all of the same size.
 
-    An epoch cuts the pairs of each identity, shuffled, into portions of `images_per_identity`,
-    different images as far as there are any, and deals the portions out so that no identity comes
-    into one batch twice. That fails only for an identity with more portions than there are batches;
-    of such, portions are left out first. What fills no batch is left out too, other pairs in each
-    epoch. Where the pairs of an identity do not fill its last portion, some of them come twice.
+    An epoch cuts the shuffled pairs of each identity into portions of `images_per_identity`,
+    different images if possible, and distributes the portions so that no identity is in a batch
+    twice. That fails only for an identity with more portions than there are batches; its portions
+    are left out first. Pairs that do not fill a batch are left out too, other pairs in each epoch.
+    If the pairs of an identity do not fill its last portion, some of them occur twice.
 
-    Nothing is kept between epochs: an epoch is a function of the seed and its number, so that a
-    training can go on at any batch.
+    No state is kept between epochs: an epoch is a function of the seed and its number, so that a
+    training can resume at any batch.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class IdentityBatches:
     def _left(
         self, portions: dict[int, list[Batch]], chance: np.random.Generator
     ) -> dict[int, list[Batch]]:
-        """As many portions as the batches hold, of an identity no more than there are batches."""
+        """As many portions as the batches hold; of one identity at most one for each batch."""
         surplus = sum(map(len, portions.values())) - (
             self.batches_per_epoch * self._size // self._portion
         )
@@ -103,10 +103,9 @@ class IdentityBatches:
 
 
 class BatchSequence:
-    """What one process takes of the batches of all epochs: the batch sampler of a `DataLoader`.
+    """The batches of all epochs for one process: the batch sampler of a `DataLoader`.
 
-    The parts of all processes, one after the other, are the batch. Each pair comes as (epoch,
-    place), so that a loader can draw by both.
+    The parts of all processes, in order, are the batch. Each pair comes as (epoch, position).
 
     Args:
         batches: of every epoch.
@@ -141,10 +140,10 @@ class BatchSequence:
 def _dealt_out(
     portions: dict[int, list[Batch]], batches: int, chance: np.random.Generator
 ) -> list[list[int]]:
-    """The portions in batches, filled evenly: round by round, each round in an order of its own.
+    """The portions in batches, filled evenly: in rounds, each round in an order of its own.
 
-    An identity takes the next batches of the round that it is not in yet; what it passes over stays
-    for the next identity. So it always takes the emptiest, and all are full together at the end.
+    An identity takes the next batches of the round that do not contain it; those that it skips are
+    left for the next identity. So it always takes the emptiest, and all are full at the end.
     """
     filled: list[list[int]] = [[] for _ in range(batches)]
     waiting: deque[int] = deque()
@@ -162,7 +161,7 @@ def _dealt_out(
 def _next_batch(
     waiting: deque[int], taken: set[int], batches: int, chance: np.random.Generator
 ) -> int:
-    """The first batch of the round that is not taken; a new round begins where there is none."""
+    """The first batch of the round that is not taken; starts a new round if there is none."""
     for place, batch in enumerate(waiting):
         if batch not in taken:
             del waiting[place]

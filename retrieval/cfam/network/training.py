@@ -49,14 +49,14 @@ from schemas.cfam import (
 )
 from schemas.errors import ConfigurationError, IntegrityError, TrainingError, UsageError
 
-# How the learning rate goes: up in a line, down in half a cosine (UFineBench, section 5.1).
+# The learning rate: linear warm-up, then half a cosine (UFineBench, section 5.1).
 
 
 def rate_factor(step: int, steps: int, warmup_steps: int) -> float:
-    """What the learning rates are multiplied with in `step`, counted from 0 of `steps`.
+    """The factor of the learning rates in `step`, counted from 0 of `steps`.
 
-    Warm-up reaches 1 in its last step; what follows is (1 + cos(pi t)) / 2 with t from 0 to 1, so
-    that the step after the last one would learn nothing.
+    Warm-up reaches 1 in its last step; then (1 + cos(pi t)) / 2 with t from 0 to 1, so that the
+    step after the last would have a rate of 0.
     """
     if step < warmup_steps:
         return (step + 1) / warmup_steps
@@ -64,11 +64,11 @@ def rate_factor(step: int, steps: int, warmup_steps: int) -> float:
     return (1.0 + math.cos(math.pi * min(1.0, passed))) / 2.0
 
 
-# How long a training is, counted in batches and steps, and where in it a step stands.
+# The length of a training in batches and steps, and the position of a step in it.
 
 
 class Course(NamedTuple):
-    """A training from its first step to its last; steps are counted from 0 here."""
+    """A training from its first step to its last; steps are counted from 0."""
 
     schedule: CfamSchedule
     seed: int
@@ -77,35 +77,35 @@ class Course(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """How many there are."""
+        """The number of steps."""
         return self.schedule.epochs * self.steps_per_epoch
 
     @property
     def pairs_per_step(self) -> int:
-        """Of all processes and accumulated batches together."""
+        """The pairs of all processes and accumulated batches together."""
         return self.schedule.batch_pairs * self.schedule.accumulate
 
     def rate_factor(self, step: int) -> float:
-        """What the learning rates are multiplied with in a step."""
+        """The factor of the learning rates in a step."""
         warmup_steps = round(self.schedule.warmup_epochs * self.steps_per_epoch)
         return rate_factor(step, self.steps, warmup_steps)
 
     def seed_of(self, step: int, process: int) -> int:
-        """The seed of what the network draws in a step (dropped patches, where it drops any)."""
+        """The seed of the network's randomness in a step (dropped patches, if any)."""
         return int(digest_of(str(self.seed), str(step), str(process))[:15], 16)
 
     def batches_from(self, step: int, shard: Shard) -> BatchSequence:
-        """What one process takes of the batches from a step on."""
+        """The batches of one process from a step on."""
         accumulate, epochs = self.schedule.accumulate, self.schedule.epochs
         per_epoch = self.steps_per_epoch * accumulate
         return BatchSequence(self.batches, per_epoch, epochs, step * accumulate, shard)
 
     def epoch_of(self, step: int) -> int:
-        """The epoch, from 0."""
+        """The epoch of a step, from 0."""
         return step // self.steps_per_epoch
 
     def ends_epoch(self, step: int) -> bool:
-        """Whether it is the last of its epoch."""
+        """Whether the step is the last of its epoch."""
         return (step + 1) % self.steps_per_epoch == 0
 
 
@@ -128,7 +128,7 @@ def course_of(pairs: Sequence[TrainingPair], settings: CfamTraining) -> Course:
     return Course(schedule, settings.seed, batches, steps_per_epoch)
 
 
-# Where a training runs: device, precision, processes, by way of accelerate.
+# The device, precision and processes of a training, by accelerate.
 
 
 def accelerator_for(settings: CfamTraining) -> Accelerator:
@@ -155,9 +155,9 @@ def accelerator_for(settings: CfamTraining) -> Accelerator:
 
 
 def _forget_last_accelerator() -> None:
-    """Lets a second training in one process have another precision or device.
+    """Lets a second training in this process use another precision or device.
 
-    accelerate keeps the first one's for the life of the process and refuses others.
+    accelerate keeps the first settings for the life of the process and refuses others.
     """
     if not distributed.is_initialized():
         AcceleratorState._reset_state()
@@ -170,16 +170,16 @@ def describe(accelerator: Accelerator) -> str:
     return f"{accelerator.num_processes} × {accelerator.device.type}"
 
 
-# Stops a training whose losses or gradients are no finite numbers, before weights are changed.
+# Stops a training whose losses or gradients are not finite, before weights are changed.
 
 _NAMED_IMAGES = 8
 
 
 class Measured(NamedTuple):
-    """What a step came to: the losses and the images of each batch that it accumulated.
+    """The results of a step: the losses and images of each batch that it accumulated.
 
-    `gradient_norm` is None where fp16's scaler looks after it: such gradients overflow now and
-    then, and the step is left out.
+    `gradient_norm` is None if fp16's scaler handles overflow: such gradients overflow now and then,
+    and the step is skipped.
     """
 
     step: int
@@ -190,7 +190,7 @@ class Measured(NamedTuple):
 
 
 def require_finite(measured: Measured, last: Path) -> None:
-    """Does nothing where all is finite.
+    """Raises if a loss or gradient is not finite.
 
     Raises:
         TrainingError: naming the loss, the step, the images of the batch, and where the last
@@ -216,14 +216,14 @@ def _error(what: str, measured: Measured, images: Sequence[Path], last: Path) ->
     )
 
 
-# Adam with one learning rate for what was pretrained and one for what starts random.
+# Adam with one learning rate for pretrained parameters and one for new ones.
 
 _TENSOR_OF = "{part}/{name}"
 _PARTS = frozenset({"step", "exp_avg", "exp_avg_sq"})
 
 
 class NamedAdam:
-    """Adam over the parameters of a network, whose state is known by their names."""
+    """Adam over the parameters of a network, with a state by parameter names."""
 
     def __init__(self, groups: ParameterGroups, schedule: CfamSchedule) -> None:
         self._names = [list(groups["pretrained"]), list(groups["new"])]
@@ -235,14 +235,14 @@ class NamedAdam:
         self.adam = torch.optim.Adam(parameters, weight_decay=schedule.weight_decay)
 
     def set_rates(self, factor: float) -> tuple[float, float]:
-        """Sets both learning rates to `factor` of what the schedule says, and gives them."""
+        """Sets both learning rates to `factor` times the schedule's, and returns them."""
         rates = (self._rates[0] * factor, self._rates[1] * factor)
         for group, rate in zip(self.adam.param_groups, rates, strict=True):
             group["lr"] = rate
         return rates
 
     def state(self) -> dict[str, Tensor]:
-        """All that Adam remembers, as flat tensors: `exp_avg/decoder.queries` and so on."""
+        """The state of Adam as flat tensors: `exp_avg/decoder.queries` and so on."""
         return {
             _TENSOR_OF.format(part=part, name=name): tensor.detach().contiguous()
             for name, parameter in self._parameters()
@@ -250,7 +250,7 @@ class NamedAdam:
         }
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Takes up what `state` gave; learning rates are set before each step anyway.
+        """Restores a `state`; learning rates are set before each step anyway.
 
         Raises:
             IntegrityError: it is of another network, or not finite.
@@ -287,20 +287,20 @@ class NamedAdam:
 
 
 def adam_for(model: Cfam, schedule: CfamSchedule) -> NamedAdam:
-    """Adam for what is trained in `model`."""
+    """Adam for the trained parameters of `model`."""
     return NamedAdam(model.parameter_groups(), schedule)
 
 
-# What a training says of itself as it goes: JSON lines to be computed with, TensorBoard to see.
+# The log of a training: JSON lines to process, TensorBoard to look at.
 
 LINES = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
 
 
 class Journal:
-    """Writes the lines of a training from `step` on; to be used in a `with`.
+    """Writes the log of a training from `step` on; a context manager.
 
-    What a killed training wrote after the checkpoint that it resumes from is deleted.
+    Lines after the checkpoint that an interrupted training resumes from are deleted.
     """
 
     def __init__(self, home: Path, step: int = 0) -> None:
@@ -317,7 +317,7 @@ class Journal:
         self._board.close()
 
     def step(self, line: StepLine) -> None:
-        """Writes what a step came to."""
+        """Writes the results of a step."""
         self._write(line)
         scalars = {f"loss/{name}": value for name, value in line.losses.items()}
         scalars |= {
@@ -331,7 +331,7 @@ class Journal:
         self._show(scalars, line.step)
 
     def validation(self, line: ValidationLine) -> None:
-        """Writes what a validation came to."""
+        """Writes the results of a validation."""
         self._write(line)
         scalars = {f"validation/{name}": value for name, value in line.metrics.items()}
         self._show(scalars, line.step)
@@ -347,7 +347,7 @@ class Journal:
 
 
 def _take_back(path: Path, step: int) -> None:
-    """Removes the lines after `step`, and a line that was not finished."""
+    """Removes the lines after `step`, and an unfinished line."""
     if not path.exists():
         return
     unfinished = path.with_name(f".{path.name}")
@@ -361,11 +361,11 @@ def _take_back(path: Path, step: int) -> None:
     unfinished.replace(path)
 
 
-# How well a network finds people that it was not trained on.
+# Validation on identities that are not trained on.
 
 
 class IdentityVectors(NamedTuple):
-    """Unit vectors of texts (the queries) and of images (the gallery), with whose they are."""
+    """Unit vectors of texts (the queries) and of images (the gallery), with their identities."""
 
     texts: NDArray[np.float32]
     text_identities: NDArray[np.int64]
@@ -420,32 +420,32 @@ def _rows(batches: Sequence[Tensor]) -> NDArray[np.float32]:
 
 
 def retrieval_scores(found: IdentityVectors) -> dict[str, float]:
-    """How well texts find the images of their identity: `retrieval.ranking`, all in percent."""
+    """The scores of finding images of an identity by text: see `retrieval.ranking`; in percent."""
     scores = score_retrieval(
         found.texts, found.images, found.text_identities, found.image_identities
     )
     return scores.means()
 
 
-# Trains CFAM: steps, validations, checkpoints (UFineBench, section 5.1).
+# Train CFAM: steps, validations, checkpoints (UFineBench, section 5.1).
 #
-# Nothing is random but by the seed and the number of the step, the epoch or the pair, so that no
-# state of a random generator has to be kept: what is taken up from a checkpoint goes on as if it
-# had never stopped, to the bit where the machine computes the same bits again (a CPU does).
+# All randomness depends on the seed and the number of the step, epoch or pair, so no state of a
+# generator has to be stored: a training that resumes from a checkpoint continues as if it had never
+# stopped, bit for bit if the machine computes the same bits again (a CPU does).
 #
 # Under `accelerate launch` each process takes its part of every batch, and the losses see the
-# vectors of the whole batch (`retrieval.cfam.network.model`): how many processes share it does not
-# matter for what is learned. The first process alone validates and writes.
+# vectors of the whole batch (`retrieval.cfam.network.model`): the result does not depend on the
+# number of processes. The first process alone validates and writes.
 
 _MAY_CHANGE = {"name", "device", "workers", "checkpoint_every_steps"}
-"""Settings that a training may be taken up with other values of: nothing learned hangs on them."""
+"""Settings that may change when a training resumes: they do not affect what is learned."""
 
 
 class Watcher(Protocol):
     """Is notified of a training's progress."""
 
     def begin(self, steps: int, done: int) -> None:
-        """It begins, or is taken up after `done` of its steps."""
+        """The training starts, or resumes after `done` of its steps."""
         ...
 
     def stepped(self, line: StepLine) -> None:
@@ -458,7 +458,7 @@ class Watcher(Protocol):
 
 
 class Trained(NamedTuple):
-    """What a training came to; `seconds` are those of all its runs that came to a checkpoint."""
+    """The result of a training; `seconds` is the time of all runs up to their last checkpoints."""
 
     steps: int
     seconds: float
@@ -476,9 +476,9 @@ def train(
     *,
     build: type[Cfam] = Cfam,
 ) -> Trained | None:
-    """Trains in the folder `home`, from its last checkpoint where there is one.
+    """Trains in the folder `home`, from its last checkpoint if there is one.
 
-    Of several processes, the first alone knows what came of it; the others get None.
+    With several processes, only the first returns a result; the others return None.
 
     Raises:
         UsageError: `home` holds another training, or the images cannot be used.
@@ -528,11 +528,11 @@ class _Trainer:
 
     @property
     def seconds(self) -> float:
-        """How long all runs up to the last checkpoint took."""
+        """The time of all runs up to the last checkpoint."""
         return self._progress.seconds
 
     def run(self) -> BestCheckpoint | None:
-        """All steps that are left; the best checkpoint of all, which the first process knows."""
+        """All remaining steps; returns the best checkpoint, in the first process."""
         if not self._accelerator.is_main_process:
             self._go_on(None)
             return None
@@ -560,7 +560,7 @@ class _Trainer:
             self._after(step, journal)
 
     def _step(self, step: int, loaded: Iterator[Any]) -> StepLine:
-        """One step of the optimiser, over as many batches as it accumulates."""
+        """One step of the optimiser, over all batches that it accumulates."""
         started = perf_counter()
         torch.manual_seed(self.course.seed_of(step, self._accelerator.process_index))
         rates = self._adam.set_rates(self.course.rate_factor(step))
@@ -572,7 +572,7 @@ class _Trainer:
         losses = [dict(zip(names, row, strict=True)) for row in rows]
         epoch = self.course.epoch_of(step)
         scaled = self._accelerator.scaler is not None
-        overflown = scaled and not math.isfinite(norm_before)  # the scaler leaves the step out
+        overflown = scaled and not math.isfinite(norm_before)  # the scaler skips the step
         gradient_norm = None if overflown else norm_before
         measured = Measured(step + 1, epoch, losses, gradient_norm, paths)
         require_finite(measured, self._checkpoints.last)
@@ -592,7 +592,7 @@ class _Trainer:
         )
 
     def _gradients(self, loaded: Iterator[Any]) -> tuple[list[str], Tensor, list[tuple[Path, ...]]]:
-        """Adds up the gradients of a step; gives the losses (batches, names) and the images."""
+        """Accumulates the gradients of a step; returns losses (batches, names) and images."""
         values, paths = [], []
         names: list[str] = []
         accumulate = self._settings.schedule.accumulate
@@ -616,13 +616,13 @@ class _Trainer:
         return losses
 
     def _gradient_norm(self) -> Tensor:
-        """The norm of all gradients before they are clipped, where that is asked for."""
+        """The norm of all gradients before clipping."""
         most = self._settings.schedule.clip_gradient or float("inf")
         norm: Tensor = self._accelerator.clip_grad_norm_(self._network.parameters(), most)
         return norm
 
     def _after(self, step: int, journal: Journal | None) -> None:
-        """Validates and writes a checkpoint where it is time."""
+        """Validates and writes a checkpoint if due."""
         done, epoch = step + 1, self.course.epoch_of(step)
         ends, is_last = self.course.ends_epoch(step), done == self.course.steps
         best = self._progress.best
@@ -652,7 +652,7 @@ class _Trainer:
         )
 
     def _better(self, best: BestCheckpoint | None, line: ValidationLine) -> BestCheckpoint:
-        """The better of the two; of equals the earlier."""
+        """The better of the two; if equal, the earlier."""
         by = self._settings.best_by
         if best is not None and best.metrics[by] >= line.metrics[by]:
             return best
@@ -676,7 +676,7 @@ class _Trainer:
             )
 
     def _taken_up(self) -> TrainingProgress:
-        """Where the training stands, the network and the optimiser brought there."""
+        """The progress to continue from; restores network and optimiser."""
         fresh = TrainingProgress(
             step=0, settings=digest_of_settings(self._settings), images=self.images_digest
         )
@@ -698,14 +698,14 @@ class _Trainer:
         return progress
 
     def _tidied(self, progress: TrainingProgress | None) -> None:
-        """Lets one process tidy up what an earlier training left, when all have read it."""
+        """Lets the first process remove leftovers of an earlier training, once all have read it."""
         self._accelerator.wait_for_everyone()
         if self._accelerator.is_main_process:
             self._checkpoints.tidy(progress)
 
 
 def digest_of_settings(settings: CfamTraining) -> str:
-    """A digest of the settings that what is learned hangs on; files count by what is in them.
+    """A digest of the settings that affect what is learned; files count by content.
 
     Raises:
         ModelError: a file that the backbone is made from cannot be read.
