@@ -2,6 +2,8 @@
 
 from array import array
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +23,13 @@ from flows.ufine6926.noise_filter import (
     newest_reports,
     thresholds_of,
 )
-from flows.ufine6926.noise_rules import RULE_NAMES, RULES, Measurement, Outcome, RuleText
+from flows.ufine6926.noise_rules import RULE_NAMES, RULES, Measurement, Outcome, Rule
 from schemas.errors import UsageError
 from schemas.proposals import Picture
 from schemas.video import FilterReport, Observation, Track
 
 # Why the noise filter kept or dropped each frame of a track, as data and as an HTML page.
 
-_TEMPLATE = "filter_explanation.html.j2"
 _SIDE_PX = 280
 _SEVERITY = ("passed", "suspected", "dropped")
 
@@ -55,11 +56,11 @@ class Explanation(NamedTuple):
         places = enumerate(self.judgement.parts, start=1)
         return next((place for place, part in places if frame in part), None)
 
-    def measured(self, rule: RuleText, frame: int | None) -> Measurement | None:
+    def measured(self, rule: Rule, frame: int | None) -> Measurement | None:
         """What was measured of a frame (or the whole track) for a threshold, if anything was."""
         return next(iter(self.all_measured(frame, rule)), None)
 
-    def all_measured(self, frame: int | None, rule: RuleText | None = None) -> list[Measurement]:
+    def all_measured(self, frame: int | None, rule: Rule | None = None) -> list[Measurement]:
         """The measurements of a frame, the gravest first."""
         found = [
             one
@@ -73,7 +74,7 @@ class Explanation(NamedTuple):
         return [one for one in self.all_measured(frame) if one.outcome != "passed"]
 
     @property
-    def rules(self) -> list[RuleText]:
+    def rules(self) -> list[Rule]:
         """The thresholds that any value was compared with."""
         settings = {one.setting for one in self.judgement.measurements}
         return [rule for rule in RULES if rule.setting in settings]
@@ -91,14 +92,8 @@ def explain(store: Store, name: str, profile: str, *, what_if: bool = False) -> 
     agrees = None
     if found.report is not None:
         report = found.report.record(FilterReport)
-        findings = tuple(
-            finding for one in judgement.measurements if (finding := one.finding) is not None
-        )
-        agrees = (report.findings, report.parts, report.switches) == (
-            findings,
-            judgement.parts,
-            judgement.switches,
-        )
+        said = (report.findings, report.parts, report.switches)
+        agrees = said == (judgement.findings, judgement.parts, judgement.switches)
     return Explanation(found, thresholds, judgement, agrees)
 
 
@@ -123,18 +118,17 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
         "parts": judgement.parts,
         "switches": judgement.switches,
         "whole_track": [one._asdict() for one in explanation.all_measured(None)],
-        "frames": [_frame_document(explanation, one) for one in explanation.observations],
-    }
-
-
-def _frame_document(explanation: Explanation, observation: Observation) -> dict[str, Any]:
-    return {
-        "frame": observation.frame,
-        "time_seconds": observation.time_seconds,
-        "crop": observation.crop.sha256,
-        "box_xyxy": observation.box_xyxy,
-        "part": explanation.part_of(observation.frame),
-        "measurements": [one._asdict() for one in explanation.all_measured(observation.frame)],
+        "frames": [
+            {
+                "frame": one.frame,
+                "time_seconds": one.time_seconds,
+                "crop": one.crop.sha256,
+                "box_xyxy": one.box_xyxy,
+                "part": explanation.part_of(one.frame),
+                "measurements": [found._asdict() for found in explanation.all_measured(one.frame)],
+            }
+            for one in explanation.observations
+        ],
     }
 
 
@@ -143,15 +137,8 @@ def render_explanation(explanation: Explanation, blobs: BlobStore) -> str:
     crops = {
         one.frame: thumbnail_uri(blobs, one.crop, _SIDE_PX) for one in explanation.observations
     }
-    return (
-        flow_pages()
-        .get_template(_TEMPLATE)
-        .render(
-            explanation=explanation,
-            track=explanation.found.track,
-            crops=crops,
-        )
-    )
+    template = flow_pages().get_template("filter_explanation.html.j2")
+    return template.render(explanation=explanation, track=explanation.found.track, crops=crops)
 
 
 # The contact sheet: per threshold of the noise filter, crops in the order of what was measured.
@@ -166,7 +153,6 @@ SHOWN_NEAR = 20
 SHOWN_FAR = 10
 """How many more are shown on each side, spread evenly over all that is farther off."""
 _CONTACT_SHEET_SIDE_PX = 150
-_CONTACT_SHEET_TEMPLATE = "contact_sheet.html.j2"
 _OUTCOMES: tuple[Outcome, ...] = ("dropped", "suspected", "passed")
 _NONE = -1
 _PAGE = 200
@@ -201,7 +187,7 @@ class RuleSheet(NamedTuple):
     nearest first; `only_here` counts the crops that nothing else drops.
     """
 
-    rule: RuleText
+    rule: Rule
     threshold: float
     counts: dict[Outcome, int]
     only_here: int
@@ -230,42 +216,6 @@ class _Column:
         self.values, self.outcomes = array("d"), array("b")
         self.crops, self.besides = array("q"), array("q")
 
-    def add(self, measured: Measurement, crop: int, beside: int) -> None:
-        """Takes in a measurement, with the numbers of its crop and of the one beside it."""
-        self.values.append(measured.value)
-        self.outcomes.append(_OUTCOMES.index(measured.outcome))
-        self.crops.append(crop)
-        self.besides.append(beside)
-
-
-class _Collection:
-    """The crops of many tracks, and what was measured of them."""
-
-    def __init__(self) -> None:
-        self.crops: list[Seen] = []
-        self.drops: Counter[int] = Counter()
-        self.columns: dict[str, _Column] = defaultdict(_Column)
-        self.tracks = self.tracks_left = self.parts = self.crops_left = 0
-
-    def add(self, track: Track, thresholds: Thresholds) -> None:
-        """Holds a track against the thresholds."""
-        judgement = judge_track(track, thresholds.settings)
-        numbers = {_NONE: _NONE}
-        for observation in track.observations:
-            numbers[observation.frame] = len(self.crops)
-            self.crops.append(Seen(observation.crop, track.video, track.number, observation.frame))
-        for measured in judgement.measurements:
-            if measured.frame is None:
-                continue
-            crop = numbers[measured.frame]
-            beside = numbers[_NONE if measured.beside is None else measured.beside]
-            self.columns[measured.setting].add(measured, crop, beside)
-            self.drops[crop] += measured.outcome == "dropped"
-        self.tracks += 1
-        self.tracks_left += bool(judgement.parts)
-        self.parts += len(judgement.parts)
-        self.crops_left += sum(map(len, judgement.parts))
-
 
 def collect(
     store: Store, dataset: str, thresholds: Thresholds, rule_name: str | None = None
@@ -277,54 +227,75 @@ def collect(
     """
     if rule_name is not None and rule_name not in RULE_NAMES:
         raise UsageError(f"there is no rule {rule_name!r}; there is {', '.join(RULE_NAMES)}")
-    collection = _Collection()
+    crops: list[Seen] = []
+    drops: Counter[int] = Counter()
+    columns: dict[str, _Column] = defaultdict(_Column)
+    tracks = tracks_left = parts = crops_left = 0
     for page in pages(find(store, dataset, Track.kind, states=LIVE), _PAGE):
         reports = newest_reports(store, [entity.id for entity in page])
         for entity in page:
             track = as_filtered(entity.record(Track), reports.get(entity.id))
-            collection.add(track, thresholds)
-    if not collection.tracks:
+            judgement = judge_track(track, thresholds.settings)
+            numbers: dict[int | None, int] = {None: _NONE}
+            for one in track.observations:
+                numbers[one.frame] = len(crops)
+                crops.append(Seen(one.crop, track.video, track.number, one.frame))
+            for measured in judgement.measurements:
+                if measured.frame is not None:
+                    column, crop = columns[measured.setting], numbers[measured.frame]
+                    column.values.append(measured.value)
+                    column.outcomes.append(_OUTCOMES.index(measured.outcome))
+                    column.crops.append(crop)
+                    column.besides.append(numbers[measured.beside])
+                    drops[crop] += measured.outcome == "dropped"
+            tracks += 1
+            tracks_left += bool(judgement.parts)
+            parts += len(judgement.parts)
+            crops_left += sum(map(len, judgement.parts))
+    if not tracks:
         raise UsageError(f"dataset {dataset!r} has no tracks; are its videos tracked?")
     rules = tuple(
-        _rule_sheet(rule, thresholds, collection)
+        _rule_sheet(rule, thresholds, columns[rule.setting], crops, drops)
         for rule in RULES
-        if rule.setting in collection.columns and rule_name in (None, rule.name)
+        if rule.setting in columns and rule_name in (None, rule.name)
     )
-    return Sheet(
-        dataset,
-        thresholds,
-        collection.tracks,
-        collection.tracks_left,
-        collection.parts,
-        len(collection.crops),
-        collection.crops_left,
-        rules,
-    )
+    return Sheet(dataset, thresholds, tracks, tracks_left, parts, len(crops), crops_left, rules)
 
 
-def _rule_sheet(rule: RuleText, thresholds: Thresholds, collection: _Collection) -> RuleSheet:
-    column = collection.columns[rule.setting]
+def _rule_sheet(
+    rule: Rule,
+    thresholds: Thresholds,
+    column: _Column,
+    crops: Sequence[Seen],
+    drops: Mapping[int, int],
+) -> RuleSheet:
     values, outcomes = np.array(column.values), np.array(column.outcomes)
     threshold = rule.threshold(thresholds.settings)
-    badness = values if rule.direction == "at most" else -values
+    badness = values if rule.sign == "≤" else -values
     dropped, left = (_shown(badness, outcomes == 0), _shown(-badness, outcomes != 0))
-    drops = np.array([collection.drops[crop] for crop in column.crops])
+    drops_of_each = np.array([drops[crop] for crop in column.crops])
+    # Of whole numbers the line between good and bad is drawn halfway to the next.
+    border = (-0.5 if rule.sign == "≥" else 0.5) if rule.is_count else 0.0
+
+    def tile(place: int) -> Tile:
+        crop, beside = column.crops[place], column.besides[place]
+        return Tile(
+            crops[crop],
+            None if beside == _NONE else crops[beside],
+            column.values[place],
+            _OUTCOMES[column.outcomes[place]],
+            drops[crop] <= 1,
+        )
+
     return RuleSheet(
         rule,
         threshold,
         {outcome: int((outcomes == code).sum()) for code, outcome in enumerate(_OUTCOMES)},
-        int(((outcomes == 0) & (drops == 1)).sum()),
-        histogram(values, outcomes, len(_OUTCOMES), threshold + _border(rule)),
-        tuple(_tile(column, place, collection) for place in dropped[::-1]),
-        tuple(_tile(column, place, collection) for place in left),
+        int(((outcomes == 0) & (drops_of_each == 1)).sum()),
+        histogram(values, outcomes, len(_OUTCOMES), threshold + border),
+        tuple(map(tile, dropped[::-1])),
+        tuple(map(tile, left)),
     )
-
-
-def _border(rule: RuleText) -> float:
-    """The place of a line drawn between good and bad values, from the threshold."""
-    if not rule.is_count:
-        return 0.0
-    return -0.5 if rule.direction == "at least" else 0.5
 
 
 def _shown(distance: NDArray[np.float64], wanted: NDArray[np.bool_]) -> list[int]:
@@ -338,17 +309,6 @@ def _shown(distance: NDArray[np.float64], wanted: NDArray[np.bool_]) -> list[int
     near, far = places[:SHOWN_NEAR], places[SHOWN_NEAR:]
     spread = np.linspace(0, len(far) - 1, min(len(far), SHOWN_FAR)).round().astype(int)
     return [*near.tolist(), *far[spread].tolist()]
-
-
-def _tile(column: _Column, place: int, collection: _Collection) -> Tile:
-    crop, beside = column.crops[place], column.besides[place]
-    return Tile(
-        collection.crops[crop],
-        None if beside == _NONE else collection.crops[beside],
-        column.values[place],
-        _OUTCOMES[column.outcomes[place]],
-        collection.drops[crop] <= 1,
-    )
 
 
 def sheet_document(sheet: Sheet) -> dict[str, Any]:
@@ -378,21 +338,10 @@ def sheet_document(sheet: Sheet) -> dict[str, Any]:
 
 def render_sheet(sheet: Sheet, blobs: BlobStore) -> str:
     """The sheet as one HTML page that needs nothing else."""
-    return (
-        flow_pages()
-        .get_template(_CONTACT_SHEET_TEMPLATE)
-        .render(sheet=sheet, outcomes=_OUTCOMES, thumbnail=_Thumbnails(blobs))
-    )
 
+    @cache
+    def thumbnail(picture: Picture) -> str | None:
+        return thumbnail_uri(blobs, picture, _CONTACT_SHEET_SIDE_PX)
 
-class _Thumbnails:
-    """Thumbnails by digest, each made once."""
-
-    def __init__(self, blobs: BlobStore) -> None:
-        self._blobs = blobs
-        self._made: dict[str, str | None] = {}
-
-    def __call__(self, picture: Picture) -> str | None:
-        if picture.sha256 not in self._made:
-            self._made[picture.sha256] = thumbnail_uri(self._blobs, picture, _CONTACT_SHEET_SIDE_PX)
-        return self._made[picture.sha256]
+    template = flow_pages().get_template("contact_sheet.html.j2")
+    return template.render(sheet=sheet, outcomes=_OUTCOMES, thumbnail=thumbnail)

@@ -2,8 +2,9 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.lineage import EntityNode, find_entity_id, trace
+from db.lineage import find_entity_id, trace
 from db.pending import Pending
 from db.store import Store
 from db.work import WorkResult
@@ -33,15 +34,13 @@ from flows.ufine6926.noise_rules import (
     SWITCH,
     TOO_FEW,
     Measurement,
-    Piece,
-    cut_at_switches,
     embeddings_of,
     judge_crops,
     judge_duplicates,
     judge_number,
     judge_outliers,
     judge_surplus,
-    outcome_of,
+    judge_switches,
     rounded,
 )
 from flows.ufine6926.tracking import BodyMeasurer, PoseModelMaker, TrackingPlan
@@ -53,7 +52,16 @@ from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
 from schemas.provenance import Role
 from schemas.records import Rejection
 from schemas.tracking import FilterSettings
-from schemas.video import Body, FilterReport, Observation, StageSettings, Track, TrackedVideo, Video
+from schemas.video import (
+    Body,
+    FilterReport,
+    Finding,
+    Observation,
+    StageSettings,
+    Track,
+    TrackedVideo,
+    Video,
+)
 
 # The rules are applied in this order: all image rules on all crops; where one person passes to
 # another (`identity_switch`) among the crops that are left; then, in each piece between switches,
@@ -62,8 +70,6 @@ from schemas.video import Body, FilterReport, Observation, StageSettings, Track,
 
 FILTER_TRACK_VERSION = "2"
 FILTER_TRACK_STAGE = "filter_tracks"
-
-Observations = Sequence[Observation]
 
 
 class Judgement(NamedTuple):
@@ -76,15 +82,20 @@ class Judgement(NamedTuple):
     parts: tuple[tuple[int, ...], ...]
     switches: tuple[int, ...]
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What speaks against frames, or against the whole track."""
+        found = (measurement.finding for measurement in self.measurements)
+        return tuple(finding for finding in found if finding is not None)
+
 
 def filter_track(track: Track, settings: FilterSettings) -> tuple[FilterReport, Rejection | None]:
     """The report on a track, and a rejection where nothing is left of it."""
     judgement = judge_track(track, settings)
-    findings = (measurement.finding for measurement in judgement.measurements)
     report = FilterReport(
         source=track.source,
         track=track.number,
-        findings=tuple(finding for finding in findings if finding is not None),
+        findings=judgement.findings,
         parts=judgement.parts,
         switches=judgement.switches,
         bodies={
@@ -101,90 +112,36 @@ def filter_track(track: Track, settings: FilterSettings) -> tuple[FilterReport, 
 
 
 def judge_track(track: Track, settings: FilterSettings) -> Judgement:
-    """Holds a track against all rules."""
-    trial = _Trial(settings)
-    usable = trial.hear(track.observations, judge_crops(track, settings))
-    parts = []
-    best = 0
-    for piece in trial.pieces(usable):
-        left, part = trial.try_piece(piece)
-        best = max(best, left)
-        if part:
-            parts.append(part)
-    if not parts:
-        trial.add(
-            Measurement(
-                TOO_FEW.name, TOO_FEW.setting, None, best, float(settings.least_images), "dropped"
-            )
-        )
-    return Judgement(tuple(trial.measurements), tuple(parts), tuple(trial.switches))
+    """Applies all rules to a track."""
+    measurements: list[Measurement] = []
+    suspicions: Counter[int | None] = Counter()
 
-
-class _Trial:
-    """One track before the rules: what was measured so far."""
-
-    def __init__(self, settings: FilterSettings) -> None:
-        self.measurements: list[Measurement] = []
-        self.switches: list[int] = []
-        self._settings = settings
-        self._suspicions: Counter[int] = Counter()
-
-    def add(self, *measurements: Measurement) -> None:
-        """Takes measurements to the record."""
-        self.measurements += measurements
-
-    def hear(
-        self, observations: Observations, measured: Iterable[Measurement]
+    def left(
+        observations: Sequence[Observation], judged: Iterable[Measurement]
     ) -> list[Observation]:
-        """Takes what rules say of observations; gives those that none of them drops."""
-        dropped = set()
-        for measurement in measured:
-            self.add(measurement)
-            if measurement.frame is None:
-                continue
-            if measurement.outcome == "dropped":
-                dropped.add(measurement.frame)
-            self._suspicions[measurement.frame] += measurement.outcome == "suspected"
+        """Records what a rule measured; gives the observations that it does not drop."""
+        found = list(judged)
+        measurements.extend(found)
+        suspicions.update(one.frame for one in found if one.outcome == "suspected")
+        dropped = {one.frame for one in found if one.outcome == "dropped"}
         return [one for one in observations if one.frame not in dropped]
 
-    def pieces(self, observations: Observations) -> list[Observations]:
-        """The observations between identity switches; suspected switches are noted."""
-        vectors = embeddings_of(observations)
-        if vectors is None:
-            return [observations] if observations else []
-        cuts = cut_at_switches(vectors, self._settings.switch_distance)
-        for piece in cuts:
-            self.add(*self._switches_of(piece, observations))
-        return [observations[piece.begin : piece.end] for piece in cuts]
-
-    def try_piece(self, observations: Observations) -> tuple[int, tuple[int, ...]]:
-        """Applies the rules to a piece: how many images were left, and those that are kept."""
-        settings = self._settings
-        inliers = self.hear(observations, judge_outliers(observations, settings))
-        distinct = self.hear(inliers, judge_duplicates(inliers, settings))
-        enough = self.hear(distinct, judge_number(distinct, settings))
-        kept = self.hear(enough, judge_surplus(enough, self._suspicions, settings))
-        return len(distinct), tuple(one.frame for one in kept)
-
-    def _switches_of(self, piece: Piece, observations: Observations) -> Iterator[Measurement]:
-        """What is measured of a piece: the switch that it begins with, and the likeliest in it."""
-        if piece.cut_distance is not None:
-            yield self._switch(observations, piece.begin, piece.cut_distance, is_sure=True)
-        if piece.odd is None:
-            return
-        borders = {piece.odd.begin, piece.odd.end} - {piece.begin, piece.end}
-        for border in sorted(borders):
-            yield self._switch(observations, border, piece.odd.distance)
-
-    def _switch(
-        self, observations: Observations, place: int, distance: float, *, is_sure: bool = False
-    ) -> Measurement:
-        limit = self._settings.switch_distance
-        before, frame = observations[place - 1].frame, observations[place].frame
-        outcome = "suspected" if is_sure else outcome_of(distance, limit, "at most")
-        if outcome == "suspected":
-            self.switches.append(frame)
-        return Measurement(SWITCH.name, SWITCH.setting, frame, distance, limit, outcome, before)
+    usable = left(track.observations, judge_crops(track, settings))
+    pieces, switches = judge_switches(usable, settings)
+    measurements += switches
+    parts: list[tuple[int, ...]] = []
+    most_left = 0
+    for piece in pieces:
+        inliers = left(piece, judge_outliers(piece, settings))
+        distinct = left(inliers, judge_duplicates(inliers, settings))
+        most_left = max(most_left, len(distinct))
+        enough = left(distinct, judge_number(distinct, settings))
+        if kept := left(enough, judge_surplus(enough, suspicions, settings)):
+            parts.append(tuple(one.frame for one in kept))
+    if not parts:
+        measurements.append(TOO_FEW.judge(None, most_left, settings))
+    begins = [one.frame for one in switches if one.frame is not None and one.outcome == "suspected"]
+    return Judgement(tuple(measurements), tuple(parts), tuple(begins))
 
 
 def _rejection(track: Track, report: FilterReport) -> Rejection:
@@ -221,7 +178,11 @@ FRAMES_OF_OTHERS = 4
 
 
 class _Part(NamedTuple):
-    """A part of a report: its images, the frames it may show in, and its mean embedding."""
+    """A part of a report: its images, the frames it may show in, and its mean embedding.
+
+    The frames are those of the whole track where it was not split: the person was followed in
+    frames that were not kept, too. At a switch a part ends with what was kept of it.
+    """
 
     track: Track
     report: FilterReport
@@ -229,14 +190,6 @@ class _Part(NamedTuple):
     first_frame: int
     last_frame: int
     direction: NDArray[np.float64] | None
-
-
-class _Known(NamedTuple):
-    """A part that is a tracklet already."""
-
-    id: str
-    tracklet: Tracklet
-    part: _Part
 
 
 def propose_tracklets(
@@ -254,69 +207,47 @@ def propose_tracklets(
     """
     parts = [part for track, report in filtered for part in _parts(track, report)]
     parts.sort(key=lambda part: (part.observations[0].frame, part.track.number))
-    known: list[_Known] = []
+    known: list[tuple[str, Tracklet, _Part]] = []
     for part in parts:
-        tracklet = _tracklet(part, tuple(_others(part, known, settings)))
-        known.append(_Known(id_of(tracklet), tracklet, part))
-    return [one.tracklet for one in known]
+        tracklet = _tracklet(part, _others(part, known, settings))
+        known.append((id_of(tracklet), tracklet, part))
+    return [tracklet for _, tracklet, _ in known]
 
 
 def _parts(track: Track, report: FilterReport) -> Iterator[_Part]:
     by_frame = {observation.frame: observation for observation in track.observations}
     for frames in report.parts:
         observations = tuple(by_frame[frame] for frame in frames)
-        first, last = _extent(track, report, frames)
-        yield _Part(track, report, observations, first, last, _direction(observations))
+        is_head = not any(switch <= frames[0] for switch in report.switches)
+        is_tail = not any(switch > frames[-1] for switch in report.switches)
+        first = track.first_frame if is_head else frames[0]
+        last = track.last_frame if is_tail else frames[-1]
+        direction = None
+        if (vectors := embeddings_of(observations)) is not None:
+            mean = vectors.mean(axis=0, dtype=np.float64)
+            direction = mean / (float(np.linalg.norm(mean)) or 1.0)
+        yield _Part(track, report, observations, first, last, direction)
 
 
-def _extent(track: Track, report: FilterReport, frames: Sequence[int]) -> tuple[int, int]:
-    """The first and last frame in which a part may show.
-
-    That is the whole track where it was not split: the person was followed in frames that were not
-    kept, too. At a switch a part ends with what was kept of it.
-    """
-    is_head = not any(switch <= frames[0] for switch in report.switches)
-    is_tail = not any(switch > frames[-1] for switch in report.switches)
-    first = track.first_frame if is_head else frames[0]
-    return first, track.last_frame if is_tail else frames[-1]
-
-
-def _direction(observations: Sequence[Observation]) -> NDArray[np.float64] | None:
-    vectors = embeddings_of(observations)
-    if vectors is None:
-        return None
-    mean = vectors.mean(axis=0, dtype=np.float64)
-    length = float(np.linalg.norm(mean))
-    direction: NDArray[np.float64] = mean / length if length else mean
-    return direction
-
-
-def _others(part: _Part, known: Sequence[_Known], settings: FilterSettings) -> list[OtherTracklet]:
+def _others(
+    part: _Part, known: Sequence[tuple[str, Tracklet, _Part]], settings: FilterSettings
+) -> tuple[OtherTracklet, ...]:
     """The earlier tracklets that may show the same person, the likeliest first."""
-    similar = [
-        (similarity, one)
-        for one in known
-        if not _show_together(part, one.part)
-        and (similarity := _similarity(part, one.part)) >= settings.merge_similarity
-    ]
-    similar.sort(key=lambda pair: -pair[0])  # stable: of equals the earlier tracklet
-    return [
-        OtherTracklet(
-            tracklet_id=one.id, similarity=similarity, frames=_spread(one.tracklet.frames)
+    similar = []
+    for id_, tracklet, other in known:
+        show_together = (
+            part.first_frame <= other.last_frame and other.first_frame <= part.last_frame
         )
-        for similarity, one in similar[: settings.most_merge_proposals]
-    ]
-
-
-def _show_together(one: _Part, other: _Part) -> bool:
-    return one.first_frame <= other.last_frame and other.first_frame <= one.last_frame
-
-
-def _similarity(one: _Part, other: _Part) -> float:
-    """The cosine of two parts' mean embeddings; -1 where one has none."""
-    if one.direction is None or other.direction is None:
-        return -1.0
-    return max(-1.0, min(1.0, rounded(float(one.direction @ other.direction))))
+        similarity = -1.0
+        if part.direction is not None and other.direction is not None:
+            similarity = max(-1.0, min(1.0, rounded(float(part.direction @ other.direction))))
+        if similarity >= settings.merge_similarity and not show_together:
+            similar.append((similarity, id_, tracklet.frames))
+    similar.sort(key=lambda one: -one[0])  # stable: of equals the earlier tracklet
+    return tuple(
+        OtherTracklet(tracklet_id=id_, similarity=similarity, frames=_spread(frames))
+        for similarity, id_, frames in similar[: settings.most_merge_proposals]
+    )
 
 
 def _spread(frames: Sequence[TrackletFrame]) -> tuple[TrackletFrame, ...]:
@@ -325,51 +256,41 @@ def _spread(frames: Sequence[TrackletFrame]) -> tuple[TrackletFrame, ...]:
 
 
 def _tracklet(part: _Part, others: tuple[OtherTracklet, ...]) -> Tracklet:
+    """The part as a tracklet, with the rules that suspect each frame.
+
+    Switches that are suspected inside it are listed separately, each by the first kept frame from
+    there on.
+    """
     track = part.track
-    suspicions = _suspicions(part.report)
-    frames = tuple(_frame(one, suspicions.get(one.frame, ())) for one in part.observations)
+    suspicions: dict[int | None, dict[str, None]] = defaultdict(dict)
+    for finding in part.report.findings:
+        if finding.outcome == "suspected" and finding.rule != SWITCH.name:
+            suspicions[finding.frame][finding.rule] = None
+    frames = [one.frame for one in part.observations]
+    switches = {
+        next(frame for frame in frames if frame >= switch)
+        for switch in part.report.switches
+        if frames[0] < switch <= frames[-1]
+    }
     return Tracklet(
         source=track.source,
         video=track.video,
         video_sha256=track.video_sha256,
         track=track.number,
-        frames=frames,
-        switches=_switches(part),
+        frames=tuple(
+            TrackletFrame(
+                frame=one.frame,
+                time_seconds=one.time_seconds,
+                crop=one.crop,
+                box_xyxy=one.box_xyxy,
+                score=one.score,
+                suspicions=tuple(suspicions[one.frame]),
+            )
+            for one in part.observations
+        ),
+        switches=tuple(sorted(switches)),
         others=others,
         author=track.author,
-    )
-
-
-def _suspicions(report: FilterReport) -> Mapping[int, tuple[str, ...]]:
-    """The rules that suspect each frame, but for the switches, which are reported separately."""
-    rules: dict[int, dict[str, None]] = defaultdict(dict)
-    for finding in report.findings:
-        if finding.frame is None or finding.rule == SWITCH.name:
-            continue
-        if finding.outcome == "suspected":
-            rules[finding.frame][finding.rule] = None
-    return {frame: tuple(names) for frame, names in rules.items()}
-
-
-def _switches(part: _Part) -> tuple[int, ...]:
-    """The first kept frame from each switch on that is suspected inside a part."""
-    frames = [one.frame for one in part.observations]
-    inside = {
-        next(frame for frame in frames if frame >= switch)
-        for switch in part.report.switches
-        if frames[0] < switch <= frames[-1]
-    }
-    return tuple(sorted(inside))
-
-
-def _frame(observation: Observation, suspicions: tuple[str, ...]) -> TrackletFrame:
-    return TrackletFrame(
-        frame=observation.frame,
-        time_seconds=observation.time_seconds,
-        crop=observation.crop,
-        box_xyxy=observation.box_xyxy,
-        score=observation.score,
-        suspicions=suspicions,
     )
 
 
@@ -422,10 +343,22 @@ def filter_tracks(
         label="filter tracks",
     )
 
+    def filtered(track: StoredEntity) -> WorkResult:
+        report, rejection = filter_track(bodies.measured(track.record(Track)), plan.settings)
+        parents = [(Role.REPORT_OF, track.id)]
+        entity = new_entity(report, track.dataset, parents=parents, group=track.group)
+        entity = _linked(entity, (Role.FILTERED_WITH, plan.entity.id))
+        return WorkResult(track.seq, entities=(entity,), rejection=rejection)
+
     def work(tracks: Sequence[StoredEntity]) -> list[WorkResult]:
-        return [_filtered(track, plan, bodies) for track in tracks]
+        return list(map(filtered, tracks))
 
     return run_stage(context, stage, Pending(dataset, Track.kind, ("proposed",)), work)
+
+
+def _linked(entity: NewEntity, *links: tuple[Role, str]) -> NewEntity:
+    """The entity with more parents, which are no part of its id."""
+    return entity._replace(parents=(*entity.parents, *links))
 
 
 def propose(
@@ -492,72 +425,38 @@ def _groups_of_tracklets(
     return moved
 
 
-def _filtered(track: StoredEntity, plan: FilterPlan, bodies: BodyMeasurer) -> WorkResult:
-    measured = bodies.measured(track.record(Track))
-    report, rejection = filter_track(measured, plan.settings)
-    parents = [(Role.REPORT_OF, track.id)]
-    entity = new_entity(report, track.dataset, parents=parents, group=track.group)
-    entity = _linked(entity, (Role.FILTERED_WITH, plan.entity.id))
-    return WorkResult(track.seq, entities=(entity,), rejection=rejection)
-
-
-def _linked(entity: NewEntity, *links: tuple[Role, str]) -> NewEntity:
-    """The entity with more parents, which are no part of its id."""
-    return entity._replace(parents=(*entity.parents, *links))
-
-
 def _proposed(
     store: Store, video: StoredEntity, tracking: TrackingPlan, plan: FilterPlan
 ) -> StageResult:
-    """The tracklets of a video; it waits where a track has no report yet."""
+    """The tracklets of a video; it waits where a track has no report of the plan yet."""
     tracks = find_in_groups(store, video.dataset, Track.kind, [tracking.group(video.id)])
-    reports = _reports(store, tracks, plan)
-    if reports.keys() != {one.id for one in tracks}:
-        return Deferred(video.seq, "not_filtered")
-    return WorkResult(video.seq, _tracklets(video, tracks, reports, tracking, plan))
-
-
-def _reports(
-    store: Store, tracks: Sequence[StoredEntity], plan: FilterPlan
-) -> dict[str, StoredEntity]:
-    """The report that the plan gave each track, by the track's id."""
-    reports = children_of(store, [one.id for one in tracks], Role.REPORT_OF)
-    plans = parents_of(
-        store, (one for many in reports.values() for one in many), Role.FILTERED_WITH
-    )
-    current = {
-        track: report
-        for track, many in reports.items()
-        for report in many
-        if plan.entity.id in plans.get(report, ())
+    report_of = children_of(store, [one.id for one in tracks], Role.REPORT_OF)
+    known = {one for many in report_of.values() for one in many}
+    plans = parents_of(store, known, Role.FILTERED_WITH)
+    report_of = {
+        track: [one for one in many if plan.entity.id in plans.get(one, ())]
+        for track, many in report_of.items()
     }
-    stored = fetch(store, current.values())
-    return {track: stored[report] for track, report in current.items()}
-
-
-def _tracklets(
-    video: StoredEntity,
-    tracks: Sequence[StoredEntity],
-    reports: Mapping[str, StoredEntity],
-    tracking: TrackingPlan,
-    plan: FilterPlan,
-) -> tuple[NewEntity, ...]:
+    if not all(report_of.get(one.id) for one in tracks):
+        return Deferred(video.seq, "not_filtered")
+    stored = fetch(store, [many[-1] for many in report_of.values()])
+    reports = {one.record(Track).number: stored[report_of[one.id][-1]] for one in tracks}
+    filtered = [
+        (track, reports[track.number].record(FilterReport))
+        for track in (one.record(Track) for one in tracks)
+    ]
     group = plan.group(tracking.group(video.id))
     links = ((Role.PROPOSED_WITH, plan.entity.id), (Role.TRACKED_WITH, tracking.entity.id))
-    filtered = [(one.record(Track), reports[one.id].record(FilterReport)) for one in tracks]
-    report_ids = {
-        track.number: reports[one.id].id for one, (track, _) in zip(tracks, filtered, strict=True)
-    }
     made: list[NewEntity] = []
 
     def id_of(tracklet: Tracklet) -> str:
-        parents = [(Role.PART_OF, report_ids[tracklet.track]), (Role.CROP_OF, video.id)]
+        parents = [(Role.PART_OF, reports[tracklet.track].id), (Role.CROP_OF, video.id)]
         entity = new_entity(tracklet, video.dataset, parents=parents, group=group)
         made.append(_linked(entity, *links))
         return entity.id
 
     propose_tracklets(filtered, plan.settings, id_of)
-    return tuple(made)
+    return WorkResult(video.seq, tuple(made))
 
 
 # Tracks with their filter reports, found in the store by any id that people have at hand.
@@ -599,30 +498,50 @@ def find_track(store: Store, name: str) -> FilteredTrack:
     try:
         entity_id = find_entity_id(store, name)
     except UsageError:
-        found = list(_with_crop(store, name))
-        if not found:
-            raise
-        return _only(name, found)
-    return _track_of(store, entity_id)
-
-
-def _track_of(store: Store, entity_id: str) -> FilteredTrack:
+        if found := _track_with_crop(store, name):
+            return found
+        raise
     traced = trace(store, entity_id)
-    kinds: dict[str, list[str]] = {}
+    kinds: dict[str, list[str]] = defaultdict(list)
     for id_, node in traced.entities.items():
-        kinds.setdefault(node.entity.kind, []).append(id_)
-    asked = traced.entities[entity_id].entity
-    tracks = kinds.get("track", [])
-    if asked.kind not in ("track", "filter_report", "tracklet") or len(tracks) != 1:
+        kinds[node.entity.kind].append(id_)
+    kind = traced.entities[entity_id].entity.kind
+    if kind not in ("track", "filter_report", "tracklet") or len(kinds["track"]) != 1:
         raise UsageError(
-            f"{asked.kind} {entity_id[:12]} cannot be explained: the id must be that of a track, "
+            f"{kind} {entity_id[:12]} cannot be explained: the id must be that of a track, "
             f"a filter report or a tracklet, or the digest of a crop"
         )
-    reports = kinds.get("filter_report", [])
-    stored = fetch(store, [*tracks, *reports])
-    (track,) = (stored[id_] for id_ in tracks)
-    report = stored[reports[0]] if reports else _newest_report(store, track.id)
-    return FilteredTrack(track, track.record(Track), report)
+    (track_id,) = kinds["track"]
+    stored = fetch(store, [track_id, *kinds["filter_report"]])
+    report = newest_reports(store, [track_id]).get(track_id)
+    if kinds["filter_report"]:
+        report = stored[kinds["filter_report"][0]]
+    return FilteredTrack(stored[track_id], stored[track_id].record(Track), report)
+
+
+def _track_with_crop(store: Store, name: str) -> FilteredTrack | None:
+    """The track with a crop whose digest starts with `name`, if there is one.
+
+    Raises:
+        UsageError: there are several tracks, or several crops.
+    """
+    if len(name) < _SHORTEST_PREFIX or not name.isalnum():
+        return None
+    start = name.lower()
+    found: list[FilteredTrack] = []
+    digests: set[str] = set()
+    for entity in find_containing(store, "track", f'"crop":{{"sha256":"{start}'):
+        track = entity.record(Track)
+        shown = [one for one in track.observations if one.crop.sha256.startswith(start)]
+        digests.update(one.crop.sha256 for one in shown)
+        report = newest_reports(store, [entity.id]).get(entity.id)
+        found.append(FilteredTrack(entity, track, report, tuple(one.frame for one in shown)))
+    if len(digests) > 1:
+        raise UsageError(f"several crops have a digest that starts with {name!r}; give more of it")
+    if len(found) > 1:
+        ids = ", ".join(track.entity.id[:12] for track in found)
+        raise UsageError(f"crop {name!r} is of several tracks; give the id of one: {ids}")
+    return found[0] if found else None
 
 
 def newest_reports(store: Store, track_ids: Sequence[str]) -> dict[str, StoredEntity]:
@@ -635,38 +554,9 @@ def newest_reports(store: Store, track_ids: Sequence[str]) -> dict[str, StoredEn
     }
 
 
-def _newest_report(store: Store, track_id: str) -> StoredEntity | None:
-    return newest_reports(store, [track_id]).get(track_id)
-
-
-def _with_crop(store: Store, prefix: str) -> Iterator[FilteredTrack]:
-    """The tracks with a crop whose digest starts so."""
-    if len(prefix) < _SHORTEST_PREFIX or not prefix.isalnum():
-        return
-    start = prefix.lower()
-    for entity in find_containing(store, "track", f'"crop":{{"sha256":"{start}'):
-        track = entity.record(Track)
-        frames = tuple(one.frame for one in track.observations if _shows(one, start))
-        yield FilteredTrack(entity, track, _newest_report(store, entity.id), frames)
-
-
-def _shows(observation: Observation, start: str) -> bool:
-    return observation.crop.sha256.startswith(start)
-
-
-def _only(name: str, found: list[FilteredTrack]) -> FilteredTrack:
-    digests = {
-        one.crop.sha256
-        for track in found
-        for one in track.track.observations
-        if one.frame in track.frames
-    }
-    if len(digests) > 1:
-        raise UsageError(f"several crops have a digest that starts with {name!r}; give more of it")
-    if len(found) > 1:
-        ids = ", ".join(track.entity.id[:12] for track in found)
-        raise UsageError(f"crop {name!r} is of several tracks; give the id of one: {ids}")
-    return found[0]
+def newest_report(store: Store, dataset: str) -> StoredEntity | None:
+    """The filter report of a dataset that was stored last."""
+    return max(find(store, dataset, FilterReport.kind), key=lambda one: one.seq, default=None)
 
 
 def as_filtered(track: Track, report: StoredEntity | None) -> Track:
@@ -674,41 +564,14 @@ def as_filtered(track: Track, report: StoredEntity | None) -> Track:
     return with_bodies(track, report.record(FilterReport).bodies) if report else track
 
 
-def newest_report(store: Store, dataset: str) -> StoredEntity | None:
-    """The filter report of a dataset that was stored last."""
-    newest = None
-    for report in find(store, dataset, "filter_report"):
-        newest = report
-    return newest
-
-
 def thresholds_of(store: Store, report: StoredEntity | None, profile: str) -> Thresholds:
-    """The thresholds that a report was made with; those of the profile where nobody knows.
-
-    They are an entity that the report derives from, or part of the plan that the store keeps.
-    """
+    """The thresholds that a report was made with; those of the profile where nobody knows."""
     from models.profiles.loader import load_profile
 
     if report is not None:
         traced = trace(store, report.id)
         plan = traced.activities[traced.entities[report.id].activity_id]
-        recorded = [plan.configuration.get("settings"), *map(_recorded, traced.entities.values())]
-        for values in recorded:
-            if (settings := _read_settings(values)) is not None:
-                return Thresholds(settings, f"report {report.id[:12]}")
+        with suppress(ValidationError):
+            settings = FilterSettings.model_validate(plan.configuration.get("settings"))
+            return Thresholds(settings, f"report {report.id[:12]}")
     return Thresholds(load_profile(profile).filter, f"profile {profile!r}")
-
-
-def _recorded(node: EntityNode) -> dict[str, Any] | None:
-    """The settings that an entity records, if it records those of the filter."""
-    if node.entity.kind != StageSettings.kind:
-        return None
-    recorded = node.entity.record(StageSettings)
-    return recorded.values if recorded.stage == FILTER_TRACK_STAGE else None
-
-
-def _read_settings(values: Any) -> FilterSettings | None:
-    try:
-        return FilterSettings.model_validate(values)
-    except ValidationError:
-        return None

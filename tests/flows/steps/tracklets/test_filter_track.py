@@ -92,19 +92,19 @@ def test_keypoints_count_only_where_a_pose_model_was_asked() -> None:
 
 def test_the_band_of_suspicion_lies_on_the_side_that_passes(subtests: pytest.Subtests) -> None:
     cases: list[tuple[float, float, Any, float, str]] = [
-        (59.999, 60, "at least", 0, "dropped"),
-        (60, 60, "at least", 0, "suspected"),
-        (71.999, 60, "at least", 0, "suspected"),
-        (72, 60, "at least", 0, "passed"),
-        (0.3001, 0.3, "at most", 0, "dropped"),
-        (0.3, 0.3, "at most", 0, "suspected"),
-        (0.2401, 0.3, "at most", 0, "suspected"),
-        (0.24, 0.3, "at most", 0, "passed"),
-        (220, 225, "at most", 255, "suspected"),
-        (219, 225, "at most", 255, "passed"),
-        (0, 0, "at most", 0, "passed"),
-        (1, 0, "at most", 0, "dropped"),
-        (0, 0, "at least", 0, "passed"),
+        (59.999, 60, "≥", 0, "dropped"),
+        (60, 60, "≥", 0, "suspected"),
+        (71.999, 60, "≥", 0, "suspected"),
+        (72, 60, "≥", 0, "passed"),
+        (0.3001, 0.3, "≤", 0, "dropped"),
+        (0.3, 0.3, "≤", 0, "suspected"),
+        (0.2401, 0.3, "≤", 0, "suspected"),
+        (0.24, 0.3, "≤", 0, "passed"),
+        (220, 225, "≤", 255, "suspected"),
+        (219, 225, "≤", 255, "passed"),
+        (0, 0, "≤", 0, "passed"),
+        (1, 0, "≤", 0, "dropped"),
+        (0, 0, "≥", 0, "passed"),
     ]
     for value, threshold, direction, scale_end, outcome in cases:
         with subtests.test(value=value, threshold=threshold):
