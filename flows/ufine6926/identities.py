@@ -1,7 +1,7 @@
 """Makes identities of the accepted tracklets: their crops become images, in train or in test."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -78,17 +78,35 @@ def merge_identities(
         successors: for the id of each tracklet that was edited, the ids of what took its place:
             one, or the parts of a split.
     """
+    from scipy.cluster.hierarchy import DisjointSet
+
     by_id = {tracklet.id: tracklet for tracklet in tracklets}
-    groups, unclear = _grouped(by_id, successors)
-    identities = []
+    persons = DisjointSet(sorted(by_id))
+    unclear: dict[str, str] = {}
+    for tracklet in by_id.values():
+        for named in tracklet.record.same_person_as:
+            latest = named
+            while latest not in by_id and len(successors.get(latest, ())) == 1:
+                latest = successors[latest][0]
+            if latest not in by_id and successors.get(latest):
+                unclear[tracklet.id] = named
+                continue
+            persons.add(latest)
+            persons.merge(tracklet.id, latest)
+    identities: list[Identity] = []
     rejections: dict[str, Rejection] = {}
-    for group in groups:
-        refusal = _ambiguity(group, unclear) or _contradiction(group)
-        if refusal:
-            rejections.update((one.id, _rejection(one, group, *refusal)) for one in group)
+    for person in persons.subsets():
+        group = sorted((by_id[id_] for id_ in person if id_ in by_id), key=_by_time)
+        if refusal := _contradiction(group, unclear):
+            reason, detail = refusal
+            for one in group:
+                context = {"tracklet_id": one.id, "together_with": [other.id for other in group]}
+                rejections[one.id] = Rejection(
+                    stage=MERGING_STAGE, reason=reason, detail=detail, context=context
+                )
         else:
             identities.append(Identity(identity_name(group[0].record), tuple(group)))
-    return MergedIdentities(tuple(sorted(identities, key=_by_name)), rejections)
+    return MergedIdentities(tuple(sorted(identities, key=lambda one: one.name)), rejections)
 
 
 def identity_name(earliest: Tracklet) -> str:
@@ -102,52 +120,19 @@ def identity_name(earliest: Tracklet) -> str:
     return f"{stem}-{digest}-{earliest.track}-{earliest.frames[0].frame}"
 
 
-def _grouped(
-    by_id: Mapping[str, AcceptedTracklet], successors: Mapping[str, Sequence[str]]
-) -> tuple[list[list[AcceptedTracklet]], dict[str, str]]:
-    """Tracklets that are one person, and for those that named a split tracklet, which."""
-    from scipy.cluster.hierarchy import DisjointSet
-
-    persons = DisjointSet(sorted(by_id))
-    unclear: dict[str, str] = {}
-    for tracklet in by_id.values():
-        for named in tracklet.record.same_person_as:
-            latest = _latest(named, by_id, successors)
-            if latest is None:
-                unclear[tracklet.id] = named
-                continue
-            persons.add(latest)
-            persons.merge(tracklet.id, latest)
-    groups = [[by_id[id_] for id_ in one if id_ in by_id] for one in persons.subsets()]
-    return [sorted(group, key=_by_time) for group in groups if group], unclear
-
-
-def _latest(
-    named: str, accepted: Mapping[str, object], successors: Mapping[str, Sequence[str]]
-) -> str | None:
-    """What a tracklet became; None where it became several."""
-    while named not in accepted and successors.get(named):
-        followers = successors[named]
-        if len(followers) > 1:
-            return None
-        named = followers[0]
-    return named
-
-
-def _ambiguity(
-    group: Iterable[AcceptedTracklet], unclear: Mapping[str, str]
+def _contradiction(
+    group: Sequence[AcceptedTracklet], unclear: Mapping[str, str]
 ) -> tuple[str, str] | None:
-    for tracklet in group:
-        if tracklet.id in unclear:
+    """Why tracklets, in order of time, cannot be one person: a reason and a sentence.
+
+    `unclear` has for tracklets that named one that was split since, which.
+    """
+    for one in group:
+        if one.id in unclear:
             return "ambiguous_merge", (
-                f"tracklet {tracklet.id} is said to show the same person as "
-                f"{unclear[tracklet.id]}, which was split since: nobody said which part"
+                f"tracklet {one.id} is said to show the same person as "
+                f"{unclear[one.id]}, which was split since: nobody said which part"
             )
-    return None
-
-
-def _contradiction(group: Sequence[AcceptedTracklet]) -> tuple[str, str] | None:
-    """Two tracklets of a video that show at one time, neighbours in order of time."""
     for earlier, later in pairwise(group):
         same_video = earlier.record.video_sha256 == later.record.video_sha256
         last, first = earlier.record.frames[-1].frame, later.record.frames[0].frame
@@ -159,21 +144,9 @@ def _contradiction(group: Sequence[AcceptedTracklet]) -> tuple[str, str] | None:
     return None
 
 
-def _rejection(
-    tracklet: AcceptedTracklet, group: Sequence[AcceptedTracklet], reason: str, detail: str
-) -> Rejection:
-    together = [one.id for one in group]
-    context = {"tracklet_id": tracklet.id, "together_with": together}
-    return Rejection(stage=MERGING_STAGE, reason=reason, detail=detail, context=context)
-
-
 def _by_time(tracklet: AcceptedTracklet) -> tuple[str, str, int, int, str]:
     record = tracklet.record
     return record.video, record.video_sha256, record.frames[0].frame, record.track, tracklet.id
-
-
-def _by_name(identity: Identity) -> str:
-    return identity.name
 
 
 # The images of an identity: the crops of its tracklets, each with what it was cut from.
@@ -181,76 +154,29 @@ def _by_name(identity: Identity) -> str:
 _SUFFIXES = {"image/jpeg": ".jpg", "image/png": ".png", "image/webp": ".webp"}
 
 
-class CroppedImage(NamedTuple):
-    """An image, and the ids of the tracklet (`selected_in`) and digest of the video behind it."""
+def crop_images(identity: Identity, split: Split) -> list[tuple[Image, AcceptedTracklet]]:
+    """The images of a person, in order of time, each with the tracklet that it was selected in.
 
-    record: Image
-    tracklet_id: str
-    video_sha256: str
-
-
-def crop_images(identity: Identity, split: Split) -> list[CroppedImage]:
-    """The images of a person, in order of time.
-
-    Each is stored with the parents (`crop_of`, its video) and (`selected_in`, its tracklet); where
-    and when it was seen is read from the tracklet, by the digest of the crop.
+    Where and when it was seen is read from the tracklet, by the digest of the crop.
     """
     return [
-        CroppedImage(
-            _image(identity.name, split, tracklet, frame),
-            tracklet.id,
-            tracklet.record.video_sha256,
+        (
+            Image(
+                source=tracklet.record.source,
+                identity=identity.name,
+                split=split,
+                file_path=_file_path(tracklet, frame),
+                sha256=frame.crop.sha256,
+                source_sha256=frame.crop.sha256,
+                media_type=frame.crop.media_type,
+                width_px=frame.crop.width_px,
+                height_px=frame.crop.height_px,
+            ),
+            tracklet,
         )
         for tracklet in identity.tracklets
         for frame in tracklet.record.frames
     ]
-
-
-def compared_images(
-    identity: Identity,
-    hash_of: Callable[[str], int],
-    embedding_of: Callable[[str], tuple[str, NDArray[np.floating]] | None],
-) -> list[ComparedImage]:
-    """The images of a person as `assign_splits` holds them against others'.
-
-    Args:
-        identity: the person.
-        hash_of: for the digest of a crop, `perceptual_hash` of its stored bytes.
-        embedding_of: for the digest of a crop, its embedding and the model (`name@revision`) that
-            made it; None where there is none.
-    """
-    compared = []
-    for tracklet in identity.tracklets:
-        for frame in tracklet.record.frames:
-            digest = frame.crop.sha256
-            embedder, embedding = embedding_of(digest) or ("", None)
-            compared.append(
-                ComparedImage(
-                    name=_file_path(tracklet, frame),
-                    identity=identity.name,
-                    sha256=digest,
-                    perceptual_hash=hash_of(digest),
-                    video_sha256=tracklet.record.video_sha256,
-                    embedding=embedding,
-                    embedder=embedder,
-                )
-            )
-    return compared
-
-
-def _image(name: str, split: Split, tracklet: AcceptedTracklet, frame: TrackletFrame) -> Image:
-    crop = frame.crop
-    return Image(
-        source=tracklet.record.source,
-        identity=name,
-        split=split,
-        file_path=_file_path(tracklet, frame),
-        sha256=crop.sha256,
-        source_sha256=crop.sha256,
-        media_type=crop.media_type,
-        width_px=crop.width_px,
-        height_px=crop.height_px,
-    )
 
 
 def _file_path(tracklet: AcceptedTracklet, frame: TrackletFrame) -> str:
@@ -304,13 +230,22 @@ def assign_splits(
         settings: the share that is wanted, the seed, and what counts as the same content.
         taken: the splits that were given earlier, by identity and by the digest of the video.
     """
+    from scipy.cluster.hierarchy import DisjointSet
+
+    together = DisjointSet()
+    for image in images:
+        for node in _nodes(image):
+            together.add(node)
+            together.merge(("identity", image.identity), node)
+    for first, second in near_duplicates(images, settings.limits):
+        together.merge(("identity", first.identity), ("identity", second.identity))
     splits: dict[str, Split] = {}
     rejections: dict[str, Rejection] = {}
     free: list[list[str]] = []
     torn: set[str] = set()
-    for component in _components(images, settings):
-        identities = component.identities
-        given = {key: taken[key] for key in (*identities, *component.videos) if key in taken}
+    for component in map(sorted, together.subsets()):
+        identities = [name for kind, name in component if kind == "identity"]
+        given = {name: taken[name] for kind, name in component if kind != "file" and name in taken}
         splits.update((name, taken[name]) for name in identities if name in taken)
         if len(set(given.values())) > 1:
             new = [name for name in identities if name not in taken]
@@ -325,70 +260,38 @@ def assign_splits(
     return AssignedSplits(dict(sorted(splits.items())), dict(sorted(rejections.items())), tied)
 
 
-class _Component(NamedTuple):
-    identities: list[str]
-    videos: list[str]
-
-
-def _components(images: Sequence[ComparedImage], settings: SplitSettings) -> list[_Component]:
-    """What must not be torn apart, each sorted."""
-    from scipy.cluster.hierarchy import DisjointSet
-
-    together = DisjointSet()
-    for image in images:
-        for node in _nodes(image):
-            together.add(node)
-            together.merge(("identity", image.identity), node)
-    for first, second in near_duplicates(images, settings.limits):
-        together.merge(("identity", first.identity), ("identity", second.identity))
-    return [_sorted(component) for component in together.subsets()]
-
-
 def _nodes(image: ComparedImage) -> Iterable[tuple[str, str]]:
+    """What an image belongs to: its person, its file, and its video where it has one."""
     yield "identity", image.identity
     yield "file", image.sha256
     if image.video_sha256 is not None:
         yield "video", image.video_sha256
 
 
-def _sorted(component: Iterable[tuple[str, str]]) -> _Component:
-    nodes: dict[str, list[str]] = defaultdict(list)
-    for kind, name in sorted(component):
-        nodes[kind].append(name)
-    return _Component(nodes["identity"], nodes["video"])
-
-
 def _tied(
     images: Iterable[ComparedImage], splits: Mapping[str, Split], limits: LeakLimits
 ) -> dict[ImageKey, ImageKey]:
     """The images in train that are tied to some in test, each with the first such."""
-    ordered = sorted(images, key=_key)
-    tied: dict[ImageKey, ImageKey] = {}
-    pairs = (*_sharing(ordered, splits), *near_duplicates(ordered, limits))
-    for first, second in pairs:
-        if splits[first.identity] != splits[second.identity]:
-            in_train = splits[first.identity] == "train"
-            leaves, stays = (first, second) if in_train else (second, first)
-            tied.setdefault(_key(leaves), _key(stays))
-    return dict(sorted(tied.items()))
-
-
-def _sharing(
-    images: Sequence[ComparedImage], splits: Mapping[str, Split]
-) -> Iterable[tuple[ComparedImage, ComparedImage]]:
-    """Every image in train whose file or video is in test, too, with an image there."""
+    ordered = sorted(images, key=lambda image: (image.identity, image.name))
     in_test: dict[tuple[str, str], ComparedImage] = {}
-    for image in images:
+    for image in ordered:
         if splits[image.identity] == "test":
             for node in _nodes(image):
                 in_test.setdefault(node, image)
-    for image in images:
-        if splits[image.identity] == "train":
-            yield from ((image, in_test[node]) for node in _nodes(image) if node in in_test)
-
-
-def _key(image: ComparedImage) -> ImageKey:
-    return image.identity, image.name
+    sharing = [
+        (image, in_test[node])
+        for image in ordered
+        if splits[image.identity] == "train"
+        for node in _nodes(image)
+        if node in in_test
+    ]
+    tied: dict[ImageKey, ImageKey] = {}
+    for first, second in (*sharing, *near_duplicates(ordered, limits)):
+        if splits[first.identity] != splits[second.identity]:
+            in_train = splits[first.identity] == "train"
+            leaves, stays = (first, second) if in_train else (second, first)
+            tied.setdefault((leaves.identity, leaves.name), (stays.identity, stays.name))
+    return dict(sorted(tied.items()))
 
 
 def _drawn(
@@ -445,19 +348,19 @@ def form_identities(
     also where it was stored long ago: images that do not count any more (all, where nothing is
     accepted) become inactive, and those that count again active.
     """
-    accepted = [
-        entity
-        for entity in find_in_groups(context.store, dataset, Tracklet.kind, tracklet_groups)
-        if entity.state == "accepted"
-    ]
-    selected = _selected(context.store, accepted)
-    taken = _taken(context.store, dataset)
+    store = context.store
+    found = find_in_groups(store, dataset, Tracklet.kind, tracklet_groups)
+    accepted = [entity for entity in found if entity.state == "accepted"]
+    tracklets, rejections = _without_suspicions(store, accepted)
+    successors = _successors(store, tracklets)
+    taken = _taken(store, dataset)
+    frames = {one.id: [frame.frame for frame in one.record.frames] for one in tracklets}
     stage = Stage(
         name=MERGING_STAGE,
         version=MERGING_VERSION,
         dataset=dataset,
         configuration={
-            "tracklets": selected.digest(),
+            "tracklets": digest_of(canonical_json([frames, sorted(rejections), successors])),
             "settings": settings.model_dump(mode="json"),
             "taken": digest_of(canonical_json(taken)),
         },
@@ -468,16 +371,29 @@ def form_identities(
 
     @cache
     def formed() -> _Formed:
-        return _formed(context, dataset, selected, settings, taken)
+        merged = merge_identities(tracklets, successors)
+        images, left_out = _images(context, dataset, merged.identities, settings, taken)
+        return _Formed(images, rejections | merged.rejections | left_out)
 
-    def work(tracklets: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [formed().result(entity) for _, entity in tracklets]
+    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        images, refused = formed()
+        return [
+            WorkResult(number, tuple(images.get(entity.id, ())), rejection=refused.get(entity.id))
+            for number, entity in items
+        ]
 
     numbered = sorted((entity.seq, entity) for entity in accepted)
     report = run_stream(context, stage, iter(numbered), work, total=len(accepted))
-    current = formed().image_ids()
+    current = {image.id for images in formed().images.values() for image in images}
     sync_active(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
     return report
+
+
+class _Formed(NamedTuple):
+    """Images by tracklet; and why a tracklet has none, or only some."""
+
+    images: Mapping[str, Sequence[NewEntity]]
+    rejections: Mapping[str, Rejection]
 
 
 def _taken(store: Store, dataset: str) -> dict[str, Split]:
@@ -500,85 +416,68 @@ def _taken(store: Store, dataset: str) -> dict[str, Split]:
     return taken
 
 
-class _Selected(NamedTuple):
-    """The tracklets that identities are formed of, those that cannot be, and what was edited."""
-
-    tracklets: Sequence[AcceptedTracklet]
-    rejections: Mapping[str, Rejection]
-    successors: Mapping[str, Sequence[str]]
-
-    def digest(self) -> str:
-        """Equal where the same is selected."""
-        frames = {one.id: [frame.frame for frame in one.record.frames] for one in self.tracklets}
-        left_out = sorted(self.rejections)
-        return digest_of(canonical_json([frames, left_out, dict(self.successors)]))
-
-
-def _selected(store: Store, accepted: Sequence[StoredEntity]) -> _Selected:
-    """Drops suspected frames that nobody has looked at."""
-    tracklets, rejections = _without_suspicions(store, accepted)
-    return _Selected(tracklets, rejections, _successors(store, tracklets))
-
-
-class _Formed(NamedTuple):
-    """The results of the tracklets: images by tracklet, and rejections.
-
-    `left_out` holds those of tracklets of which only some images are used.
-    """
-
-    images: Mapping[str, Sequence[NewEntity]]
-    rejections: Mapping[str, Rejection]
-    left_out: Mapping[str, Rejection]
-
-    def result(self, tracklet: StoredEntity) -> WorkResult:
-        """The result of one."""
-        rejection = self.rejections.get(tracklet.id) or self.left_out.get(tracklet.id)
-        images = tuple(self.images.get(tracklet.id, ()))
-        return WorkResult(tracklet.seq, entities=images, rejection=rejection)
-
-    def image_ids(self) -> frozenset[str]:
-        """The images that count now."""
-        return frozenset(image.id for images in self.images.values() for image in images)
-
-
-def _formed(
+def _images(
     context: RunContext,
     dataset: str,
-    selected: _Selected,
+    identities: Sequence[Identity],
     settings: SplitSettings,
     taken: Mapping[str, Split],
-) -> _Formed:
-    """Merges, splits, and makes images."""
-    merged = merge_identities(selected.tracklets, selected.successors)
-    rejections = {**selected.rejections, **merged.rejections}
-    assigned = assign_splits(_compared(context, selected, merged.identities), settings, taken)
+) -> tuple[dict[str, list[NewEntity]], dict[str, Rejection]]:
+    """The images of each tracklet; and why a tracklet has none, or only some."""
+    assigned = assign_splits(_compared(context, identities), settings, taken)
+    videos = {
+        (video.source, video.file_path, video.sha256): entity.id
+        for entity in find(context.store, dataset, Video.kind)
+        for video in (entity.record(Video),)
+    }
     images: dict[str, list[NewEntity]] = defaultdict(list)
+    rejections: dict[str, Rejection] = {}
     tied: dict[str, dict[str, ImageKey]] = defaultdict(dict)
-    videos = _videos(context.store, dataset)
-    for identity in merged.identities:
+    for identity in identities:
         if rejection := assigned.rejections.get(identity.name):
             rejections |= dict.fromkeys((one.id for one in identity.tracklets), rejection)
             continue
-        for image in crop_images(identity, assigned.splits[identity.name]):
-            name = image.record.file_path
-            if tied_to := assigned.tied.get((identity.name, name)):
-                tied[image.tracklet_id][name] = tied_to
-            else:
-                images[image.tracklet_id].append(_entity(image, dataset, videos))
-    return _Formed(images, rejections, {id_: tied_images(id_, one) for id_, one in tied.items()})
+        for image, tracklet in crop_images(identity, assigned.splits[identity.name]):
+            if tied_to := assigned.tied.get((identity.name, image.file_path)):
+                tied[tracklet.id][image.file_path] = tied_to
+                continue
+            record = tracklet.record
+            video = videos[record.source, record.video, record.video_sha256]
+            images[tracklet.id].append(
+                new_entity(
+                    image,
+                    dataset,
+                    parents=[(Role.CROP_OF, video), (Role.SELECTED_IN, tracklet.id)],
+                    split=image.split,
+                    group=f"{image.source}/{image.identity}",
+                )
+            )
+    return images, rejections | {id_: tied_images(id_, one) for id_, one in tied.items()}
 
 
-def _compared(
-    context: RunContext, selected: _Selected, identities: Iterable[Identity]
-) -> list[ComparedImage]:
+def _compared(context: RunContext, identities: Iterable[Identity]) -> list[ComparedImage]:
     """The images of all identities, to be compared with each other."""
-    hash_of = _hashes(context, selected.tracklets)
-    embeddings = crop_embeddings(context.store, [one.id for one in selected.tracklets])
-    return [
-        image
-        for identity in identities
-        for image in compared_images(identity, hash_of, embeddings.get)
-    ]
+    tracklets = [(identity, one) for identity in identities for one in identity.tracklets]
+    embeddings = crop_embeddings(context.store, [tracklet.id for _, tracklet in tracklets])
+    compared = []
+    for identity, tracklet in tracklets:
+        for frame in tracklet.record.frames:
+            crop = frame.crop
+            embedder, embedding = embeddings.get(crop.sha256, ("", None))
+            compared.append(
+                ComparedImage(
+                    name=_file_path(tracklet, frame),
+                    identity=identity.name,
+                    sha256=crop.sha256,
+                    perceptual_hash=perceptual_hash(
+                        context.blobs.read(crop.sha256, crop.media_type)
+                    ),
+                    video_sha256=tracklet.record.video_sha256,
+                    embedding=embedding,
+                    embedder=embedder,
+                )
+            )
+    return compared
 
 
 def _without_suspicions(
@@ -593,26 +492,22 @@ def _without_suspicions(
         if entity.id not in by_people:
             clean = tuple(frame for frame in record.frames if not frame.suspicions)
             if not clean:
-                rejections[entity.id] = _all_suspected(entity, record)
+                rejections[entity.id] = Rejection(
+                    stage=MERGING_STAGE,
+                    reason="all_frames_suspected",
+                    detail=(
+                        f"The filter suspects every frame of track {record.track} of "
+                        f"{record.video!r}, and nobody has looked at them."
+                    ),
+                    context={"tracklet_id": entity.id, "file": record.video},
+                )
                 continue
             record = record.model_copy(update={"frames": clean})
         tracklets.append(AcceptedTracklet(entity.id, record))
     return tracklets, rejections
 
 
-def _all_suspected(entity: StoredEntity, tracklet: Tracklet) -> Rejection:
-    return Rejection(
-        stage=MERGING_STAGE,
-        reason="all_frames_suspected",
-        detail=(
-            f"The filter suspects every frame of track {tracklet.track} of {tracklet.video!r}, "
-            f"and nobody has looked at them."
-        ),
-        context={"tracklet_id": entity.id, "file": tracklet.video},
-    )
-
-
-def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> Mapping[str, Sequence[str]]:
+def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> dict[str, list[str]]:
     """What took the place of the tracklets that others are said to show the same person as."""
     found: dict[str, list[str]] = {}
     wanted = {named for one in tracklets for named in one.record.same_person_as}
@@ -621,16 +516,6 @@ def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> Mapping[
             found |= successors_of(connection, wanted)
         wanted = {after for one in wanted for after in found.get(one, ())} - found.keys()
     return found
-
-
-def _hashes(context: RunContext, tracklets: Iterable[AcceptedTracklet]) -> Callable[[str], int]:
-    """Gives the perceptual hash of the stored bytes of a crop, by its digest."""
-    types = {
-        frame.crop.sha256: frame.crop.media_type
-        for tracklet in tracklets
-        for frame in tracklet.record.frames
-    }
-    return lambda sha256: perceptual_hash(context.blobs.read(sha256, types[sha256]))
 
 
 def crop_embeddings(
@@ -652,27 +537,3 @@ def crop_embeddings(
 
 def _all(related: Mapping[str, Iterable[str]]) -> set[str]:
     return {one for many in related.values() for one in many}
-
-
-def _videos(store: Store, dataset: str) -> dict[tuple[str, str, str], str]:
-    """The ids of the videos by source, path and digest."""
-    found = {}
-    for entity in find(store, dataset, Video.kind):
-        video = entity.record(Video)
-        found[video.source, video.file_path, video.sha256] = entity.id
-    return found
-
-
-def _entity(
-    image: CroppedImage, dataset: str, videos: Mapping[tuple[str, str, str], str]
-) -> NewEntity:
-    record = image.record
-    file_path = record.file_path.rpartition("/")[0]
-    video = videos[record.source, file_path, image.video_sha256]
-    return new_entity(
-        record,
-        dataset,
-        parents=[(Role.CROP_OF, video), (Role.SELECTED_IN, image.tracklet_id)],
-        split=record.split,
-        group=f"{record.source}/{record.identity}",
-    )

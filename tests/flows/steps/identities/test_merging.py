@@ -153,9 +153,10 @@ def test_images_know_where_they_were_cut_from() -> None:
         tracklet("a", range(3)), tracklet("b", range(20, 22), track=2, same=("a",))
     ).identities
     images = crop_images(identity, "test")
-    assert [one.tracklet_id for one in images] == ["a", "a", "a", "b", "b"]
-    assert images[3].record.file_path == "street.mp4/2-20.jpg"
-    assert {one.record.identity for one in images} == {identity.name}
-    assert {one.record.split for one in images} == {"test"}
-    assert len({one.record.file_path for one in images}) == 5
-    assert images[0].record.sha256 == identity.tracklets[0].record.frames[0].crop.sha256
+    assert [one.id for _, one in images] == ["a", "a", "a", "b", "b"]
+    records = [record for record, _ in images]
+    assert records[3].file_path == "street.mp4/2-20.jpg"
+    assert {one.identity for one in records} == {identity.name}
+    assert {one.split for one in records} == {"test"}
+    assert len({one.file_path for one in records}) == 5
+    assert records[0].sha256 == identity.tracklets[0].record.frames[0].crop.sha256
