@@ -16,9 +16,6 @@ from schemas.proposals import Picture
 from schemas.records import Rejection, Sha256
 from schemas.video import Body, CropMeasures, Observation, Track
 
-# Roles of parents in the store.
-
-
 MARGIN = 0.03
 """Room left around a person, as a share of the box's width and height: tracked boxes cut into
 feet and hands, and what people see of the surroundings is still next to nothing."""
@@ -51,12 +48,6 @@ def cut(pixels: Pixels, box_xyxy: NDArray[np.float64], margin: float = 0.0) -> P
     return pixels[
         first_row : max(first_row, last_row), first_column : max(first_column, last_column)
     ]
-
-
-def is_in_view(cut_pixels: Pixels) -> bool:
-    """Whether enough of a person was cut out to see anything."""
-    height, width = cut_pixels.shape[:2]
-    return bool(height >= LEAST_SIDE_PX and width >= LEAST_SIDE_PX)
 
 
 def encode(pixels: Pixels) -> Crop:
@@ -109,31 +100,31 @@ class QuickMeasures(NamedTuple):
         return CropMeasures(**self._asdict(), perceptual_hash=perceptual_hash)
 
 
-def measure(frame: Frame, box_xyxy: Boxes, others: Boxes) -> CropMeasures | None:
-    """All measures of a person in a frame, None where it cannot be seen: the box is outside.
+def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> QuickMeasures | None:
+    """The measures of a person in a frame; None where it cannot be seen: the box is outside.
+
+    The perceptual hash is left out: it takes longer than all the rest.
 
     Args:
         frame: the frame.
         box_xyxy: (4,) the person's box, not clipped.
         others: (n, 4) the boxes of all other people in the frame.
     """
-    quick = measure_quickly(frame, box_xyxy, others)
-    return quick and quick.with_hash(perceptual_hash(cut(frame.pixels, box_xyxy)))
+    import cv2
 
-
-def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> QuickMeasures | None:
-    """As `measure`, without the perceptual hash, which takes longer than all the rest."""
     inside = cut(frame.pixels, box_xyxy)
-    if not is_in_view(inside):
+    if min(inside.shape[:2]) < LEAST_SIDE_PX:
         return None
     height, width = frame.pixels.shape[:2]
     clipped = np.clip(box_xyxy, 0, (width, height, width, height))
-    grey = _grey(inside)
+    grey = cv2.cvtColor(inside, cv2.COLOR_RGB2GRAY).astype(np.uint8, copy=False)
+    left, top, right, bottom = map(float, box_xyxy)
+    border_distance = min(left, top, width - right, height - bottom)
     return QuickMeasures(
         width_px=round(float(clipped[2] - clipped[0]), 2),
         height_px=round(float(clipped[3] - clipped[1]), 2),
         cut_off=round(max(0.0, 1 - _area(clipped) / _area(box_xyxy)), 4),
-        border_px=round(_border_distance(box_xyxy, width, height), 2),
+        border_px=round(max(0.0, border_distance), 2),
         sharpness=round(sharpness(grey), 2),
         brightness=round(float(grey.mean()), 2),
         contrast=round(float(grey.std()), 2),
@@ -184,12 +175,6 @@ def other_people(box_xyxy: Boxes, others: Boxes) -> int:
     return int((_shared_areas(box_xyxy, others) >= 0.5 * areas).sum())
 
 
-def _grey(pixels: Pixels) -> NDArray[np.uint8]:
-    import cv2
-
-    return cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.uint8, copy=False)
-
-
 def _area(box_xyxy: Boxes) -> float:
     return float((box_xyxy[2] - box_xyxy[0]) * (box_xyxy[3] - box_xyxy[1]))
 
@@ -199,11 +184,6 @@ def _shared_areas(box_xyxy: Boxes, others: Boxes) -> NDArray[np.float64]:
     lower_right = np.minimum(box_xyxy[2:], others[:, 2:])
     shared: NDArray[np.float64] = np.clip(lower_right - upper_left, 0, None).prod(axis=1)
     return shared
-
-
-def _border_distance(box_xyxy: Boxes, width: int, height: int) -> float:
-    left, top, right, bottom = map(float, box_xyxy)
-    return max(0.0, min(left, top, width - right, height - bottom))
 
 
 # The quality of a crop decides between neighbours in time. It uses no thresholds, so that the crops
@@ -381,18 +361,12 @@ class ObservationPool:
 
 def with_bodies(track: Track, bodies: Mapping[int, Body]) -> Track:
     """The track with what a pose model saw, by frame."""
-    return track.model_copy(
-        update={
-            "observations": tuple(
-                one.model_copy(
-                    update={"measures": one.measures.model_copy(update=dict(bodies[one.frame]))}
-                )
-                if one.frame in bodies
-                else one
-                for one in track.observations
-            )
-        }
-    )
+
+    def seen(one: Observation) -> Observation:
+        body = dict(bodies[one.frame]) if one.frame in bodies else {}
+        return one.model_copy(update={"measures": one.measures.model_copy(update=body)})
+
+    return track.model_copy(update={"observations": tuple(map(seen, track.observations))})
 
 
 def _score(person: TrackedPerson) -> float:

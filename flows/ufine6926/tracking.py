@@ -2,9 +2,11 @@
 
 import io
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -136,11 +138,9 @@ class PeopleFollower:
         """The people in the next frame; tracks that cannot come back after it are finished."""
         tracked = self._tracker.follow(frame)
         for person in tracked.people:
-            pool = self._pools.get(person.number)
-            if pool is None:
-                pool = ObservationPool(person.number, self._observations)
-                self._pools[person.number] = pool
-            pool.offer(frame, person, _others(person, tracked.boxes_xyxy))
+            if person.number not in self._pools:
+                self._pools[person.number] = ObservationPool(person.number, self._observations)
+            self._pools[person.number].offer(frame, person, _others(person, tracked.boxes_xyxy))
         self.frames += 1
         self._close(self._pools.keys() - tracked.alive)
         return tracked
@@ -168,7 +168,11 @@ class PeopleFollower:
             IntegrityError: these are not the bytes of a follower's state.
         """
         parts = from_bytes(state, "tracker", "memory")
-        memory = _memory(parts["memory"].tobytes())
+        try:
+            memory = _Memory.model_validate_json(parts["memory"].tobytes())
+        except ValidationError as error:
+            what = f"the saved state of a follower cannot be read: {error}"
+            raise IntegrityError(what) from error
         self._tracker.restore(parts["tracker"].tobytes())
         self.frames, self.tracks, self.unseen = memory.frames, memory.tracks, memory.unseen
         self._pools = {one.number: ObservationPool.restored(one) for one in memory.pools}
@@ -188,13 +192,6 @@ def _others(person: TrackedPerson, boxes_xyxy: Boxes) -> Boxes:
     if not len(boxes_xyxy):
         return boxes_xyxy
     return np.delete(boxes_xyxy, overlaps(person.box_xyxy[None], boxes_xyxy)[0].argmax(), axis=0)
-
-
-def _memory(data: bytes) -> _Memory:
-    try:
-        return _Memory.model_validate_json(data)
-    except ValidationError as error:
-        raise IntegrityError(f"the saved state of a follower cannot be read: {error}") from error
 
 
 # Follows the people of videos: every track that is finished is stored, whatever happens later.
@@ -258,14 +255,16 @@ def track_videos(
         MissingExtraError: the extra that the detector needs is not installed.
         ModelError: the detector could not be loaded.
     """
+    detector = plan.settings.detector
     stage = Stage(
         name=STAGE,
         version=VERSION,
         dataset=dataset,
         configuration={"settings": plan.entity.id},
-        agents=(AgentRef.of_model(plan.settings.detector.ref),),
+        agents=(AgentRef.of_model(detector.ref),),
         chunk_size=1,
-        workers=_workers(plan.settings.detector),
+        # The decoder has threads of its own; detectors gain nothing from sharing a GPU.
+        workers=1 if runs_on_gpu(detector) else max(1, (os.cpu_count() or 1) // 2),
         independent=True,
         label=f"track {spec.name}",
     )
@@ -277,18 +276,11 @@ def track_videos(
     return report
 
 
-def _workers(detector: DetectorSpec) -> int:
-    if runs_on_gpu(detector):
-        return 1
-    return max(1, (os.cpu_count() or 1) // 2)  # the decoder has threads of its own
-
-
 class _Files:
     """Where the files of a source are now."""
 
     def __init__(self, addresses: Iterable[str]) -> None:
         self._addresses = addresses
-        self._urls: dict[str, list[str]] | None = None
 
     def url_of(self, video: Video) -> str:
         """Where the very bytes are that were imported.
@@ -296,25 +288,24 @@ class _Files:
         Raises:
             VideoRefusedError: they cannot be found now.
         """
-        urls = self._found().get(video.file_path, ())
-        if not urls:
-            what = "is not where it was imported from"
-            raise VideoRefusedError(video.file_path, "missing_video", what)
+        urls = self._found.get(video.file_path, ())
         for url in urls:
             found = FoundVideo(file_path=video.file_path, url=url)
             if video_digest(found).sha256 == video.sha256:
                 return url
+        if not urls:
+            what = "is not where it was imported from"
+            raise VideoRefusedError(video.file_path, "missing_video", what)
         what = f"has changed since its import: wanted the digest {video.sha256[:12]}…"
         raise VideoRefusedError(video.file_path, "changed_video", what)
 
+    @cached_property
     def _found(self) -> dict[str, list[str]]:
-        if self._urls is None:
-            urls: dict[str, list[str]] = {}
-            for found in find_all_videos(self._addresses):
-                if isinstance(found, FoundVideo):
-                    urls.setdefault(found.file_path, []).append(found.url)
-            self._urls = urls
-        return self._urls
+        urls: dict[str, list[str]] = defaultdict(list)
+        for found in find_all_videos(self._addresses):
+            if isinstance(found, FoundVideo):
+                urls[found.file_path].append(found.url)
+        return dict(urls)
 
 
 class _Tracking:
@@ -353,13 +344,21 @@ class _Tracking:
             return WorkResult(entity.seq, rejection=rejection_of(refusal.as_problem(), STAGE))
 
     def _followed(self, entity: StoredEntity, video: Video, url: str) -> WorkResult:
-        settings = self._plan.settings
+        """Follows a video from where an earlier run stopped."""
+        settings, store = self._plan.settings, self._context.store
+        rate = video.facts.frame_rate / settings.every_nth_frame
         with (
             open_video(url, file_path=video.file_path) as reader,
             self._detector() as detector,
         ):
-            follower = self._follower(video, detector)
-            start = self._resume(entity, follower)
+            tracker = PersonTracker(detector, settings.association, rate)
+            origin = TrackOrigin(video.source, video.file_path, video.sha256, str(tracker.ref))
+            put = self._context.blobs.put
+            follower = PeopleFollower(tracker, origin, settings.observations, put)
+            start = 0
+            if checkpoint := load_checkpoint(store, self.plan_id, entity.seq):
+                follower.restore(checkpoint.state)
+                start = checkpoint.position
             frames = reader.frames(start, settings.every_nth_frame)
             for last in _stretches(frames, follower, settings.checkpoint_frames):
                 self._save(entity, follower, last + 1)
@@ -400,21 +399,6 @@ class _Tracking:
             yield detector
         finally:
             self._idle.append(detector)
-
-    def _follower(self, video: Video, detector: PersonDetector) -> PeopleFollower:
-        settings = self._plan.settings
-        rate = video.facts.frame_rate / settings.every_nth_frame
-        tracker = PersonTracker(detector, settings.association, rate)
-        origin = TrackOrigin(video.source, video.file_path, video.sha256, str(tracker.ref))
-        return PeopleFollower(tracker, origin, settings.observations, self._context.blobs.put)
-
-    def _resume(self, entity: StoredEntity, follower: PeopleFollower) -> int:
-        """Takes up what a run before has left; gives the first frame that it did not see."""
-        checkpoint = load_checkpoint(self._context.store, self.plan_id, entity.seq)
-        if checkpoint is None:
-            return 0
-        follower.restore(checkpoint.state)
-        return checkpoint.position
 
     def _save(self, entity: StoredEntity, follower: PeopleFollower, position: int) -> None:
         """Commits what is finished and where to go on."""

@@ -102,7 +102,9 @@ def _take(
     video = entity.record(Video)
     first = taken[video.sha256]
     if first == video:
-        return WorkResult(number, entities=(_copy(entity, dataset),))
+        parents = [(Role.SAMPLED_FROM, entity.id)]
+        copy = new_entity(video, dataset, parents=parents, group=entity.dataset)
+        return WorkResult(number, entities=(copy,))
     what = f"has the same bytes as {first.file_path!r} of {first.source!r}, which is taken"
     refusal = VideoRefusedError(video.file_path, "duplicate_video", what)
     return WorkResult(number, rejection=rejection_of(refusal.as_problem(), TAKE_STAGE))
@@ -120,39 +122,23 @@ def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProb
             yield found
 
 
-def _copy(video: StoredEntity, dataset: str) -> NewEntity:
-    return new_entity(
-        video.record(Video), dataset, parents=[(Role.SAMPLED_FROM, video.id)], group=video.dataset
-    )
-
-
 def _numbered(addresses: Sequence[str]) -> Iterator[tuple[int, FoundVideo | VideoProblem]]:
-    """Each file with a number that changes when the file does."""
-    for found in find_all_videos(addresses):
-        try:
-            key = _file_key(found) if isinstance(found, FoundVideo) else found.reason
-            yield _number(found, key), found
-        except VideoRefusedError as refusal:
-            yield _number(refusal.as_problem(), refusal.reason), refusal.as_problem()
-
-
-def _number(found: FoundVideo | VideoProblem, key: str) -> int:
-    digest = digest_of(type(found).__name__, found.file_path, key)
-    return int(digest[:_NUMBER_DIGITS], 16)
-
-
-def _file_key(found: FoundVideo) -> str:
-    """What changes when the file does, without reading it.
-
-    Raises:
-        VideoRefusedError: the file cannot be reached.
-    """
+    """Each file with a number that changes when the file does, which is not read for this."""
     import fsspec
 
-    filesystem, path = fsspec.core.url_to_fs(found.url)
-    with reaching(filesystem, found.file_path):
-        key: str = filesystem.ukey(path)
-    return key
+    for found in find_all_videos(addresses):
+        one: FoundVideo | VideoProblem = found
+        if isinstance(found, FoundVideo):
+            filesystem, path = fsspec.core.url_to_fs(found.url)
+            try:
+                with reaching(filesystem, found.file_path):
+                    key: str = filesystem.ukey(path)
+            except VideoRefusedError as refusal:
+                one, key = refusal.as_problem(), refusal.reason
+        else:
+            key = found.reason
+        digest = digest_of(type(one).__name__, one.file_path, key)
+        yield int(digest[:_NUMBER_DIGITS], 16), one
 
 
 def _result(

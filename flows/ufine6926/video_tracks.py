@@ -5,7 +5,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from models.tracking.tracker import PersonTracker
 from schemas.base import sha256_of
 from schemas.errors import UsageError
 from schemas.profile import Profile
-from schemas.records import Rejection
 from schemas.tracking import AssociationSettings, FilterSettings
 from schemas.video import Finding, Observation, Track
 from sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
@@ -85,22 +84,18 @@ def follow(association: Association, boxes: Boxes) -> Iterator[Result]:
     count as seen and empty; they are passed over once nobody is left who could come back.
     """
     nobody = Detections(np.empty((0, 4), np.float32), np.empty(0, np.float32), None)
-    before = None
+    expected = None
     for frame, found in boxes.by_frame():
-        missing = frame - before - 1 if before is not None else 0
-        while missing and association.alive:
+        while expected is not None and expected < frame and association.alive:
             association.update(nobody)
-            missing -= 1
-        for person in association.update(_detections(found)):
+            expected += 1
+        order = np.argsort(-found.scores, kind="stable")
+        corners, scores = found.boxes_tlwh[order], found.scores[order]
+        corners[:, 2:] += corners[:, :2]
+        detections = Detections(corners.astype(np.float32), scores.astype(np.float32), None)
+        for person in association.update(detections):
             yield Result(frame, person.number, person.box_xyxy, person.score)
-        before = frame
-
-
-def _detections(boxes: Boxes) -> Detections:
-    order = np.argsort(-boxes.scores, kind="stable")
-    corners = boxes.boxes_tlwh[order]
-    corners[:, 2:] += corners[:, :2]
-    return Detections(corners.astype(np.float32), boxes.scores[order].astype(np.float32), None)
+        expected = frame + 1
 
 
 # Tracks one video into a folder: crops, filtered tracklets, every box; no store is needed.
@@ -159,10 +154,12 @@ def track_video(
         ModelError: the detector or the pose model could not be loaded.
     """
     started = time.perf_counter()
-    digest = _digest(path)
+    inspected = inspect_video(FoundVideo(file_path=path.name, url=str(path)))
+    if isinstance(inspected, VideoProblem):
+        raise UsageError(inspected.detail)
     _prepare(out)
     with open_video(path, file_path=path.name) as reader:
-        writing = _Writing(path, digest, out, profile, reader, make_detector)
+        writing = _Writing(path, inspected.sha256, out, profile, reader, make_detector)
         report = writing.run(progress)
     report.seconds = time.perf_counter() - started
     return report
@@ -179,13 +176,6 @@ def _prepare(out: Path) -> None:
                 crop.unlink()
     except OSError as fault:
         raise UsageError(f"{out} cannot be written to: {fault.strerror}") from fault
-
-
-def _digest(path: Path) -> str:
-    inspected = inspect_video(FoundVideo(file_path=path.name, url=str(path)))
-    if isinstance(inspected, VideoProblem):
-        raise UsageError(inspected.detail)
-    return inspected.sha256
 
 
 class _Writing:
@@ -246,7 +236,15 @@ class _Writing:
             report, rejection = filter_track(track, self._filter)
             if rejection is not None:
                 self._report.rejected[rejection.reason] += 1
-                self._rejected.append(_rejected_line(track, rejection))
+                self._rejected.append(
+                    {
+                        "track": track.number,
+                        "first_frame": track.first_frame,
+                        "last_frame": track.last_frame,
+                        "reason": rejection.reason,
+                        "detail": rejection.detail,
+                    }
+                )
             for frames in report.parts:
                 kept = [one for one in track.observations if one.frame in frames]
                 self._tracklets.append(self._tracklet_line(track, kept, report.findings))
@@ -262,7 +260,8 @@ class _Writing:
         frames = []
         for one in kept:
             crop = f"{CROPS_FOLDER}/{track.number:04}-{one.frame:06}.jpg"
-            self._write_crop(crop, self._crops[one.crop.sha256])
+            with _written(self._report.folder / crop) as path:
+                path.write_bytes(self._crops[one.crop.sha256])
             frames.append(
                 {
                     "frame": one.frame,
@@ -274,13 +273,6 @@ class _Writing:
                 }
             )
         return {"track": track.number, "frames": frames}
-
-    def _write_crop(self, name: str, data: bytes) -> None:
-        path = self._report.folder / name
-        try:
-            path.write_bytes(data)
-        except OSError as fault:
-            raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
 
     def _write_tracklets(self) -> None:
         document = {
@@ -297,23 +289,25 @@ class _Writing:
         path = self._report.folder / TRACKLETS_FILE
         unfinished = path.with_name(f".{path.name}.unfinished")
         try:
-            unfinished.write_text(text, encoding="utf-8")
-            unfinished.replace(path)
-        except OSError as fault:
-            raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
+            with _written(path):
+                unfinished.write_text(text, encoding="utf-8")
+                unfinished.replace(path)
         finally:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
 
 
-def _rejected_line(track: Track, rejection: Rejection) -> dict[str, Any]:
-    return {
-        "track": track.number,
-        "first_frame": track.first_frame,
-        "last_frame": track.last_frame,
-        "reason": rejection.reason,
-        "detail": rejection.detail,
-    }
+@contextmanager
+def _written(path: Path) -> Iterator[Path]:
+    """The path of a file that is written.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        yield path
+    except OSError as fault:
+        raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
 
 
 def _shown(reader: VideoReader, every: int, progress: Progress, name: str) -> Iterator[Frame]:

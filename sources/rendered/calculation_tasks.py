@@ -1,10 +1,9 @@
 """Calculations as images, and the tasks that they are for (ReCoS, section 3.1)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw
 
-from schemas.base import Record
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.calculations import (
@@ -16,11 +15,10 @@ from sources.rendered.calculations import (
     decimal_text,
     draw_calculation,
     draw_figure,
-    number_text,
 )
-from sources.rendered.pen import FontShelf, Pen
+from sources.rendered.pen import BY_NAME, FontShelf, Pen
 from sources.rendered.surfaces import SURFACES, Box, Colour, Ink, Surface, lay_ink, paint_surface
-from sources.rendered.task_image import RenderedImage, rendered, with_article
+from sources.rendered.task_image import Draft, RenderedImage, rendered, with_article
 
 # Draws a plane figure to scale, with its measures beside its lines.
 
@@ -91,7 +89,7 @@ _HEADINGS = ("Exercise", "Question", "Problem", "Task", "No.")
 _ASKING = ("Find the area.", "Area = ?", "A = ?", "What is the area?", "Calculate the area.")
 
 
-class CalculationLook(Record):
+class CalculationLook(NamedTuple):
     """How a calculation is drawn; what is None is not there.
 
     `tail` is what stands after it, `tint` colours a figure, `is_column` sets one number above the
@@ -264,40 +262,27 @@ _TAILS = {
 _FIGURES_SHARE = 0.3
 
 
-class CalculationDraft:
-    """A calculation or an area that is not yet drawn."""
+def draw_calculation_task(chance: Chance, shelf: FontShelf) -> Draft:
+    """A calculation, or in three of ten cases the area of a figure."""
+    is_figure = chance.happens(_FIGURES_SHARE)
+    what = draw_figure(chance) if is_figure else draw_calculation(chance)
 
-    def __init__(self, what: Calculation | Figure, shelf: FontShelf) -> None:
-        self._what = what
-        self._shelf = shelf
-
-    @property
-    def question(self) -> str:
-        """The calculation as it is read, or the area that is asked for."""
-        return self._what.question
-
-    def render(self, chance: Chance, seed: int) -> RenderedImage:
-        """The picture in a drawn look."""
-        look = draw_look(chance, self._shelf, self._what)
+    def render(chance: Chance, seed: int) -> RenderedImage:
+        look = draw_look(chance, shelf, what)
         picture, box = paint_surface(look.surface, look.size, chance)
-        mask = draw_ink(self._what, look, self._shelf, picture, box, chance)
-        lay_ink(picture, mask, look.ink, chance)
+        lay_ink(picture, draw_ink(what, look, shelf, picture, box, chance), look.ink, chance)
         return rendered(
             RetrievalTask.CALCULATION,
             seed,
             picture,
-            question=self.question,
-            answer=self._what.answer,
+            question=what.question,
+            answer=what.answer,
             look=look.named(),
-            truth=_truth(self._what),
-            facts=_facts(self._what, look, self._shelf),
+            truth=_truth(what),
+            facts=_facts(what, look),
         )
 
-
-def draw_calculation_task(chance: Chance, shelf: FontShelf) -> CalculationDraft:
-    """A calculation, or in three of ten cases the area of a figure."""
-    is_figure = chance.happens(_FIGURES_SHARE)
-    return CalculationDraft(draw_figure(chance) if is_figure else draw_calculation(chance), shelf)
+    return Draft(what.question, what.answer, render)
 
 
 def _truth(what: Calculation | Figure) -> dict[str, Any]:
@@ -308,19 +293,19 @@ def _truth(what: Calculation | Figure) -> dict[str, Any]:
         "shape": what.shape,
         "measures": {name: decimal_text(size) for name, size in what.measures.items()},
         "unit": what.unit,
-        "area": number_text(what.area),
+        "area": str(what.area),
         "times_pi": what.is_round,
     }
 
 
-def _facts(what: Calculation | Figure, look: CalculationLook, shelf: FontShelf) -> tuple[str, ...]:
+def _facts(what: Calculation | Figure, look: CalculationLook) -> tuple[str, ...]:
     facts = _figure_facts(what, look) if isinstance(what, Figure) else _number_facts(what, look)
     if look.heading:
         facts.append(f"the heading reads {look.heading}")
     if look.is_hand:
         facts.append("the writing is a little uneven, as by hand")
     else:
-        style = "with serifs" if shelf.styles[look.typeface] == "serif" else "without serifs"
+        style = "with serifs" if BY_NAME[look.typeface].style == "serif" else "without serifs"
         facts.append(f"the text is printed in letters {style}")
     return tuple(facts)
 

@@ -1,7 +1,9 @@
 """Calculations and plane figures with exact results: what is asked, and how it is laid out."""
 
 import math
+import operator
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -13,12 +15,11 @@ Part = str | tuple[str, str]
 
 Point = tuple[float, float]
 
-_NAMES = {"+": "sum", "−": "difference", "×": "product", "÷": "quotient"}
-_DOINGS = {
-    "+": "{0} and {1} are added",
-    "−": "{1} is subtracted from {0}",
-    "×": "{0} and {1} are multiplied",
-    "÷": "{0} is divided by {1}",
+_SIGNS: dict[str, tuple[str, str, Callable[[Fraction, Fraction], Fraction]]] = {
+    "+": ("sum", "{0} and {1} are added", operator.add),
+    "−": ("difference", "{1} is subtracted from {0}", operator.sub),
+    "×": ("product", "{0} and {1} are multiplied", operator.mul),
+    "÷": ("quotient", "{0} is divided by {1}", operator.truediv),
 }
 
 
@@ -97,18 +98,9 @@ def draw_calculation(chance: Chance) -> Calculation:
     return chance.weigh({_whole: 5, _fractions: 4, _decimals: 2, _of_row: 7})(chance)
 
 
-def number_text(value: Fraction) -> str:
-    """A number as it is written: whole, or as a fraction in lowest terms."""
-    return str(value)
-
-
 def decimal_text(value: Fraction) -> str:
     """A number with a finite decimal expansion, written with a point."""
-    places = next(n for n in range(30) if (value * 10**n).denominator == 1)
-    if places == 0:
-        return str(value.numerator)
-    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
-    return ("-" if value < 0 else "") + digits[:-places] + "." + digits[-places:]
+    return format(Decimal(value.numerator) / value.denominator, "f")
 
 
 def _of_row(chance: Chance) -> Calculation:
@@ -136,7 +128,7 @@ def _whole(chance: Chance) -> Calculation:
         left, right = chance.whole(*digits), chance.whole(*digits)
         if sign == "−":
             left, right = max(left, right), min(left, right)
-    return _two("whole numbers", sign, (Fraction(left), Fraction(right)), number_text)
+    return _two("whole numbers", sign, (Fraction(left), Fraction(right)))
 
 
 def _decimals(chance: Chance) -> Calculation:
@@ -156,28 +148,25 @@ def _fractions(chance: Chance) -> Calculation:
             numbers.append(Fraction(above, below))
     if sign == "−":
         numbers.sort(reverse=True)
-    return _two("fractions", sign, (numbers[0], numbers[1]), number_text)
+    return _two("fractions", sign, (numbers[0], numbers[1]))
 
 
 def _two(
-    kind: str, sign: str, numbers: tuple[Fraction, Fraction], text: Callable[[Fraction], str]
+    kind: str,
+    sign: str,
+    numbers: tuple[Fraction, Fraction],
+    text: Callable[[Fraction], str] = str,  # whole, or a fraction in lowest terms
 ) -> Calculation:
-    (a, b), (left, right) = numbers, map(text, numbers)
-    results: dict[str, Callable[[], Fraction]] = {
-        "+": lambda: a + b,
-        "−": lambda: a - b,
-        "×": lambda: a * b,
-        "÷": lambda: a / b,
-    }
+    (name, fact, calculate), (left, right) = _SIGNS[sign], map(text, numbers)
     question = f"{left} {sign} {right}"
     return Calculation(
         kind=kind,
         question=question,
-        name=f"the {_NAMES[sign]} {question}",
-        answer=text(results[sign]()),
+        name=f"the {name} {question}",
+        answer=text(calculate(*numbers)),
         formula=(_part(left), f" {sign} ", _part(right)),
         column=(left, right, sign) if kind != "fractions" and sign != "÷" else None,
-        facts=(_DOINGS[sign].format(left, right), f"the first number is {left}"),
+        facts=(fact.format(left, right), f"the first number is {left}"),
     )
 
 
@@ -249,7 +238,7 @@ class Figure(Record):
     @property
     def answer(self) -> str:
         """The area with its unit: `12 cm²`, `25π cm²`."""
-        number = number_text(self.area) if self.is_round else decimal_text(self.area)
+        number = str(self.area) if self.is_round else decimal_text(self.area)
         if self.is_round:
             above, bar, below = number.partition("/")
             number = ("" if above == "1" else above) + "π" + bar + below

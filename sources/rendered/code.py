@@ -3,17 +3,17 @@
 import shutil
 from collections.abc import Collection
 from functools import lru_cache
+from typing import NamedTuple
 
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
-from schemas.base import Record
 from schemas.records import Rejection
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.pen import FontShelf
 from sources.rendered.programs import Program, draw_program
 from sources.rendered.sandbox import (
-    LANGUAGES_BY_NAME,
+    LANGUAGES,
     STAGE,
     Language,
     Limits,
@@ -21,7 +21,7 @@ from sources.rendered.sandbox import (
     run_program,
 )
 from sources.rendered.surfaces import Colour, mixed
-from sources.rendered.task_image import RenderedImage, rendered, with_article
+from sources.rendered.task_image import Draft, RenderedImage, rendered, with_article
 
 # Lays coloured program text into a picture, one cell a character.
 
@@ -34,52 +34,38 @@ STYLES = {
 LINE_HEIGHT = 1.45
 
 
-class _CodePainter:
-    """Colours text by a scheme of Pygments; `size` is the height of letters in pixels."""
+def _paint(
+    draw: ImageDraw.ImageDraw,
+    at: tuple[int, int],
+    text: str,
+    language: str,
+    style: str,
+    font: ImageFont.FreeTypeFont,
+    line_px: int,
+    *,
+    numbers: bool,
+) -> None:
+    """Draws `text` with its upper left corner at `at`, line numbers to its left if wanted."""
+    from pygments import lex
+    from pygments.lexers import get_lexer_by_name
 
-    def __init__(self, language: str, style: str, font: ImageFont.FreeTypeFont, size: int) -> None:
-        self._language = language
-        self._colours = _colours(style)
-        self._font = font
-        self.cell_px = font.getlength("m")
-        self.line_px = round(size * LINE_HEIGHT)
-
-    @property
-    def ground(self) -> Colour:
-        """The colour behind the text."""
-        return self._colours["ground"]
-
-    @property
-    def plain(self) -> Colour:
-        """The colour of text without a meaning of its own."""
-        return self._colours["Token"]
-
-    @property
-    def dim(self) -> Colour:
-        """The colour of line numbers."""
-        return mixed(self.ground, self.plain, 0.42)
-
-    def paint(self, picture: Image.Image, at: tuple[int, int], text: str, *, numbers: bool) -> None:
-        """Draws `text` with its upper left corner at `at`, line numbers to its left if wanted."""
-        draw, (left, top) = ImageDraw.Draw(picture), at
-        row, column = 0, 0
-        for kind, piece in _tokens(self._language, text):
-            colour = self._colour(kind)
-            for part in piece.splitlines(keepends=True):
-                shown = part.rstrip("\n")
-                place = (round(left + column * self.cell_px), top + row * self.line_px)
-                draw.text(place, shown, colour, self._font)
-                row, column = (row + 1, 0) if part != shown else (row, column + len(shown))
-        if numbers:
-            for line in range(len(text.splitlines())):
-                place = (round(left - 2 * self.cell_px), top + line * self.line_px)
-                draw.text(place, str(line + 1), self.dim, self._font, "ra")
-
-    def _colour(self, kind: str) -> Colour:
-        """The colour of a token type, or of the nearest type above it."""
-        while kind not in self._colours:
+    colours, cell_px, (left, top) = _colours(style), font.getlength("m"), at
+    lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    row, column = 0, 0
+    for token, piece in lex(text, lexer):
+        kind = str(token)
+        while kind not in colours:  # the nearest type above it has one
             kind = kind.rpartition(".")[0]
-        return self._colours[kind]
+        for part in piece.splitlines(keepends=True):
+            shown = part.rstrip("\n")
+            place = (round(left + column * cell_px), top + row * line_px)
+            draw.text(place, shown, colours[kind], font)
+            row, column = (row + 1, 0) if part != shown else (row, column + len(shown))
+    if numbers:
+        dim = mixed(colours["ground"], colours["Token"], 0.42)
+        for line in range(len(text.splitlines())):
+            place = (round(left - 2 * cell_px), top + line * line_px)
+            draw.text(place, str(line + 1), dim, font, "ra")
 
 
 def _fitting_size(
@@ -94,7 +80,10 @@ def _fitting_size(
 
 @lru_cache
 def _colours(style: str) -> dict[str, Colour]:
-    """The colours of all token types of a scheme, by dotted name, and its `ground`."""
+    """The colours of all token types of a scheme, by dotted name, and its `ground`.
+
+    `Token` is text without a meaning of its own.
+    """
     from pygments.styles import get_style_by_name  # a tenth of a second
 
     scheme = get_style_by_name(style)
@@ -111,35 +100,20 @@ def _rgb(code: str) -> Colour:
     return red, green, blue
 
 
-def _tokens(language: str, text: str) -> list[tuple[str, str]]:
-    from pygments import lex
-    from pygments.lexers import get_lexer_by_name
-
-    lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-    return [(str(kind), piece) for kind, piece in lex(text, lexer)]
-
-
 # Draws programs: in the window of an editor, or on a slide.
 
 _SIZES = ((800, 500), (800, 600), (960, 540), (720, 540))
 _WIDE_SIZES = ((1000, 460), (1060, 540))
 _WIDE_COLUMNS = 52
 _TITLES = (
-    "What does this program print?",
-    "Read the code",
-    "Predict the output",
-    "Tracing a program",
-)
+    "What does this program print?", "Read the code", "Predict the output", "Tracing a program"
+)  # fmt: skip
 _ACCENTS: tuple[Colour, ...] = (
-    (36, 88, 164),
-    (30, 122, 84),
-    (172, 48, 44),
-    (102, 62, 150),
-    (72, 80, 92),
-)
+    (36, 88, 164), (30, 122, 84), (172, 48, 44), (102, 62, 150), (72, 80, 92)
+)  # fmt: skip
 
 
-class CodeLook(Record):
+class CodeLook(NamedTuple):
     """How a program is drawn; only a slide has a title."""
 
     size: tuple[int, int]
@@ -188,8 +162,8 @@ def _draw_picture(
     box = (46, 100, width - 46, height - 50) if look.title else (0, 44, width, height - 30)
     room = (box[2] - box[0] - gutter - 40, box[3] - box[1] - 50)
     size = _fitting_size(shelf, look.typeface, text, room, look.letters_px)
-    painter = _CodePainter(language.name, look.style, shelf.font(look.typeface, size), size)
-    ground, plain = painter.ground, painter.plain
+    colours = _colours(look.style)
+    ground, plain = colours["ground"], colours["Token"]
     shade = mixed(ground, (0, 0, 0), 0.28 if look.tone == "dark" else 0.1)
     picture = Image.new("RGB", look.size, (255, 255, 255) if look.title else shade)
     draw, small = ImageDraw.Draw(picture), shelf.font("Open Sans", 16)
@@ -208,7 +182,9 @@ def _draw_picture(
         draw.rectangle((0, height - 30, width, height), look.accent)
         status = f"Ln {chance.whole(1, 9)}, Col {chance.whole(1, 20)}    {language.title}"
         draw.text((width - 16, height - 26), status, (255, 255, 255), small, "ra")
-    painter.paint(picture, (box[0] + gutter, box[1] + 24), text, numbers=look.numbers)
+    at, font = (box[0] + gutter, box[1] + 24), shelf.font(look.typeface, size)
+    line_px = round(size * LINE_HEIGHT)
+    _paint(draw, at, text, language.name, look.style, font, line_px, numbers=look.numbers)
     return picture
 
 
@@ -217,35 +193,36 @@ def _draw_picture(
 _LONGEST_ANSWER = 60
 
 
-class CodeDraft:
-    """A program that was neither run nor drawn yet."""
+def draw_code_task(
+    chance: Chance,
+    shelf: FontShelf,
+    languages: Collection[str],
+    limits: Limits | None = None,
+    which: Which = shutil.which,
+) -> Draft:
+    """A program in one of `languages`; refused where it prints no single line."""
+    program = draw_program(chance, languages)
+    language = LANGUAGES[program.language]
+    file_name = program.file_stem + language.suffix
 
-    def __init__(self, program: Program, shelf: FontShelf, limits: Limits, which: Which) -> None:
-        self._program = program
-        self._shelf = shelf
-        self._limits = limits
-        self._which = which
-
-    @property
-    def question(self) -> str:
-        """The program."""
-        return self._program.text
-
-    def render(self, chance: Chance, seed: int) -> RenderedImage | Rejection:
-        """The picture, with what the program printed; a rejection where that is no single line."""
-        program = self._program
-        result = run_program(program.language, program.text, self._limits, self._which)
+    def render(chance: Chance, seed: int) -> RenderedImage | Rejection:
+        result = run_program(program.language, program.text, limits, which)
         answer = result.output.rstrip("\n")
-        refusal = result.refusal() or _answer_refusal(program, answer)
-        if refusal is not None:
+        if (refusal := result.refusal()) is not None:
             return refusal
-        language = LANGUAGES_BY_NAME[program.language]
-        file_name = program.file_stem + language.suffix
-        look = _draw_look(chance, self._shelf, program.text)
+        if len(answer.splitlines()) != 1 or len(answer) > _LONGEST_ANSWER:
+            wanted = f"wanted one line of at most {_LONGEST_ANSWER}"
+            return Rejection(
+                stage=STAGE,
+                reason="no_answer",
+                detail=f"the program printed {answer[:80]!r}, {wanted}",
+                context={"language": program.language, "program": program.text},
+            )
+        look = _draw_look(chance, shelf, program.text)
         return rendered(
             RetrievalTask.CODE,
             seed,
-            _draw_picture(program.text, language, file_name, look, self._shelf, chance),
+            _draw_picture(program.text, language, file_name, look, shelf, chance),
             question=program.text,
             answer=answer,
             look=look.named(),
@@ -253,25 +230,7 @@ class CodeDraft:
             facts=_facts(program, language.title, answer, look, file_name),
         )
 
-
-def _answer_refusal(program: Program, answer: str) -> Rejection | None:
-    """Why what a program printed is no answer: it is empty, has several lines or is too long."""
-    if len(answer.splitlines()) == 1 and len(answer) <= _LONGEST_ANSWER:
-        return None
-    detail = f"the program printed {answer[:80]!r}, wanted one line of at most {_LONGEST_ANSWER}"
-    context = {"language": program.language, "program": program.text}
-    return Rejection(stage=STAGE, reason="no_answer", detail=detail, context=context)
-
-
-def draw_code_task(
-    chance: Chance,
-    shelf: FontShelf,
-    languages: Collection[str],
-    limits: Limits | None = None,
-    which: Which = shutil.which,
-) -> CodeDraft:
-    """A program in one of `languages`."""
-    return CodeDraft(draw_program(chance, languages), shelf, limits or Limits(), which)
+    return Draft(program.text, None, render)
 
 
 def _facts(

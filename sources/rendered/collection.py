@@ -19,7 +19,7 @@ from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
 from sources.images import ImageLimits, ImageProblem, inspect_image
 from sources.rendered.rendering import Drawing, RenderOptions
-from sources.rendered.task_image import GENERATOR, RenderedImage
+from sources.rendered.task_image import GENERATOR
 
 TRUTHS_FILE = "truths.jsonl"
 BY_HAND = "by hand"
@@ -77,7 +77,9 @@ def write_rendered_collection(
     _write_whole(partial, "".join(line.text() for line in lines).encode())
     with partial.open("a", encoding="utf-8") as file:
         for number in range(len(lines), count):
-            line = _written(folder, number, drawing.draw(number))
+            image, name = drawing.draw(number), f"{number:05d}.png"
+            _write_whole(folder / name, image.png)
+            line = _Line(file_path=name, sha256=sha256_of(image.png), truth=image.truth)
             file.write(line.text())
             file.flush()
         os.fsync(file.fileno())
@@ -138,7 +140,10 @@ def _read_entry(
     try:
         truth = RenderedTruth.model_validate({"generator": BY_HAND, "seed": 0, **row})
     except ValidationError as fault:
-        return rejected("invalid_truth", _first_error(fault), file_path=file_path)
+        first = fault.errors(include_url=False, include_input=False)[0]
+        where, said = ".".join(map(str, first["loc"])), first["msg"]
+        what = f"{where}: {said[:1].lower()}{said[1:]}"
+        return rejected("invalid_truth", what, file_path=file_path)
     image = inspect_image(folder, file_path, limits)
     if isinstance(image, ImageProblem):
         return rejected(image.reason, image.detail, file_path=image.file_path)
@@ -149,35 +154,22 @@ def _read_entry(
     return CollectionEntry(path=path, sha256=image.source_sha256, truth=truth)
 
 
-def _first_error(fault: ValidationError) -> str:
-    first = fault.errors(include_url=False, include_input=False)[0]
-    field = ".".join(map(str, first["loc"]))
-    return f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}"
-
-
 def _started(folder: Path) -> list[_Line]:
     """The lines up to the first that is torn, or whose image is not there as it was written."""
     name = _PARTIAL_FILE if (folder / _PARTIAL_FILE).exists() else TRUTHS_FILE
     lines: list[_Line] = []
-    if not (folder / name).exists():
-        return lines
-    for data in _raw_lines(folder / name):
-        line = _line_of(folder, data)
-        if line is None:
+    for data in _raw_lines(folder / name) if (folder / name).exists() else ():
+        try:
+            row = json.loads(data)
+            named = {name: row.pop(name) for name in ("file_path", "sha256")}
+            line = _Line.model_validate({**named, "truth": row})
+            stored = sha256_of((folder / line.file_path).read_bytes())
+        except (ValueError, KeyError, AttributeError, TypeError, OSError):
+            break
+        if not data.endswith(b"\n") or stored != line.sha256:
             break
         lines.append(line)
     return lines
-
-
-def _line_of(folder: Path, data: bytes) -> _Line | None:
-    try:
-        row = json.loads(data)
-        named = {name: row.pop(name) for name in ("file_path", "sha256")}
-        line = _Line.model_validate({**named, "truth": row})
-        stored = sha256_of((folder / line.file_path).read_bytes())
-    except (ValueError, KeyError, AttributeError, TypeError, OSError):
-        return None
-    return line if data.endswith(b"\n") and stored == line.sha256 else None
 
 
 def _refuse_other(folder: Path, lines: list[_Line], task: RetrievalTask, seed: int) -> None:
@@ -192,12 +184,6 @@ def _refuse_other(folder: Path, lines: list[_Line], task: RetrievalTask, seed: i
                 f"{folder} holds images for {truth.task.value!r} of {truth.generator} with seed "
                 f"{truth.seed}, wanted {task.value!r} of {GENERATOR} with seed {seed}"
             )
-
-
-def _written(folder: Path, number: int, image: RenderedImage) -> _Line:
-    name = f"{number:05d}.png"
-    _write_whole(folder / name, image.png)
-    return _Line(file_path=name, sha256=sha256_of(image.png), truth=image.truth)
 
 
 def _write_whole(path: Path, data: bytes) -> None:

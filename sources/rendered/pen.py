@@ -8,14 +8,13 @@ matplotlib brings along.
 import importlib.util
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from schemas.base import Record
 from schemas.errors import ConfigurationError
 from sources.demonstration.people import Chance
 
@@ -23,13 +22,12 @@ Style = Literal["handwritten", "serif", "sans-serif", "monospaced", "chinese"]
 FindPackage = Callable[[str], Path | None]
 
 
-class Typeface(Record):
+class Typeface(NamedTuple):
     """A font file inside an installed package.
 
     Attributes:
-        package: what it is installed by.
-        module: the importable folder of that package.
-        file: its path inside the folder.
+        package: what it is installed by; its module has the same name with underscores.
+        file: its path inside the module's folder.
         axes: weight and other axes of a variable font, in the font's order.
         scale: what a size is multiplied by, so that digits of all typefaces look equally tall.
     """
@@ -37,36 +35,25 @@ class Typeface(Record):
     name: str
     style: Style
     package: str
-    module: str
     file: str
     axes: tuple[int, ...] = ()
     scale: float = 1.0
+
+    @property
+    def module(self) -> str:
+        """The importable folder of the package."""
+        return self.package.replace("-", "_")
 
 
 def _google(
     name: str, style: Style, file: str, axes: tuple[int, ...] = (), scale: float = 1.0
 ) -> Typeface:
     package = "fontpkg-" + name.lower().replace(" ", "-")
-    return Typeface(
-        name=name,
-        style=style,
-        package=package,
-        module=package.replace("-", "_"),
-        file=f"files/{file}",
-        axes=axes,
-        scale=scale,
-    )
+    return Typeface(name, style, package, f"files/{file}", axes, scale)
 
 
 def _matplotlib(name: str, style: Style, file: str) -> Typeface:
-    file = f"mpl-data/fonts/ttf/{file}"
-    return Typeface(name=name, style=style, package="matplotlib", module="matplotlib", file=file)
-
-
-def _chinese(name: str, file: str) -> Typeface:
-    package = "pylopdf-fonts-zh-cn"
-    module = package.replace("-", "_")
-    return Typeface(name=name, style="chinese", package=package, module=module, file=file)
+    return Typeface(name, style, "matplotlib", f"mpl-data/fonts/ttf/{file}")
 
 
 TYPEFACES = (
@@ -88,10 +75,10 @@ TYPEFACES = (
     _google("Source Code Pro", "monospaced", "SourceCodePro[wght].ttf", (400,)),
     _google("IBM Plex Mono", "monospaced", "IBMPlexMono-Regular.ttf"),
     _matplotlib("DejaVu Sans Mono", "monospaced", "DejaVuSansMono.ttf"),
-    _chinese("Noto Sans SC", "NotoSansSC-Regular.otf"),
-    _chinese("Noto Serif SC", "NotoSerifSC-Regular.otf"),
+    Typeface("Noto Sans SC", "chinese", "pylopdf-fonts-zh-cn", "NotoSansSC-Regular.otf"),
+    Typeface("Noto Serif SC", "chinese", "pylopdf-fonts-zh-cn", "NotoSerifSC-Regular.otf"),
 )
-_BY_NAME = {typeface.name: typeface for typeface in TYPEFACES}
+BY_NAME = {typeface.name: typeface for typeface in TYPEFACES}
 
 
 def installed_folder(module: str) -> Path | None:
@@ -115,7 +102,7 @@ class FontShelf:
         Raises:
             ConfigurationError: its package is not installed, or its file cannot be read.
         """
-        return self._load(name, round(size_px * _BY_NAME[name].scale))
+        return self._load(name, round(size_px * BY_NAME[name].scale))
 
     def require(self, names: Iterable[str]) -> None:
         """Sees that all the named typefaces can be had.
@@ -144,13 +131,8 @@ class FontShelf:
                     return letter
         return None
 
-    @cached_property
-    def styles(self) -> dict[str, Style]:
-        """The style of every typeface."""
-        return {face.name: face.style for face in TYPEFACES}
-
     def _loaded(self, name: str, pixels: int) -> ImageFont.FreeTypeFont:
-        face = _BY_NAME[name]
+        face = BY_NAME[name]
         folder = self._find(face.module)
         if folder is None:
             raise ConfigurationError(
@@ -262,11 +244,6 @@ class Pen:
             points.append((x, y))
         for one, other in pairwise(points):
             self._segment(one, other, width)
-
-    def dot(self, at: Point, radius: float) -> None:
-        """A filled round dot."""
-        x, y, r = at[0] * _FINE, at[1] * _FINE, radius * _FINE
-        self._draw.ellipse((round(x - r), round(y - r), round(x + r), round(y + r)), 255)
 
     def _font(self, size: float) -> ImageFont.FreeTypeFont:
         return self._shelf.font(self._typeface, size * _FINE)

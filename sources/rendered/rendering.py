@@ -123,7 +123,9 @@ class Drawing:
                 sha256 = sha256_of(image.png)
                 if sha256 not in self._pictures:
                     self.remember(draft.question, sha256)
-                    return _numbered(image, number)
+                    truth = {**image.truth.truth, "number": number}
+                    known = image.truth.model_copy(update={"truth": truth})
+                    return RenderedImage(truth=known, png=image.png)
             else:
                 refusals.append(image)
             if len(refusals) >= _MOST_REFUSALS:
@@ -144,9 +146,3 @@ def _drafts(task: RetrievalTask, options: RenderOptions) -> Callable[[Chance], D
     if languages is None:
         languages = available_languages(options.which)
     return lambda chance: draw_code_task(chance, shelf, languages, options.limits, options.which)
-
-
-def _numbered(image: RenderedImage, number: int) -> RenderedImage:
-    """The image, whose truth says which of its draw it is."""
-    truth = image.truth.model_copy(update={"truth": {**image.truth.truth, "number": number}})
-    return RenderedImage(truth=truth, png=image.png)

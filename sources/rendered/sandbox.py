@@ -19,9 +19,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -33,7 +33,7 @@ Which = Callable[[str], str | None]
 _MIB = 1024 * 1024
 
 
-class Language(Record):
+class Language(NamedTuple):
     """How a program of one language is run.
 
     Attributes:
@@ -55,53 +55,29 @@ class Language(Record):
     starts_threads: bool = False
 
 
-PYTHON = Language(
-    name="python",
-    title="Python",
-    suffix=".py",
-    command="python3",
-    flags=("-I", "-S", "-B", "-c"),
-)
-LANGUAGES = (
-    PYTHON,
-    Language(
-        name="javascript",
-        title="JavaScript",
-        suffix=".js",
-        command="node",
-        flags=("--max-old-space-size=64", "-e"),
-        memory_bytes=2048 * _MIB,  # reserved at start, most of it never touched
-        starts_threads=True,
-    ),
-    Language(name="perl", title="Perl", suffix=".pl", command="perl", flags=("-e",)),
-    Language(
-        name="ruby",
-        title="Ruby",
-        suffix=".rb",
-        command="ruby",
-        flags=("--disable-all", "-e"),
-        memory_bytes=512 * _MIB,
-        starts_threads=True,
-    ),
-    Language(
-        name="bash",
-        title="Bash",
-        suffix=".sh",
-        command="bash",
-        flags=("--noprofile", "--norc", "-c"),
-    ),
-)
-LANGUAGES_BY_NAME = {language.name: language for language in LANGUAGES}
+# Node reserves its memory at start, and never touches most of it.
+LANGUAGES = {
+    language.name: language
+    for language in (
+        Language("python", "Python", ".py", "python3", ("-I", "-S", "-B", "-c")),
+        Language("javascript", "JavaScript", ".js", "node", ("--max-old-space-size=64", "-e"),
+                 2048 * _MIB, starts_threads=True),
+        Language("perl", "Perl", ".pl", "perl", ("-e",)),
+        Language("ruby", "Ruby", ".rb", "ruby", ("--disable-all", "-e"),
+                 512 * _MIB, starts_threads=True),
+        Language("bash", "Bash", ".sh", "bash", ("--noprofile", "--norc", "-c")),
+    )
+}  # fmt: skip
 
 
 def interpreter_of(language: Language, which: Which = shutil.which) -> str | None:
     """The interpreter's path, or None where there is none. Python is the one that runs this."""
-    return sys.executable if language == PYTHON else which(language.command)
+    return sys.executable if language.name == "python" else which(language.command)
 
 
 def available_languages(which: Which = shutil.which) -> tuple[str, ...]:
     """The names of the languages whose interpreter is present; Python always is."""
-    return tuple(one.name for one in LANGUAGES if interpreter_of(one, which) is not None)
+    return tuple(name for name, one in LANGUAGES.items() if interpreter_of(one, which) is not None)
 
 
 # The sandbox.
@@ -127,13 +103,7 @@ code = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
 os._exit(code if code >= 0 else 128 - code)
 """
 _STOPPED_BY_KERNEL = (128 + signal.SIGXCPU, 128 + signal.SIGKILL)
-_OUT_OF_MEMORY = (
-    "MemoryError",
-    "Out of memory",
-    "out of memory",
-    "cannot allocate",
-    "NoMemoryError",
-)
+_OUT_OF_MEMORY = ("MemoryError", "Out of memory", "out of memory", "cannot allocate")
 
 
 class Limits(Record):
@@ -189,7 +159,7 @@ def run_program(
         which: finds interpreters; Python's is the one that runs this.
     """
     limits = limits or Limits()
-    known = LANGUAGES_BY_NAME.get(language)
+    known = LANGUAGES.get(language)
     interpreter = known and interpreter_of(known, which)
     if not known or not interpreter:
         detail = f"no interpreter for {language!r} was found on this machine"
@@ -219,24 +189,6 @@ def isolated_by_namespaces() -> bool:
 
 
 def _run(language: Language, command: list[str], limits: Limits, folder: str) -> ProgramResult:
-    kernel = json.dumps(_kernel_limits(language, limits))
-    apart = _NAMESPACES if isolated_by_namespaces() else ()
-    launcher = [*apart, sys.executable, "-I", "-S", "-c", _LAUNCHER, kernel]
-    process = subprocess.Popen(
-        [*launcher, *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=folder,
-        start_new_session=True,
-    )
-    with process:
-        ending = _listen(process, limits)
-        _end(process, ending)
-    return _judged(language, limits, ending)
-
-
-def _kernel_limits(language: Language, limits: Limits) -> dict[str, int]:
     kernel = {
         "RLIMIT_AS": limits.memory_bytes + language.memory_bytes,
         "RLIMIT_CPU": limits.cpu_seconds,
@@ -245,78 +197,73 @@ def _kernel_limits(language: Language, limits: Limits) -> dict[str, int]:
     }
     if not language.starts_threads:
         kernel["RLIMIT_NPROC"] = 1  # the program itself; the superuser's are not counted
-    return kernel
-
-
-@dataclass
-class _Ending:
-    """How a program ends: what stopped it, if anything did, and what it said until then."""
-
-    stopped: Outcome | None = None
-    code: int = 0
-    printed: bytearray = field(default_factory=bytearray)
-    errors: bytearray = field(default_factory=bytearray)
-
-
-def _listen(process: subprocess.Popen[bytes], limits: Limits) -> _Ending:
-    """Hears a program out until it closes both pipes and ends, or has to be stopped."""
-    ending, deadline = _Ending(), time.monotonic() + limits.seconds
-    with selectors.DefaultSelector() as selector:
-        for pipe, heard in ((process.stdout, ending.printed), (process.stderr, ending.errors)):
-            if pipe is not None:
-                selector.register(pipe, selectors.EVENT_READ, heard)
-        while selector.get_map() and ending.stopped is None:
-            for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
-                data = os.read(key.fd, 65536)
-                key.data.extend(data)
-                if not data:
-                    selector.unregister(key.fileobj)
-            del ending.errors[:-_ERROR_BYTES]
-            if len(ending.printed) > limits.output_bytes:
-                del ending.printed[limits.output_bytes :]
-                ending.stopped = Outcome.TOO_MUCH_OUTPUT
-            elif time.monotonic() >= deadline:
-                ending.stopped = Outcome.OUT_OF_TIME
-    if ending.stopped is None:
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:  # it closed its output and goes on
-            ending.stopped = Outcome.OUT_OF_TIME
-    return ending
-
-
-def _end(process: subprocess.Popen[bytes], ending: _Ending) -> None:
-    """Ends the process, if it still runs, and what is left in its group."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    ending.code = process.wait()
-
-
-def _judged(language: Language, limits: Limits, ending: _Ending) -> ProgramResult:
-    outcome, complaint = ending.stopped, ending.errors.decode("utf-8", "replace").strip()
-    if outcome is None and ending.code and any(sign in complaint for sign in _OUT_OF_MEMORY):
+    apart = _NAMESPACES if isolated_by_namespaces() else ()
+    launcher = [*apart, sys.executable, "-I", "-S", "-c", _LAUNCHER, json.dumps(kernel)]
+    process = subprocess.Popen(
+        [*launcher, *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        start_new_session=True,
+    )
+    printed, errors = bytearray(), bytearray()
+    with process:
+        outcome = _listen(process, printed, errors, limits)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)  # also what is left in its group
+        code = process.wait()
+    complaint = errors.decode("utf-8", "replace").strip()
+    if outcome is None and code and any(sign in complaint for sign in _OUT_OF_MEMORY):
         outcome = Outcome.OUT_OF_MEMORY
-    if outcome is None and ending.code in _STOPPED_BY_KERNEL:
+    if outcome is None and code in _STOPPED_BY_KERNEL:
         outcome = Outcome.OUT_OF_TIME
     try:
-        output = ending.printed.decode("utf-8")
+        output = printed.decode("utf-8")
     except UnicodeDecodeError:
-        output, outcome = ending.printed.decode("utf-8", "replace"), outcome or Outcome.FAILED
+        output, outcome = printed.decode("utf-8", "replace"), outcome or Outcome.FAILED
         complaint = complaint or "it printed bytes that are not UTF-8"
     if outcome is None:
-        outcome = Outcome.DONE if ending.code == 0 else Outcome.FAILED
-    detail = _sentence(language, outcome, limits, complaint or f"exit code {ending.code}")
-    return ProgramResult(language=language.name, outcome=outcome, output=output, detail=detail)
-
-
-def _sentence(language: Language, outcome: Outcome, limits: Limits, complaint: str) -> str:
+        outcome = Outcome.FAILED if code else Outcome.DONE
+    complaint = complaint or f"exit code {code}"
     said = {
-        Outcome.DONE: "",
         Outcome.FAILED: f"failed: {complaint.splitlines()[-1][:200]}",
         Outcome.OUT_OF_MEMORY: f"wanted more than {limits.memory_bytes:,} bytes of memory",
         Outcome.OUT_OF_TIME: (
             f"did not end within {limits.seconds:g} s, or {limits.cpu_seconds} s of the processor"
         ),
         Outcome.TOO_MUCH_OUTPUT: f"printed more than {limits.output_bytes:,} bytes",
-    }[outcome]
-    return said and f"the {language.title} program {said}"
+    }
+    detail = f"the {language.title} program {said[outcome]}" if outcome in said else ""
+    return ProgramResult(language=language.name, outcome=outcome, output=output, detail=detail)
+
+
+def _listen(
+    process: subprocess.Popen[bytes], printed: bytearray, errors: bytearray, limits: Limits
+) -> Outcome | None:
+    """Hears a program out until it closes both pipes and ends; gives why it has to be stopped.
+
+    What it says is appended to `printed` and `errors`.
+    """
+    deadline = time.monotonic() + limits.seconds
+    with selectors.DefaultSelector() as selector:
+        for pipe, heard in ((process.stdout, printed), (process.stderr, errors)):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, heard)
+        while selector.get_map():
+            for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
+                data = os.read(key.fd, 65536)
+                key.data.extend(data)
+                if not data:
+                    selector.unregister(key.fileobj)
+            del errors[:-_ERROR_BYTES]
+            if len(printed) > limits.output_bytes:
+                del printed[limits.output_bytes :]
+                return Outcome.TOO_MUCH_OUTPUT
+            if time.monotonic() >= deadline:
+                return Outcome.OUT_OF_TIME
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:  # it closed its output and goes on
+        return Outcome.OUT_OF_TIME
+    return None

@@ -1,21 +1,21 @@
 """Signs in a scene: lists of texts, how they look, and the translation task."""
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from schemas.base import Record
 from schemas.errors import FormatError, UsageError
 from schemas.retrieval_task import RetrievalTask
 from schemas.sign_pairs import SignCategory, SignPair
 from sources.demonstration.people import Chance
 from sources.rendered.pen import FontShelf
 from sources.rendered.surfaces import Box, Colour, mixed, shaded
-from sources.rendered.task_image import RenderedImage, rendered, with_article
+from sources.rendered.task_image import Draft, RenderedImage, rendered, with_article
 
 # Sets a Chinese or English text into a box, as large as it fits, in as many lines as help.
 
@@ -192,7 +192,7 @@ _PLACES = {
 _PINS: tuple[Colour, ...] = ((206, 40, 44), (30, 96, 190), (36, 140, 70), (240, 190, 30))
 
 
-class SignLook(Record):
+class SignLook(NamedTuple):
     """How texts are shown; `ground` and `letters` are names of `COLOURS`."""
 
     place: str
@@ -200,10 +200,6 @@ class SignLook(Record):
     letters: str
     typeface: str
     language: str
-
-    def named(self) -> dict[str, str]:
-        """The look as names."""
-        return self.model_dump()
 
 
 def draw_sign_look(
@@ -219,13 +215,7 @@ def draw_sign_look(
     if place != "road sign":
         latin += ("Roboto Slab", "Lora", "EB Garamond")
     faces = shelf.names("chinese") if language == "zh" else latin
-    return SignLook(
-        place=place,
-        ground=ground,
-        letters=letters,
-        typeface=chance.pick(faces),
-        language=language,
-    )
+    return SignLook(place, ground, letters, chance.pick(faces), language)
 
 
 def draw_signs(
@@ -373,13 +363,13 @@ def _within(box: Box, dx: int, dy: int) -> Box:
 
 # Pairs of Chinese and English texts of signs, menus and notices.
 
-_FILE = "sign_pairs.tsv"
-
 
 @cache
 def shipped_pairs() -> tuple[SignPair, ...]:
     """The pairs that come with the package, over two hundred, in a fixed order."""
-    text = resources.files("sources.rendered").joinpath(_FILE).read_text(encoding="utf-8")
+    text = (
+        resources.files("sources.rendered").joinpath("sign_pairs.tsv").read_text(encoding="utf-8")
+    )
     rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
     return checked_pairs(SignPair.model_validate(row) for row in rows)
 
@@ -394,17 +384,12 @@ def checked_pairs(pairs: Iterable[SignPair]) -> tuple[SignPair, ...]:
     kept = tuple(pairs)
     if not kept:
         raise UsageError("there are no pairs of texts to draw from, wanted at least one")
-    for side in ("chinese", "english"):
-        _refuse_twice([getattr(pair, side).casefold() for pair in kept])
-    return kept
-
-
-def _refuse_twice(texts: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for text in texts:
-        if text in seen:
+    chinese = Counter(pair.chinese for pair in kept)
+    english = Counter(pair.english.casefold() for pair in kept)
+    for text, count in (*chinese.items(), *english.items()):
+        if count > 1:
             raise FormatError(f"the text {text!r} is in two pairs, wanted one translation")
-        seen.add(text)
+    return kept
 
 
 # Text translation: what is written on signs and menus, and what it means in the other language.
@@ -417,101 +402,7 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _LANGUAGES = {"zh": "Chinese", "en": "English"}
 
 
-class TranslationDraft:
-    """Texts that are not yet drawn; `language` (zh or en) is the one that is shown."""
-
-    def __init__(
-        self, place: str, language: str, pairs: Sequence[SignPair], shelf: FontShelf
-    ) -> None:
-        self._place = place
-        self._language = language
-        self._pairs = tuple(pairs)
-        self._shelf = shelf
-
-    @property
-    def question(self) -> str:
-        """What is written."""
-        return BETWEEN.join(self._texts(self._language))
-
-    @property
-    def answer(self) -> str:
-        """The same in the other language."""
-        return BETWEEN.join(self._texts("en" if self._language == "zh" else "zh"))
-
-    def render(self, chance: Chance, seed: int) -> RenderedImage:
-        """The picture in a drawn look."""
-        first = self._pairs[0].chinese
-        look = draw_sign_look(chance, self._shelf, self._place, self._language, first)
-        texts = self._texts(self._language)
-        prices = [chance.whole(3, 88) for _ in texts] if look.place == "menu page" else []
-        picture = draw_signs(texts, prices, look, self._shelf, chance)
-        return rendered(
-            RetrievalTask.TRANSLATION,
-            seed,
-            picture,
-            question=self.question,
-            answer=self.answer,
-            look=look.named(),
-            truth=self._truth(prices),
-            facts=tuple(self._facts(look, prices)),
-        )
-
-    def _texts(self, language: str) -> list[str]:
-        return [pair.chinese if language == "zh" else pair.english for pair in self._pairs]
-
-    def _truth(self, prices: list[int]) -> dict[str, Any]:
-        truth: dict[str, Any] = {
-            "shown": self._language,
-            "pairs": [pair.model_dump(mode="json") for pair in self._pairs],
-        }
-        return {**truth, "prices_yuan": prices} if prices else truth
-
-    def _facts(self, look: SignLook, prices: list[int]) -> list[str]:
-        thing, shown = f"{look.ground} {look.place}", _LANGUAGES[self._language]
-        if len(self._pairs) == 1:
-            facts = [*self._facts_of_one(thing), f"the text is written in {shown}"]
-        else:
-            facts = self._facts_of_many(look, prices)
-        colours = f"the writing is {look.letters} on {with_article(look.ground)} ground"
-        if look.place == "road sign" and look.letters == "red":
-            colours = "the writing is black on a white ground with a red border"
-        return [*facts, colours, _PLACES[look.place].fact]
-
-    def _facts_of_one(self, thing: str) -> list[str]:
-        pair = self._pairs[0]
-        if self._language == "zh":
-            count = len(pair.chinese)
-            characters = f"{count} Chinese characters are" if count > 1 else "one character is"
-            return [
-                f"{with_article(thing)} in Chinese says {pair.english}",
-                f"the characters read {pair.chinese}",
-                f"{characters} written there",
-            ]
-        return [
-            f"{with_article(thing)} in English reads {pair.english}",
-            f"in Chinese the text is {pair.chinese}",
-        ]
-
-    def _facts_of_many(self, look: SignLook, prices: list[int]) -> list[str]:
-        shown, count = _LANGUAGES[self._language], len(self._pairs)
-        english = ", ".join(pair.english for pair in self._pairs)
-        what = "lists" if prices else "holds sheets that say"
-        facts = [f"{with_article(look.place)} in {shown} {what} {english}"]
-        for number, pair in enumerate(self._pairs):
-            name = f"the {_ORDINALS[number]} {'line' if prices else 'sheet'}"
-            if self._language == "zh":
-                facts.append(f"{name} reads {pair.chinese}, which means {pair.english}")
-            else:
-                facts.append(f"{name}, {pair.english}, is {pair.chinese} in Chinese")
-            if prices:
-                facts.append(f"{name} costs {prices[number]} yuan")
-        things = "dishes and drinks are listed" if prices else "sheets hang side by side"
-        return [facts[0], f"{count} {things}", *facts[1:]]
-
-
-def draw_translation_task(
-    chance: Chance, shelf: FontShelf, pairs: Sequence[SignPair]
-) -> TranslationDraft:
+def draw_translation_task(chance: Chance, shelf: FontShelf, pairs: Sequence[SignPair]) -> Draft:
     """One text on a sign, or some on a notice board or a menu; three of four are in Chinese.
 
     Raises:
@@ -531,4 +422,70 @@ def draw_translation_task(
     known, (least, most) = by_category[_PLACES[name].category], _PLACES[name].together
     count = chance.whole(least, min(most, len(known)))
     language = "zh" if chance.happens(0.75) else "en"
-    return TranslationDraft(name, language, chance.shuffled(known)[:count], shelf)
+    drawn = chance.shuffled(known)[:count]
+    texts = {"zh": [pair.chinese for pair in drawn], "en": [pair.english for pair in drawn]}
+    question = BETWEEN.join(texts[language])
+    answer = BETWEEN.join(texts["en" if language == "zh" else "zh"])
+
+    def render(chance: Chance, seed: int) -> RenderedImage:
+        look = draw_sign_look(chance, shelf, name, language, drawn[0].chinese)
+        prices = [chance.whole(3, 88) for _ in drawn] if look.place == "menu page" else []
+        truth = {"shown": language, "pairs": [pair.model_dump(mode="json") for pair in drawn]}
+        return rendered(
+            RetrievalTask.TRANSLATION,
+            seed,
+            draw_signs(texts[language], prices, look, shelf, chance),
+            question=question,
+            answer=answer,
+            look=look._asdict(),
+            truth={**truth, "prices_yuan": prices} if prices else truth,
+            facts=tuple(_facts(drawn, look, prices)),
+        )
+
+    return Draft(question, answer, render)
+
+
+def _facts(pairs: Sequence[SignPair], look: SignLook, prices: Sequence[int]) -> list[str]:
+    if len(pairs) == 1:
+        facts = _facts_of_one(pairs[0], look)
+    else:
+        facts = _facts_of_many(pairs, look, prices)
+    colours = f"the writing is {look.letters} on {with_article(look.ground)} ground"
+    if look.place == "road sign" and look.letters == "red":
+        colours = "the writing is black on a white ground with a red border"
+    return [*facts, colours, _PLACES[look.place].fact]
+
+
+def _facts_of_one(pair: SignPair, look: SignLook) -> list[str]:
+    thing = with_article(f"{look.ground} {look.place}")
+    written = f"the text is written in {_LANGUAGES[look.language]}"
+    if look.language == "en":
+        reads = f"{thing} in English reads {pair.english}"
+        return [reads, f"in Chinese the text is {pair.chinese}", written]
+    count = len(pair.chinese)
+    characters = f"{count} Chinese characters are" if count > 1 else "one character is"
+    return [
+        f"{thing} in Chinese says {pair.english}",
+        f"the characters read {pair.chinese}",
+        f"{characters} written there",
+        written,
+    ]
+
+
+def _facts_of_many(pairs: Sequence[SignPair], look: SignLook, prices: Sequence[int]) -> list[str]:
+    english = ", ".join(pair.english for pair in pairs)
+    what = "lists" if prices else "holds sheets that say"
+    things = "dishes and drinks are listed" if prices else "sheets hang side by side"
+    facts = [
+        f"{with_article(look.place)} in {_LANGUAGES[look.language]} {what} {english}",
+        f"{len(pairs)} {things}",
+    ]
+    for number, pair in enumerate(pairs):
+        name = f"the {_ORDINALS[number]} {'line' if prices else 'sheet'}"
+        if look.language == "zh":
+            facts.append(f"{name} reads {pair.chinese}, which means {pair.english}")
+        else:
+            facts.append(f"{name}, {pair.english}, is {pair.chinese} in Chinese")
+        if prices:
+            facts.append(f"{name} costs {prices[number]} yuan")
+    return facts

@@ -1,7 +1,8 @@
 """What every family of rendered tasks gives: a picture, and what is known of it."""
 
 import io
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from PIL import Image
 from pydantic import Field
@@ -23,17 +24,19 @@ class RenderedImage(Record):
     png: bytes = Field(repr=False)
 
 
-class Draft(Protocol):
-    """A task that was drawn from chance but not yet as a picture."""
+class Draft(NamedTuple):
+    """A task that was drawn from chance but not yet as a picture.
 
-    @property
-    def question(self) -> str:
-        """What is asked; no two tasks of one draw ask the same."""
-        ...
+    Attributes:
+        question: what is asked; no two tasks of one draw ask the same.
+        answer: the right answer; None where a program must be run to know it.
+        render: the picture and its truth, from chance and the seed; or why the task turns out to
+            be unusable.
+    """
 
-    def render(self, chance: Chance, seed: int) -> RenderedImage | Rejection:
-        """The picture and its truth, or why the task turns out to be unusable."""
-        ...
+    question: str
+    answer: str | None
+    render: Callable[[Chance, int], RenderedImage | Rejection]
 
 
 def rendered(

@@ -1,7 +1,7 @@
 """A short street on video, and a detector that knows where everybody is."""
 
 import hashlib
-from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +43,7 @@ class KnownStreet:
 
     def __init__(self, world: StreetWorld) -> None:
         self.truth: StreetTruth = load_street_truth(world.folder)
-        self._frames = dict(_frames(world, self.truth.videos))
+        self._frames = _frames(world.folder)
         self.frames_seen = self.detectors = self.videos_begun = 0
         self.truth_is_empty = False
 
@@ -89,13 +89,14 @@ class _KnowingDetector:
         assert not state
 
 
-def _frames(
-    world: StreetWorld, videos: Iterable[TrueVideo]
-) -> Iterable[tuple[str, tuple[TrueVideo, int]]]:
-    for path, video in zip(world.videos, videos, strict=True):
-        with open_video(path) as reader:
-            for frame in reader.frames():
-                yield _digest(frame.pixels), (video, frame.number)
+@cache
+def _frames(folder: Path) -> dict[str, tuple[TrueVideo, int]]:
+    """For the digest of each frame of a street the video and the number; decoded once."""
+    found = {}
+    for video in load_street_truth(folder).videos:
+        with open_video(folder / video.file_path) as reader:
+            found.update((_digest(one.pixels), (video, one.number)) for one in reader.frames())
+    return found
 
 
 def _digest(pixels: Pixels) -> str:

@@ -1,15 +1,25 @@
-"""The filter as a stage: a pose model is asked where the thresholds name one."""
+"""The filter as a stage: what other thresholds do not change stays; pose models are asked."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from db.entities import find
-from db.store import Store
+from db.decisions import NewDecision, append_decisions
+from db.entities import StoredEntity, fetch, find, new_entity, parents_of
+from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from flows.engine.context import RunContext
 from flows.ufine6926.filter_explanation import collect, explain
-from flows.ufine6926.noise_filter import Thresholds, filter_tracks, plan_filter
+from flows.ufine6926.identities import form_identities
+from flows.ufine6926.noise_filter import (
+    FilterPlan,
+    Thresholds,
+    filter_tracks,
+    plan_filter,
+    propose,
+)
 from flows.ufine6926.tracking import plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
 from models.pose import PoseModel
@@ -17,22 +27,147 @@ from models.tracking.detector import Pixels
 from schemas import tracking
 from schemas.build import VideoSourceSpec
 from schemas.chat import ModelRef
+from schemas.leaks import SplitSettings
+from schemas.proposals import Tracklet
+from schemas.provenance import Role
+from schemas.records import Image
 from schemas.tracking import FilterSettings, TrackingSettings
-from schemas.video import Body, FilterReport, Track
+from schemas.video import Body, FilterReport, Track, Video
 from sources.demonstration.street import StreetWorld
-from tests.flows.runs import context_of
+from tests.db.samples import activity_of
+from tests.flows.runs import copied_run, new_run
 from tests.flows.street import KnownStreet
 
-POSE = tracking.ViTPoseModel(name="every-limb", revision="1")
+DATASET = "walkers"
 SETTINGS = FilterSettings(
     least_height_px=24,
     least_width_px=8,
     least_sharpness=0,
     darkest=5,
     brightest=250,
-    least_keypoints=5,
-    pose_model=POSE,
+    pose_model=None,
 )
+POSE = tracking.ViTPoseModel(name="every-limb", revision="1")
+
+
+class Walk:
+    """A street that was followed once, to be filtered by several thresholds."""
+
+    def __init__(self, run: RunContext, street: StreetWorld) -> None:
+        self.run = run
+        addresses = tuple(map(str, street.videos))
+        self.spec = VideoSourceSpec(name="street", videos=addresses, licence="CC0-1.0")
+        settings = TrackingSettings(observations=8)
+        self.tracking = plan_tracking(run, DATASET, settings, None)
+
+    def follow(self, known: KnownStreet) -> None:
+        """Imports the videos and follows their people."""
+        take_videos(self.run, DATASET, import_videos(self.run, self.spec)[0])
+        track_videos(self.run, DATASET, self.spec, self.tracking, known.detector)
+
+    def filter(self, **changes: float) -> FilterPlan:
+        """Filters and proposes by thresholds that differ in `changes`."""
+        plan = plan_filter(self.run, DATASET, SETTINGS.model_copy(update=changes))
+        filter_tracks(self.run, DATASET, plan)
+        propose(self.run, DATASET, self.spec, self.tracking, plan)
+        return plan
+
+    def groups(self, plan: FilterPlan) -> set[str]:
+        """The groups of what `plan` proposes."""
+        videos = find(self.run.store, DATASET, Video.kind)
+        return {plan.group(self.tracking.group(video.id)) for video in videos}
+
+    def proposed(self, plan: FilterPlan) -> dict[str, StoredEntity]:
+        """The tracklets that belong to `plan` now, by id."""
+        groups = self.groups(plan)
+        found = find(self.run.store, DATASET, Tracklet.kind)
+        return {one.id: one for one in found if one.group in groups}
+
+    def images(self, plan: FilterPlan) -> set[str]:
+        """The images of the accepted tracklets of `plan`."""
+        form_identities(self.run, DATASET, self.groups(plan), SplitSettings())
+        live = ("proposed", "accepted")
+        return {one.id for one in find(self.run.store, DATASET, Image.kind, states=live)}
+
+
+@pytest.fixture(scope="module")
+def followed(
+    street: StreetWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunContext]:
+    """A run that followed the people of the street, and filters nothing; nobody changes it."""
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("followed")) as run:
+        Walk(run, street).follow(KnownStreet(street))
+        yield run
+
+
+@pytest.fixture
+def walk(followed: RunContext, street: StreetWorld, tmp_path: Path) -> Iterator[Walk]:
+    with copied_run(followed, tmp_path / "home") as run:
+        yield Walk(run, street)
+
+
+def ids(run: RunContext, kind: str) -> set[str]:
+    return {one.id for one in find(run.store, DATASET, kind)}
+
+
+def accept(run: RunContext, tracklets: dict[str, StoredEntity]) -> None:
+    decisions = [NewDecision(one, "accept", run.software) for one in tracklets]
+    with run.store.write() as connection:
+        append_decisions(connection, decisions)
+
+
+def test_a_threshold_that_changes_no_result_keeps_reports_tracklets_and_images(walk: Walk) -> None:
+    before = walk.filter(merge_similarity=0.85)
+    tracklets = walk.proposed(before)
+    accept(walk.run, tracklets)
+    images, reports = walk.images(before), ids(walk.run, FilterReport.kind)
+    assert images
+
+    after = walk.filter(merge_similarity=0.86)
+    assert after.entity.id != before.entity.id
+    assert ids(walk.run, FilterReport.kind) == reports
+    assert walk.proposed(after).keys() == tracklets.keys()
+    assert {one.state for one in walk.proposed(after).values()} == {"accepted"}
+    assert walk.images(after) == images
+    settings = sorted((before.entity.id, after.entity.id))
+    for found, role in ((reports, Role.FILTERED_WITH), (tracklets, Role.PROPOSED_WITH)):
+        named = parents_of(walk.run.store, found, role)
+        assert named == dict.fromkeys(found, settings), "both thresholds gave it"
+
+
+def test_thresholds_that_return_find_their_tracklets_and_what_people_made_of_them(
+    walk: Walk,
+) -> None:
+    lenient = walk.filter()
+    tracklets = walk.proposed(lenient)
+    edited = edit(walk.run, next(iter(tracklets.values())))
+    strict = walk.filter(most_images=3)
+    few = walk.proposed(strict)
+    assert few
+    assert all(len(one.record(Tracklet).frames) <= 3 for one in few.values())
+    walk.filter()
+    assert walk.proposed(lenient).keys() == {*tracklets, edited}
+
+
+def test_what_people_made_of_a_tracklet_follows_it(walk: Walk) -> None:
+    tracklets = walk.proposed(walk.filter(merge_similarity=0.85))
+    edited = edit(walk.run, next(iter(tracklets.values())))
+    again = edit(walk.run, fetch(walk.run.store, [edited])[edited])
+    later = walk.filter(merge_similarity=0.86)
+    assert walk.proposed(later).keys() == {*tracklets, edited, again}
+
+
+def edit(run: RunContext, tracklet: StoredEntity) -> str:
+    """Does what people do who take a frame out; gives the id of what came of it."""
+    record = tracklet.record(Tracklet)
+    fewer = record.model_copy(update={"frames": record.frames[1:]})
+    entity = new_entity(
+        fewer, DATASET, parents=[(Role.EDITED_FROM, tracklet.id)], group=tracklet.group
+    )
+    plan = register_plan(run.store, "edit", "1", {"of": tracklet.id})
+    activity: ActivityRecord = activity_of(plan)
+    commit_chunk(run.store, activity, [WorkResult(0, (entity,))])
+    return entity.id
 
 
 class SaysSoMany:
@@ -47,35 +182,30 @@ class SaysSoMany:
         return [Body(keypoints=self._keypoints)] * len(boxes_xyxy)
 
 
-@pytest.mark.parametrize(("seen", "dropped"), [(4, True), (17, False)])
 def test_a_pose_model_decides_on_crops_that_show_too_little(
-    sqlite_store: Store,
-    tmp_path: Path,
-    street: StreetWorld,
-    known_street: KnownStreet,
-    seen: int,
-    dropped: bool,
+    followed: RunContext, tmp_path: Path
 ) -> None:
-    run = context_of(sqlite_store, tmp_path)
-    spec = VideoSourceSpec(name="street", videos=(str(street.videos[0]),), licence="CC0-1.0")
-    take_videos(run, "walkers", import_videos(run, spec)[0])
-    plan = plan_tracking(run, "walkers", TrackingSettings(), None)
-    track_videos(run, "walkers", spec, plan, known_street.detector)
+    settings = SETTINGS.model_copy(update={"least_keypoints": 5, "pose_model": POSE})
+    for seen, dropped in ((4, True), (17, False)):
 
-    def make(spec: tracking.PoseModelSpec) -> PoseModel:
-        assert spec == POSE
-        return SaysSoMany(seen)
+        def make(spec: tracking.PoseModelSpec, seen: int = seen) -> PoseModel:
+            assert spec == POSE
+            return SaysSoMany(seen)
 
-    report = filter_tracks(run, "walkers", plan_filter(run, "walkers", SETTINGS), make)
-    found = [one.record(FilterReport) for one in find(run.store, "walkers", FilterReport.kind)]
-    rules = {finding.rule for one in found for finding in one.findings}
-    assert ("few_keypoints" in rules) is dropped
-    assert (report.done == 0) is dropped
-    for track in find(run.store, "walkers", Track.kind):
-        explanation = explain(run.store, track.id, "builtin")
-        assert explanation.agrees
-        counted = [one for one in explanation.judgement.measurements if one.rule == "few_keypoints"]
-        assert {one.value for one in counted} == {seen}
-    sheet = collect(run.store, "walkers", Thresholds(SETTINGS, "here"), "few_keypoints")
-    (shown,) = sheet.rules
-    assert (shown.counts["dropped"] == sheet.crops) is dropped
+        with copied_run(followed, tmp_path / str(seen)) as run:
+            report = filter_tracks(run, DATASET, plan_filter(run, DATASET, settings), make)
+            found = [
+                one.record(FilterReport) for one in find(run.store, DATASET, FilterReport.kind)
+            ]
+            rules = {finding.rule for one in found for finding in one.findings}
+            assert ("few_keypoints" in rules) is dropped
+            assert (report.done == 0) is dropped
+            for track in find(run.store, DATASET, Track.kind):
+                explanation = explain(run.store, track.id, "builtin")
+                assert explanation.agrees
+                measured = explanation.judgement.measurements
+                counted = {one.value for one in measured if one.rule == "few_keypoints"}
+                assert counted == {seen}
+            sheet = collect(run.store, DATASET, Thresholds(settings, "here"), "few_keypoints")
+            (shown,) = sheet.rules
+            assert (shown.counts["dropped"] == sheet.crops) is dropped

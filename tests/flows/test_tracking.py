@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import av
@@ -10,7 +11,6 @@ import pytest
 from db.blob_check import BlobCheck
 from db.entities import StoredEntity, find, parents_of
 from db.quarantine import quarantined
-from db.store import Store
 from db.tables.work import Checkpoint
 from flows.blob_repair import repair_blobs
 from flows.engine.context import RunContext
@@ -31,7 +31,7 @@ from schemas.tracking import (
 from schemas.video import Track, TrackedVideo, Video
 from sources.demonstration.street import StreetWorld
 from tests.db.samples import row_count
-from tests.flows.runs import context_of
+from tests.flows.runs import copied_run, new_run
 from tests.flows.street import KnownStreet
 
 DATASET = "walkers"
@@ -70,6 +70,27 @@ def videos(street: StreetWorld, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def tracked(
+    street: StreetWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunContext]:
+    """A run that followed the people of both videos; nobody changes it."""
+    known = KnownStreet(street)
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("tracked")) as run:
+        report = track(run, spec_of(*street.videos), known)
+        assert (report.done, report.rejected) == (2, {})
+        assert known.videos_begun == 2
+        assert known.detectors <= max(1, (os.cpu_count() or 1) // 2), "one for a worker"
+        yield run
+
+
+@pytest.fixture
+def copied(tracked: RunContext, tmp_path: Path) -> Iterator[RunContext]:
+    """The same, to be changed."""
+    with copied_run(tracked, tmp_path / "copied") as run:
+        yield run
+
+
 def spec_of(*addresses: Path | str, every: int | None = None) -> VideoSourceSpec:
     return VideoSourceSpec(
         name="street", videos=tuple(map(str, addresses)), licence="CC0-1.0", every_nth_frame=every
@@ -103,11 +124,10 @@ def summaries(run: RunContext) -> dict[str, TrackedVideo]:
 
 
 def test_everybody_on_the_street_is_followed(
-    run: RunContext, videos: Path, known_street: KnownStreet
+    tracked: RunContext, known_street: KnownStreet
 ) -> None:
-    report = track(run, spec_of(videos), known_street)
-    assert (report.done, report.rejected) == (2, {})
-    found = [one.record(Track) for one in tracks(run)]
+    entities = tracks(tracked)
+    found = [one.record(Track) for one in entities]
     people = sum(len(video.people) for video in known_street.truth.videos)
     assert people <= len(found) <= people + 2
     assert {one.author for one in found} == {"truth@1"}
@@ -115,69 +135,49 @@ def test_everybody_on_the_street_is_followed(
         assert len(one.observations) <= SETTINGS.observations
         for observation in one.observations:
             crop = observation.crop
-            assert run.blobs.read(crop.sha256, crop.media_type)
-    assert {one.frames for one in summaries(run).values()} == {50}
-    assert sum(one.tracks for one in summaries(run).values()) == len(found)
+            assert tracked.blobs.read(crop.sha256, crop.media_type)
+    assert {one.frames for one in summaries(tracked).values()} == {50}
+    assert sum(one.tracks for one in summaries(tracked).values()) == len(found)
+    parents = parents_of(tracked.store, [one.id for one in entities], Role.TRACKED_IN)
+    videos = {one.id: one.record(Video) for one in find(tracked.store, DATASET, Video.kind)}
+    for entity in entities:
+        (video,) = parents[entity.id]
+        assert videos[video].sha256 == entity.record(Track).video_sha256
 
 
-def test_a_worker_has_one_detector_for_all_its_videos(
-    run: RunContext, videos: Path, known_street: KnownStreet
+def test_a_second_run_looks_at_no_frame_however_often_checkpoints_are_made(
+    copied: RunContext, street: StreetWorld, known_street: KnownStreet
 ) -> None:
-    made, begun = known_street.detectors, known_street.videos_begun
-    track(run, spec_of(videos), known_street)
-    assert known_street.videos_begun == begun + 2
-    assert known_street.detectors <= made + max(1, (os.cpu_count() or 1) // 2)
+    before = tracks(copied)
+    for checkpoint_frames in (SETTINGS.checkpoint_frames, 1000):
+        settings = SETTINGS.model_copy(update={"checkpoint_frames": checkpoint_frames})
+        report = track(copied, spec_of(*street.videos), known_street, settings)
+        assert (report.done, known_street.frames_seen, tracks(copied)) == (0, 0, before)
 
 
-def test_tracks_hang_on_their_video_and_that_on_its_file(
-    run: RunContext, videos: Path, known_street: KnownStreet
-) -> None:
-    track(run, spec_of(videos), known_street)
-    found = tracks(run)
-    parents = parents_of(run.store, [one.id for one in found], Role.TRACKED_IN)
-    by_id = {one.id: one.record(Video) for one in find(run.store, DATASET, Video.kind)}
-    for one in found:
-        (video,) = parents[one.id]
-        assert by_id[video].sha256 == one.record(Track).video_sha256
-
-
-def test_a_second_run_looks_at_no_frame(
-    run: RunContext, videos: Path, known_street: KnownStreet
-) -> None:
-    track(run, spec_of(videos), known_street)
-    seen, before = known_street.frames_seen, tracks(run)
-    report = track(run, spec_of(videos), known_street)
-    assert (report.done, known_street.frames_seen, tracks(run)) == (0, seen, before)
-
-
-@pytest.mark.parametrize("frames", [4, 9, 10, 30, 49])
 def test_a_run_that_is_cut_off_goes_on_and_gives_the_same_tracks(
-    run: RunContext, videos: Path, known_street: KnownStreet, tmp_path: Path, frames: int
+    tracked: RunContext,
+    street: StreetWorld,
+    known_street: KnownStreet,
+    migrated_sqlite: Path,
+    tmp_path: Path,
 ) -> None:
-    spec = spec_of(videos / "street-01.mp4")
-    with pytest.raises(PowerCutError):
-        track(run, spec, known_street, fail_after=frames)
-    seen = known_street.frames_seen
-    track(run, spec, known_street)
-    checkpoint = frames - frames % SETTINGS.checkpoint_frames
-    assert known_street.frames_seen - seen == 50 - checkpoint
-
-    other_store = Store.open(f"sqlite:///{tmp_path / 'other.db'}")
-    other = context_of(other_store, tmp_path / "other")
-    track(other, spec, known_street)
-    assert {one.id for one in tracks(run)} == {one.id for one in tracks(other)}
-    assert summaries(run) == summaries(other)
-    assert row_count(run.store, Checkpoint) == 0
-    other_store.close()
-
-
-def test_how_often_checkpoints_are_made_changes_nothing(
-    run: RunContext, videos: Path, known_street: KnownStreet
-) -> None:
-    track(run, spec_of(videos), known_street)
-    rare = SETTINGS.model_copy(update={"checkpoint_frames": 1000})
-    report = track(run, spec_of(videos), known_street, rare)
-    assert report.done == 0
+    spec = spec_of(street.videos[0])
+    name = street.videos[0].name
+    wanted = {one.id for one in tracks(tracked) if one.record(Track).video == name}
+    for frames in (4, 9, 30, 49):
+        home = tmp_path / str(frames)
+        home.mkdir()
+        with new_run(migrated_sqlite, home) as run:
+            with pytest.raises(PowerCutError):
+                track(run, spec, known_street, fail_after=frames)
+            seen = known_street.frames_seen
+            track(run, spec, known_street)
+            checkpoint = frames - frames % SETTINGS.checkpoint_frames
+            assert known_street.frames_seen - seen == 50 - checkpoint, frames
+            assert {one.id for one in tracks(run)} == wanted, frames
+            assert summaries(run) == {name: summaries(tracked)[name]}
+            assert row_count(run.store, Checkpoint) == 0
 
 
 def test_where_weights_lie_and_run_is_no_part_of_the_plan_but_what_they_are(
@@ -249,9 +249,8 @@ def test_later_videos_join_and_known_ones_are_not_read_again(
     assert len(list(find(run.store, "street", Video.kind))) == 2
 
 
-@pytest.mark.parametrize("fault", ["missing_video", "changed_video", "empty_file"])
 def test_a_video_that_is_not_to_be_had_is_left_for_a_later_run(
-    run: RunContext, videos: Path, known_street: KnownStreet, fault: str
+    run: RunContext, videos: Path, known_street: KnownStreet
 ) -> None:
     """The first one, so that what is wrong with it could keep the run from the second."""
     spec = spec_of(videos)
@@ -259,22 +258,26 @@ def test_a_video_that_is_not_to_be_had_is_left_for_a_later_run(
     take_videos(run, DATASET, source)
     first = videos / "street-01.mp4"
     kept = first.read_bytes()
-    first.unlink()
-    if fault != "missing_video":
-        first.write_bytes(kept[:-1] if fault == "changed_video" else b"")
     plan = plan_tracking(run, DATASET, SETTINGS, None)
-    report = track_videos(run, DATASET, spec, plan, known_street.detector)
-    assert (report.done, dict(report.rejected), dict(report.deferred)) == (1, {}, {fault: 1})
-    assert summaries(run).keys() == {"street-02.mp4"}
 
-    filtering = plan_filter(run, DATASET, FilterSettings())
+    def follow() -> tuple[int, dict[str, int], dict[str, int]]:
+        report = track_videos(run, DATASET, spec, plan, known_street.detector)
+        return report.done, dict(report.rejected), dict(report.deferred)
+
+    first.unlink()
+    assert follow() == (1, {}, {"missing_video": 1})
+    assert summaries(run).keys() == {"street-02.mp4"}
+    for fault, data in (("changed_video", kept[:-1]), ("empty_file", b"")):
+        first.write_bytes(data)
+        assert follow() == (0, {}, {fault: 1})
+
+    filtering = plan_filter(run, DATASET, FilterSettings(pose_model=None))
     filter_tracks(run, DATASET, filtering)
     proposed = propose(run, DATASET, spec, plan, filtering)
     assert (proposed.done, proposed.deferred.total()) == (1, 0)
 
     first.write_bytes(kept)
-    report = track_videos(run, DATASET, spec, plan, known_street.detector)
-    assert (report.done, dict(report.rejected), dict(report.deferred)) == (1, {}, {})
+    assert follow() == (1, {}, {})
     waiting = propose(run, DATASET, spec, plan, filtering)
     assert (waiting.done, dict(waiting.deferred)) == (0, {"not_filtered": 1})
     filter_tracks(run, DATASET, filtering)
@@ -282,9 +285,9 @@ def test_a_video_that_is_not_to_be_had_is_left_for_a_later_run(
 
 
 def test_crops_that_were_lost_are_cut_out_of_their_video_again(
-    run: RunContext, videos: Path, known_street: KnownStreet
+    copied: RunContext, videos: Path
 ) -> None:
-    track(run, spec_of(videos), known_street)
+    run = copied
     folder = Path(run.settings.blobs_url)
     lost = {path: path.read_bytes() for path in folder.rglob("*.jpg")}
     for path in lost:
@@ -299,22 +302,26 @@ def test_crops_that_were_lost_are_cut_out_of_their_video_again(
     assert again.items() <= lost.items()
 
 
-@pytest.mark.parametrize("second", ["a-copy.mp4", "z-copy.mp4"])
 def test_the_same_bytes_under_two_names_are_taken_once(
-    run: RunContext, videos: Path, second: str
+    migrated_sqlite: Path, videos: Path, tmp_path: Path
 ) -> None:
     first = "street-01.mp4"
-    shutil.copy(videos / first, videos / second)
-    source, imported = import_videos(run, spec_of(videos))
-    assert imported.done == 3
-    report = take_videos(run, DATASET, source)
-    assert (report.done, dict(report.rejected)) == (2, {"duplicate_video": 1})
-    kept, other = sorted([first, second])
-    names = {one.record(Video).file_path for one in find(run.store, DATASET, Video.kind)}
-    assert names == {kept, "street-02.mp4"}
-    (rejection,) = quarantined(run.store, DATASET)
-    assert rejection.context["file"] == other
-    assert kept in rejection.detail
+    for second in ("a-copy.mp4", "z-copy.mp4"):
+        shutil.copy(videos / first, videos / second)
+        home = tmp_path / second
+        home.mkdir()
+        with new_run(migrated_sqlite, home) as run:
+            source, imported = import_videos(run, spec_of(videos))
+            assert imported.done == 3
+            report = take_videos(run, DATASET, source)
+            assert (report.done, dict(report.rejected)) == (2, {"duplicate_video": 1})
+            kept, other = sorted([first, second])
+            names = {one.record(Video).file_path for one in find(run.store, DATASET, Video.kind)}
+            assert names == {kept, "street-02.mp4"}
+            (rejection,) = quarantined(run.store, DATASET)
+            assert rejection.context["file"] == other
+            assert kept in rejection.detail
+        (videos / second).unlink()
 
 
 def test_a_copy_that_joins_later_takes_nobodys_place(run: RunContext, videos: Path) -> None:

@@ -1,6 +1,7 @@
 """One video tracked into a folder, without a store."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,11 +46,13 @@ def profile(settings: FilterSettings = LENIENT) -> Profile:
     return load_profile("builtin").model_copy(update={"tracking": tracking, "filter": settings})
 
 
-@pytest.fixture
-def tracked(street: StreetWorld, known_street: KnownStreet, tmp_path: Path) -> VideoTracks:
+@pytest.fixture(scope="module")
+def tracked(street: StreetWorld, tmp_path_factory: pytest.TempPathFactory) -> VideoTracks:
+    """A video tracked into a folder; nobody changes it."""
     progress = CountingProgress()
-    out = tmp_path / "out"
-    found = track_video(street.videos[0], out, profile(), progress, known_street.detector)
+    out = tmp_path_factory.mktemp("tracked") / "out"
+    detector = KnownStreet(street).detector
+    found = track_video(street.videos[0], out, profile(), progress, detector)
     assert progress.total == 50
     assert [one.done for one in progress.ended] == [50]
     return found
@@ -78,20 +81,6 @@ def test_tracklets_name_the_crops_that_lie_there(tracked: VideoTracks) -> None:
                 assert crop.height == pytest.approx(bottom - top, rel=0.3, abs=6)
 
 
-def test_what_the_filter_rejects_is_reported_with_its_reason(
-    street: StreetWorld, known_street: KnownStreet, tmp_path: Path
-) -> None:
-    nothing = profile(FilterSettings(least_height_px=5000))
-    found = track_video(
-        street.videos[0], tmp_path, nothing, SilentProgress(), known_street.detector
-    )
-    document = json.loads((tmp_path / "tracklets.json").read_text())
-    assert found.tracklets == 0
-    assert found.rejected == {"too_few_images": found.tracks}
-    assert all("too_small" in one["detail"] for one in document["rejected"])
-    assert list((tmp_path / "crops").iterdir()) == []
-
-
 def test_what_is_no_video_is_refused_in_one_sentence(
     known_street: KnownStreet, tmp_path: Path
 ) -> None:
@@ -101,20 +90,25 @@ def test_what_is_no_video_is_refused_in_one_sentence(
         track_video(path, tmp_path / "out", profile(), SilentProgress(), known_street.detector)
 
 
-def test_a_second_run_leaves_no_crops_of_the_first(
-    tracked: VideoTracks, street: StreetWorld, known_street: KnownStreet
+def test_what_the_filter_rejects_is_reported_and_no_crops_of_an_earlier_run_are_left(
+    tracked: VideoTracks, street: StreetWorld, known_street: KnownStreet, tmp_path: Path
 ) -> None:
-    (tracked.folder / "crops" / "mine.jpg").write_bytes(b"of somebody else")
+    out = tmp_path / "out"
+    shutil.copytree(tracked.folder, out)
+    (out / "crops" / "mine.jpg").write_bytes(b"of somebody else")
     nothing = profile(FilterSettings(least_height_px=5000, pose_model=None))
-    track_video(street.videos[0], tracked.folder, nothing, SilentProgress(), known_street.detector)
-    assert [path.name for path in (tracked.folder / "crops").iterdir()] == ["mine.jpg"]
-    document = json.loads((tracked.folder / "tracklets.json").read_text())
-    assert (document["tracklets"], document["unseen"]) == ([], 0)
+    found = track_video(street.videos[0], out, nothing, SilentProgress(), known_street.detector)
+    assert [path.name for path in (out / "crops").iterdir()] == ["mine.jpg"]
+    document = json.loads((out / "tracklets.json").read_text())
+    assert (document["tracklets"], document["unseen"], found.tracklets) == ([], 0, 0)
+    assert found.rejected == {"too_few_images": found.tracks}
+    assert all("too_small" in one["detail"] for one in document["rejected"])
 
 
 def test_a_folder_that_cannot_be_written_is_reported(
     street: StreetWorld, known_street: KnownStreet, tmp_path: Path
 ) -> None:
     (tmp_path / "tracklets.json").mkdir()
+    bare = profile(FilterSettings(pose_model=None))
     with pytest.raises(UsageError, match="cannot be written"):
-        track_video(street.videos[0], tmp_path, profile(), SilentProgress(), known_street.detector)
+        track_video(street.videos[0], tmp_path, bare, SilentProgress(), known_street.detector)

@@ -5,7 +5,6 @@ import math
 import operator
 from fractions import Fraction
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,10 +54,9 @@ def _recomputed(task: Calculation) -> Fraction:
     return _read(task.question)
 
 
-@pytest.mark.parametrize("start", range(0, 600, 200))
-def test_answers_of_calculations_are_right(start: int) -> None:
+def test_answers_of_calculations_are_right() -> None:
     kinds = set()
-    for number in range(start, start + 200):
+    for number in range(400):
         task = draw_calculation(Chance("calculation", number))
         assert Fraction(task.answer) == _recomputed(task), task.question
         kinds.add(task.kind)
@@ -94,7 +92,7 @@ def _shoelace(figure: Figure) -> float:
 def _round_area(figure: Figure) -> float:
     """The area of the circle, or its half, that is drawn, by summing thin slices."""
     (circle,) = figure.circles
-    slices = 200_000
+    slices = 20_000
     step = 2 * circle.radius / slices
     heights = (
         math.sqrt(circle.radius**2 - (-circle.radius + (n + 0.5) * step) ** 2)
@@ -120,7 +118,7 @@ def test_round_areas_are_those_of_the_drawn_arcs() -> None:
     assert {figure.shape for figure in checked} == {"circle", "semicircle"}
     for figure in checked:
         area = math.pi * float(figure.area)
-        assert math.isclose(_round_area(figure), area, rel_tol=1e-5), figure.question
+        assert math.isclose(_round_area(figure), area, rel_tol=1e-4), figure.question
         assert "π" in figure.answer
 
 

@@ -10,13 +10,12 @@ from sources.demonstration.people import Chance
 from sources.rendered.programs import draw_program, families, fill_family
 from sources.rendered.sandbox import (
     LANGUAGES,
-    PYTHON,
     Outcome,
     available_languages,
     run_program,
 )
 
-_ALL = tuple(language.name for language in LANGUAGES)
+_ALL = tuple(LANGUAGES)
 
 
 def _printed_here(text: str) -> str:
@@ -29,7 +28,7 @@ def _printed_here(text: str) -> str:
 
 def test_python_programs_end_and_print_one_line() -> None:
     families = set()
-    for number in range(600):
+    for number in range(400):
         program = draw_program(Chance("python", number), ("python",))
         printed = _printed_here(program.text)
         assert printed.endswith("\n")
@@ -39,24 +38,18 @@ def test_python_programs_end_and_print_one_line() -> None:
     assert len(families) >= 10
 
 
-def test_the_sandbox_says_what_python_says_here() -> None:
-    for number in range(40):
-        program = draw_program(Chance("sandbox", number), ("python",))
-        result = run_program("python", program.text)
-        assert (result.outcome, result.output) == (Outcome.DONE, _printed_here(program.text))
-
-
-@pytest.mark.parametrize("language", [one for one in available_languages() if one != "python"])
-def test_a_family_prints_the_same_in_every_language(language: str) -> None:
-    compared = 0
-    for number, family in enumerate(families()):
-        programs = fill_family(family, Chance("languages", number))
-        if language in programs:
-            result = run_program(language, programs[language].text)
-            assert result.outcome is Outcome.DONE, result.detail
-            assert result.output.strip() == _printed_here(programs["python"].text).strip()
-            compared += 1
-    assert compared >= 5
+def test_a_family_prints_the_same_in_every_language(subtests: pytest.Subtests) -> None:
+    for language in available_languages():
+        with subtests.test(language=language):
+            compared = 0
+            for number, family in enumerate(families()):
+                programs = fill_family(family, Chance("languages", number))
+                if language in programs:
+                    result = run_program(language, programs[language].text)
+                    assert result.outcome is Outcome.DONE, result.detail
+                    assert result.output.strip() == _printed_here(programs["python"].text).strip()
+                    compared += 1
+            assert compared >= 5
 
 
 def test_thousands_of_programs_differ() -> None:
@@ -74,7 +67,7 @@ def test_a_python_program_does_not_depend_on_other_interpreters() -> None:
 
 
 def test_languages_are_those_whose_interpreter_is_found() -> None:
-    assert available_languages(lambda _: None) == (PYTHON.name,)
+    assert available_languages(lambda _: None) == ("python",)
     found = available_languages(lambda command: "/bin/it" if command == "perl" else None)
     assert found == ("python", "perl")
     assert set(available_languages(shutil.which)) <= set(_ALL)

@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,7 +96,7 @@ def literal_choice(frames: Seen, most: int) -> list[int]:
         length *= 2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(sightings, st.integers(2, 8))
 def test_a_pool_keeps_the_best_of_each_span_whatever_came_when(frames: Seen, most: int) -> None:
     track = pool_of(frames, most).close(Blobs().put, ORIGIN)
@@ -108,7 +107,7 @@ def test_a_pool_keeps_the_best_of_each_span_whatever_came_when(frames: Seen, mos
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.lists(st.integers(0, 9), min_size=10, max_size=100), st.integers(2, 12))
+@given(st.lists(st.integers(0, 9), min_size=10, max_size=60), st.integers(2, 12))
 def test_a_pool_is_never_too_full_and_reaches_from_first_to_last(
     strengths: list[int], most: int
 ) -> None:
@@ -127,14 +126,14 @@ def test_a_pool_is_never_too_full_and_reaches_from_first_to_last(
 
 def test_who_comes_nearer_does_not_crowd_out_the_time_before() -> None:
     pool = ObservationPool(1, 8)
-    for number in range(200):
-        near = np.array([2.0, 2, 20 + number / 10, 30 + number / 8])
+    for number in range(100):
+        near = np.array([2.0, 2, 20 + number / 5, 30 + number / 4])
         pool.offer(frame(number, 5), seen(box=near), NOBODY)
     frames = [one.frame for one in pool.state(Blobs().put).observations]
     assert frames == sorted(frames)
-    assert frames[0] < 32
-    assert frames[-1] == 199
-    assert max(np.diff(frames)) < 64
+    assert frames[0] < 16
+    assert frames[-1] == 99
+    assert max(np.diff(frames)) < 32
 
 
 @settings(max_examples=20, deadline=None)
@@ -201,9 +200,9 @@ def test_keypoints_are_added_by_frame() -> None:
     assert [one.measures.keypoints for one in counted.observations] == [None, 12]
 
 
-@pytest.mark.parametrize("most", [2, 24])
-def test_frames_that_are_far_apart_do_not_shorten_what_is_kept(most: int) -> None:
+def test_frames_that_are_far_apart_do_not_shorten_what_is_kept() -> None:
     frames = [(number * 5, 5) for number in range(24)]
-    track = pool_of(frames, most).close(Blobs().put, ORIGIN)
-    assert isinstance(track, Track)
-    assert len(track.observations) == most
+    for most in (2, 24):
+        track = pool_of(frames, most).close(Blobs().put, ORIGIN)
+        assert isinstance(track, Track)
+        assert len(track.observations) == most
