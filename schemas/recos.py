@@ -133,12 +133,6 @@ class ConfusionMatch(EntityRecord):
     embedder: str
 
 
-class ExpansionSettings(Record):
-    """How many similar images are looked for (ReCoS, section 3.4: twenty)."""
-
-    neighbours: int = Field(default=20, ge=1)
-
-
 class ExpansionReport(EntityRecord):
     """How many images there were at each step of an expansion (ReCoS: 20,000 found, 14,982 new).
 

@@ -48,7 +48,7 @@ from schemas.evaluation import AcceptedInterval
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Caption, Rejection
-from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
+from schemas.recos import CaptionVerdict, DiscriminabilityReport
 from schemas.video import StageSettings
 
 
@@ -95,10 +95,6 @@ class CaptionPool:
         """The image with that id."""
         return self.images[self.place[image_id]]
 
-    def position(self, caption_id: str) -> int:
-        """Which of its image's captions one is."""
-        return self.captions[caption_id].record(Caption).position
-
     @cached_property
     def drafts(self) -> list[Draft]:
         """The captions as the loop begins with them."""
@@ -111,10 +107,6 @@ class CaptionPool:
             )
             for id_, caption in self.captions.items()
         ]
-
-    def targets(self, drafts: Sequence[Draft]) -> NDArray[np.int64]:
-        """The places of the images that drafts describe, of shape (n,)."""
-        return np.array([self.place[draft.image] for draft in drafts], np.int64)
 
 
 class CaptionReviser:
@@ -166,7 +158,11 @@ class CaptionReviser:
                     self._prompt,
                     too_detailed=history.tried(CaptionVerdict.OVER_DETAILED),
                     too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
-                    taken=self._others(history),
+                    taken=[
+                        text
+                        for key, text in self._said[history.image].items()
+                        if key != history.key
+                    ],
                 ),
             )
             for history in failing
@@ -181,11 +177,6 @@ class CaptionReviser:
                 self._calls[history.key, one.value] = one.call
                 self._said[history.image][history.key] = one.value
         return answers
-
-    def _others(self, history: CaptionHistory) -> list[str]:
-        """What the other captions of its image say now."""
-        said = self._said[history.image]
-        return [text for key, text in said.items() if key != history.key]
 
     def _rejection(self, found: Unparsable) -> Rejection:
         result = result_without_value(0, STAGE, found)
@@ -208,10 +199,10 @@ def active_images(
 ) -> frozenset[str]:
     """The images whose captions were validated before something of that validation was withdrawn.
 
-    None where nothing was. `image_of` gives the image of each caption as it was first written,
-    `pool` has the images that captions are compared with now.
+    There are none where nothing was. `image_of` gives the image of each caption as it was first
+    written, `pool` has the images that captions are compared with now.
     """
-    standing: set[str] = set()
+    reports: list[str] = []
     for settings in find(store, dataset, StageSettings.kind):
         record = settings.record(StageSettings)
         if record.stage != STAGE:
@@ -219,128 +210,10 @@ def active_images(
         came = list(find_children(store, settings.id, Role.VALIDATED_WITH))
         is_whole = pool.keys() >= set(record.values["images"])
         if not is_whole or any(one.state == "withdrawn" for one in came):
-            standing.update(_measured(store, came, image_of))
-    return frozenset(standing)
-
-
-def _measured(store: Store, came: list[StoredEntity], image_of: Mapping[str, str]) -> set[str]:
-    """The images whose captions were measured."""
-    reports = [one.id for one in came if one.kind == DiscriminabilityReport.kind]
+            reports += [one.id for one in came if one.kind == DiscriminabilityReport.kind]
     measured = parents_of(store, reports, Role.MEASURES)
-    return {
-        image_of[caption]
-        for captions in measured.values()
-        for caption in captions
-        if caption in image_of
-    }
-
-
-# What the validation of an image's captions leaves in the store.
-
-
-class ValidatedWith(NamedTuple):
-    """How captions were validated; `entity` holds these settings, `prompt` the prompt of revisions.
-
-    `temperature` is what similarities were divided by, `embedder` what made the embeddings.
-    """
-
-    entity: NewEntity
-    prompt: NewEntity
-    settings: DiscriminabilitySettings
-    temperature: float
-    embedder: str
-
-
-class CaptionOutcomes:
-    """Makes entities and decisions of what came of captions."""
-
-    def __init__(
-        self,
-        captioner: Captioner,
-        pool: CaptionPool,
-        reviser: CaptionReviser,
-        facts: Mapping[str, Sequence[str]],
-        validated: ValidatedWith,
-    ) -> None:
-        self._captioner = captioner
-        self._pool = pool
-        self._reviser = reviser
-        self._facts = facts
-        self._with = validated
-        self._interval = AcceptedInterval.of(validated.settings.k, validated.settings.eta)
-
-    def result(self, number: int, histories: Sequence[CaptionHistory]) -> WorkResult:
-        """What is stored of the captions of one image, whose number is `seq`.
-
-        The text nearest to what passes stays proposed, the others are rejected.
-        """
-        entities: list[NewEntity] = []
-        decisions: list[NewDecision] = []
-        for history in histories:
-            revised = self._revised(history)
-            ids = [history.key, *(one.id for one in revised)]
-            reports = self._reports(history)
-            chosen = history.attempts.index(history.best(self._interval))
-            entities += revised
-            entities += [
-                self._about(report, Role.MEASURES, id_)
-                for report, id_ in zip(reports, ids, strict=True)
-            ]
-            entities.append(self._about(self._checked(history, chosen), Role.EXAMINES, ids[chosen]))
-            decisions += [
-                NewDecision(id_, "reject", self._captioner.context.software, _why_not(report))
-                for place, (id_, report) in enumerate(zip(ids, reports, strict=True))
-                if place != chosen
-            ]
-        return WorkResult(number, entities=tuple(entities), decisions=tuple(decisions))
-
-    def _revised(self, history: CaptionHistory) -> list[NewEntity]:
-        """What was written in the place of a caption, round by round."""
-        image = self._pool.image(history.image)
-        position = self._pool.position(history.key)
-        texts: list[NewEntity] = []
-        earlier = history.key
-        for attempt in history.attempts[1:]:
-            parents = [
-                (Role.PROMPTED_BY, self._with.prompt.id),
-                (Role.VALIDATED_WITH, self._with.entity.id),
-                (Role.REVISED_FROM, earlier),
-            ]
-            call = self._reviser.call_of(history.key, attempt.text)
-            texts.append(
-                caption_entity(self._captioner, image, attempt.text, position, parents, call)
-            )
-            earlier = texts[-1].id
-        return texts
-
-    def _reports(self, history: CaptionHistory) -> tuple[DiscriminabilityReport, ...]:
-        how = self._with
-        return reports_of(history, how.settings, how.temperature, how.embedder)
-
-    def _checked(self, history: CaptionHistory, chosen: int) -> CaptionCheck:
-        """What speaks against the text that was chosen."""
-        attempt = history.attempts[chosen]
-        known = words_of(self._facts.get(history.image, ()))
-        doubts = [finding.message for finding in check_grammar(attempt.text, known_words=known)]
-        if attempt.verdict is not CaptionVerdict.PASS:
-            words = attempt.verdict.value.replace("_", "-")
-            doubts.append(f"It is {words} after {_rounds(history.round)}.")
-        return CaptionCheck(doubts=tuple(doubts))
-
-    def _about(self, record: EntityRecord, role: Role, caption_id: str) -> NewEntity:
-        parents = [(role, caption_id), (Role.VALIDATED_WITH, self._with.entity.id)]
-        return new_entity(record, self._captioner.dataset, parents=parents)
-
-
-def _why_not(report: DiscriminabilityReport) -> str:
-    if report.verdict is CaptionVerdict.PASS:
-        return "another text was nearer to what passes"
-    words = report.verdict.value.replace("_", "-")
-    return f"{words}: dis(t) {report.dis:.3f} is not in [{report.lower:.3f}, {report.upper:.3f}]"
-
-
-def _rounds(number: int) -> str:
-    return "1 round" if number == 1 else f"{number} rounds"
+    captions = {caption for found in measured.values() for caption in found}
+    return frozenset(image_of[caption] for caption in captions if caption in image_of)
 
 
 # The whole loop is one computation (`flows.recos.validation_loop`): what a model answered and what
@@ -393,40 +266,38 @@ def validate_captions(
             before_storing()
             return Validation(StageReport(STAGE, already_done=len(described)), None)
         loop = _Loop(captioner, embedder, pool)
-        loop.prepare()
         outcome = loop.run()
         before_storing()
         return Validation(loop.store(outcome, standing), loop.show(outcome))
 
 
 class _Loop:
-    """One computation of the loop, and what it is made of."""
+    """One computation of the loop, and what it leaves in the store."""
 
     def __init__(self, captioner: Captioner, embedder: CachedEmbedder, pool: CaptionPool) -> None:
-        self._captioner = captioner
-        self._context = captioner.context
-        self._settings = captioner.settings.discriminability
-        self._embedder = embedder
-        self._pool = pool
-        self._prompt = load_prompt(captioner.settings.revision_prompt)
-
-    def prepare(self) -> None:
         """Embeds images and captions, and sets what similarities are divided by.
 
         Raises:
             ConfigurationError: there are too few images.
         """
-        pool = self._pool
-        if len(pool.images) <= self._settings.k:
+        self._captioner = captioner
+        self._context = captioner.context
+        self._settings = settings = captioner.settings.discriminability
+        self._interval = AcceptedInterval.of(settings.k, settings.eta)
+        self._embedder = embedder
+        self._embedded_by = str(embedder.ref)
+        self._pool = pool
+        self._prompt = load_prompt(captioner.settings.revision_prompt)
+        if len(pool.images) <= settings.k:
             raise ConfigurationError(
-                f"captions of {self._captioner.dataset!r} are to be compared with "
-                f"{self._settings.k} other images each (captioning.discriminability.k), and v0 has "
+                f"captions of {captioner.dataset!r} are to be compared with "
+                f"{settings.k} other images each (captioning.discriminability.k), and v0 has "
                 f"{len(pool.images)}; take more images, or a smaller k"
             )
         self._facts = facts_of(self._context.store, list(pool.place))
-        self._reviser = CaptionReviser(self._captioner, self._prompt, pool, self._facts)
-        rows = embed_stored(self._context, self._embedder, pool.images)
-        self._validator = CaptionValidator(rows, self._settings, name="the images of v0")
+        self._reviser = CaptionReviser(captioner, self._prompt, pool, self._facts)
+        rows = embed_stored(self._context, embedder, pool.images)
+        self._validator = CaptionValidator(rows, settings, name="the images of v0")
         self._temperature = self._validator.calibrate(*self._embedded(pool.drafts))
 
     def run(self) -> ValidationOutcome:
@@ -440,20 +311,28 @@ class _Loop:
         return found
 
     def _embedded(self, drafts: Sequence[Draft]) -> tuple[Vectors, NDArray[np.int64]]:
+        """The texts, and the places of the images that they describe, of shape (n,)."""
         texts = self._embedder.embed_texts([draft.text for draft in drafts])
-        return texts, self._pool.targets(drafts)
+        return texts, np.array([self._pool.place[draft.image] for draft in drafts], np.int64)
 
     def store(self, outcome: ValidationOutcome, standing: Collection[str]) -> StageReport:
         """Commits the outcome of every image's captions, but for images that stay as they were."""
-        validated = self._validated()
-        outcomes = CaptionOutcomes(
-            self._captioner, self._pool, self._reviser, self._facts, validated
-        )
+        validated_with = self._captioner.settings_of(
+            STAGE,
+            VERSION,
+            self._prompt,
+            discriminability=self._settings.model_dump(mode="json"),
+            temperature=self._temperature,
+            embedder=self._embedded_by,
+            images=sorted(self._pool.place),
+            captions=sorted(self._pool.captions),
+        ).id
+        prompt_id = self._captioner.store_prompt(self._prompt).id
         stage = Stage(
             name=STAGE,
             version=VERSION,
             dataset=self._captioner.dataset,
-            configuration={"settings": validated.entity.id},
+            configuration={"settings": validated_with},
             agents=(self._captioner.agent,),
             workers=1,
             label="validate captions",
@@ -468,40 +347,82 @@ class _Loop:
         ]
 
         def work(items: Sequence[tuple[int, list[CaptionHistory]]]) -> list[WorkResult]:
-            return [outcomes.result(number, of_image) for number, of_image in items]
+            return [
+                self._result(number, of_image, validated_with, prompt_id)
+                for number, of_image in items
+            ]
 
         return run_stream(self._context, stage, items, work, total=len(items))
 
-    def _validated(self) -> ValidatedWith:
-        """How captions were validated, as it is stored."""
-        embedder = str(self._embedder.ref)
-        entity = self._captioner.settings_of(
-            STAGE,
-            VERSION,
-            self._prompt,
-            discriminability=self._settings.model_dump(mode="json"),
-            temperature=self._temperature,
-            embedder=embedder,
-            images=sorted(self._pool.place),
-            captions=sorted(self._pool.captions),
-        )
-        prompt = self._captioner.store_prompt(self._prompt)
-        return ValidatedWith(entity, prompt, self._settings, self._temperature, embedder)
+    def _result(
+        self,
+        number: int,
+        histories: Sequence[CaptionHistory],
+        validated_with: str,
+        prompt_id: str,
+    ) -> WorkResult:
+        """What is stored of the captions of one image, whose number is `seq`.
+
+        The text nearest to what passes stays proposed, the others are rejected.
+        """
+        entities: list[NewEntity] = []
+        decisions: list[NewDecision] = []
+        of_settings = (Role.VALIDATED_WITH, validated_with)
+
+        def about(record: EntityRecord, role: Role, caption_id: str) -> NewEntity:
+            parents = [(role, caption_id), of_settings]
+            return new_entity(record, self._captioner.dataset, parents=parents)
+
+        for history in histories:
+            image = self._pool.image(history.image)
+            position = self._pool.captions[history.key].record(Caption).position
+            ids = [history.key]
+            for attempt in history.attempts[1:]:
+                roles = [(Role.PROMPTED_BY, prompt_id), of_settings, (Role.REVISED_FROM, ids[-1])]
+                call = self._reviser.call_of(history.key, attempt.text)
+                entities.append(
+                    caption_entity(self._captioner, image, attempt.text, position, roles, call)
+                )
+                ids.append(entities[-1].id)
+            reports = reports_of(history, self._settings, self._temperature, self._embedded_by)
+            entities += map(about, reports, [Role.MEASURES] * len(ids), ids)
+            chosen = history.attempts.index(history.best(self._interval))
+            entities.append(about(self._checked(history, chosen), Role.EXAMINES, ids[chosen]))
+            decisions += [
+                NewDecision(id_, "reject", self._captioner.context.software, _why_not(report))
+                for place, (id_, report) in enumerate(zip(ids, reports, strict=True))
+                if place != chosen
+            ]
+        return WorkResult(number, entities=tuple(entities), decisions=tuple(decisions))
+
+    def _checked(self, history: CaptionHistory, chosen: int) -> CaptionCheck:
+        """What speaks against the text that was chosen."""
+        attempt = history.attempts[chosen]
+        known = words_of(self._facts.get(history.image, ()))
+        doubts = [finding.message for finding in check_grammar(attempt.text, known_words=known)]
+        if attempt.verdict is not CaptionVerdict.PASS:
+            words = attempt.verdict.value.replace("_", "-")
+            rounds = "1 round" if history.round == 1 else f"{history.round} rounds"
+            doubts.append(f"It is {words} after {rounds}.")
+        return CaptionCheck(doubts=tuple(doubts))
 
     def show(self, outcome: ValidationOutcome) -> Path:
         """Writes the page that shows what came of the captions."""
-        context = self._context
+        context, dataset = self._context, self._captioner.dataset
         report = report_on(
-            self._captioner.dataset,
-            outcome.histories,
-            self._settings,
-            self._temperature,
-            str(self._embedder.ref),
+            dataset, outcome.histories, self._settings, self._temperature, self._embedded_by
         )
-        path = context.settings.home / "reports" / f"{self._captioner.dataset}-captions.html"
+        path = context.settings.home / "reports" / f"{dataset}-captions.html"
 
         def thumbnail(image_id: str) -> str | None:
             return thumbnail_uri(context.blobs, picture_of(self._pool.image(image_id)), _SIDE_PX)
 
         write_report(report, thumbnail, path)
         return path
+
+
+def _why_not(report: DiscriminabilityReport) -> str:
+    if report.verdict is CaptionVerdict.PASS:
+        return "another text was nearer to what passes"
+    words = report.verdict.value.replace("_", "-")
+    return f"{words}: dis(t) {report.dis:.3f} is not in [{report.lower:.3f}, {report.upper:.3f}]"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -128,33 +128,6 @@ def report_on(
     )
 
 
-def report_document(report: DiscriminabilityReportData) -> dict[str, Any]:
-    """The figures of a report for machines."""
-    return {
-        "dataset": report.dataset,
-        "captions": report.captions,
-        "written_anew": report.written_anew,
-        "for_people": report.for_people,
-        "k": report.settings.k,
-        "eta": report.settings.eta,
-        "temperature": report.temperature,
-        "calibrated": report.calibrated,
-        "embedder": report.embedder,
-        "lower": report.interval.lower,
-        "upper": report.interval.upper,
-        "rounds": [
-            {
-                "round": one.summary.round,
-                "written": one.summary.written,
-                "share_passing": one.summary.share_passing,
-                **{str(verdict): count for verdict, count in one.summary.counts.items()},
-            }
-            for one in report.rounds
-        ],
-        "tasks": [{**one._asdict(), "task": str(one.task)} for one in report.tasks],
-    }
-
-
 def _counts(summary: RoundSummary, k: int) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
     """How many captions of each verdict are in each bin, of shape (verdicts, bins)."""
     counts = np.zeros((len(VERDICTS), BINS), dtype=np.int64)
@@ -183,13 +156,6 @@ def _bars(
 
 # The report on the validation of captions, as one HTML page that needs nothing else.
 
-_TEMPLATE = "discriminability_report.html.j2"
-VERDICT_WORDS = {
-    CaptionVerdict.OVER_DETAILED: "over-detailed",
-    CaptionVerdict.PASS: "pass",
-    CaptionVerdict.UNDER_DETAILED: "under-detailed",
-}
-
 Thumbnail = Callable[[str], str | None]
 """An image, by its name in the histories, as a small `data:` URI; None where it is not there."""
 
@@ -197,29 +163,19 @@ Thumbnail = Callable[[str], str | None]
 def render_report(report: DiscriminabilityReportData, thumbnail: Thumbnail) -> str:
     """The report as one HTML page."""
     log_k = math.log(report.settings.k)
-    return (
-        flow_pages()
-        .get_template(_TEMPLATE)
-        .render(
-            report=report,
-            thumbnail=thumbnail,
-            verdicts=VERDICTS,
-            words=VERDICT_WORDS,
-            log_k=log_k,
-            ends=[
-                (round(100 * end / log_k, 3), end)
-                for end in (report.interval.lower, report.interval.upper)
-            ],
-            marks=[(25 * quarter, log_k * quarter / 4) for quarter in range(5)],
-        )
+    template = flow_pages().get_template("discriminability_report.html.j2")
+    return template.render(
+        report=report,
+        thumbnail=thumbnail,
+        verdicts=VERDICTS,
+        words={verdict: verdict.value.replace("_", "-") for verdict in VERDICTS},
+        log_k=log_k,
+        ends=[(round(100 * end / log_k, 3), end) for end in report.interval],
+        marks=[(25 * quarter, log_k * quarter / 4) for quarter in range(5)],
     )
 
 
 def write_report(report: DiscriminabilityReportData, thumbnail: Thumbnail, path: Path) -> None:
-    """Writes the page; what is there is replaced.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Writes the page; what is there is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render_report(report, thumbnail), encoding="utf-8")

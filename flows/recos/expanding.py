@@ -1,6 +1,6 @@
 """Adds images that resemble those of v1, without captions: v2 (ReCoS, section 3.4)."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from schemas.base import digest_of
 from schemas.near_duplicates import AlikePair, NearDuplicateSettings
 from schemas.provenance import Role
 from schemas.records import Image
-from schemas.recos import DuplicateQuestion, ExpansionReport, ExpansionSettings
+from schemas.recos import DuplicateQuestion, ExpansionReport
 from schemas.video import StageSettings
 
 # Images that resemble those of v1, each once, and none that v1 has (ReCoS, section 3.4).
@@ -54,7 +54,7 @@ class Expansion(NamedTuple):
 
 def expand_images(
     neighbours: Mapping[str, Sequence[str]],
-    settings: ExpansionSettings,
+    wanted: int,
     deduplicate: Deduplicate,
     embedder: str,
 ) -> Expansion:
@@ -64,18 +64,15 @@ def expand_images(
 
     Args:
         neighbours: for each image of v1 the images of its source but itself, the most similar
-            first; no more than `settings.neighbours` of them count.
-        settings: how many are wanted.
+            first; no more than `wanted` of them count.
+        wanted: how many are looked for.
         deduplicate: usually `retrieval.similarity.near_duplicates.find_near_duplicates` over stored
             fingerprints.
         embedder: what the neighbours were found by, as `name@revision`.
     """
     v1 = frozenset(neighbours)
-    taken = [others[: settings.neighbours] for others in neighbours.values()]
-    counts: dict[str, int] = {}
-    for others in taken:
-        for image in others:
-            counts[image] = counts.get(image, 0) + 1
+    taken = [others[:wanted] for others in neighbours.values()]
+    counts = Counter(image for others in taken for image in others)
     outside = sorted(counts.keys() - v1, key=lambda image: (-counts[image], image))
     left = deduplicate([*sorted(v1), *outside], v1)
     new = tuple(sorted(set(left.kept) - v1, key=lambda image: (-counts[image], image)))
@@ -83,7 +80,7 @@ def expand_images(
     exact = sum(pair.exact for pair in dropped)
     report = ExpansionReport(
         images=len(v1),
-        wanted=settings.neighbours,
+        wanted=wanted,
         found=sum(map(len, taken)),
         distinct=len(counts),
         outside=len(outside),
@@ -91,7 +88,7 @@ def expand_images(
         near=len(dropped) - exact,
         new=len(new),
         doubtful=len(left.doubtful),
-        short=sum(len(others) < settings.neighbours for others in taken),
+        short=sum(len(others) < wanted for others in taken),
         embedder=embedder,
         embedding_recall=left.report.embedding_recall,
     )
@@ -157,11 +154,13 @@ def ask_of_duplicates(
         members: the images of the benchmark, by the image of a source that each is a copy of.
         embedder: what was compared, as `name@revision`.
     """
-    asked = [
-        _question(pair, members[pair.first], members[pair.second], embedder)
-        for pair in pairs
-        if "v2" in (members[pair.first].group, members[pair.second].group)
-    ]
+    items: list[tuple[int, NewEntity]] = []  # the number of a question is those of both images
+    for pair in pairs:
+        both = (members[pair.first], members[pair.second])
+        if "v2" in {image.group for image in both}:
+            stays, leaves = sorted(both, key=_rank)
+            question = _question(pair, stays, leaves, embedder)
+            items.append((stays.seq << 32 | leaves.seq, question))
     stage = Stage(
         name=DUPLICATE_QUESTIONS_STAGE,
         version=DUPLICATE_QUESTIONS_VERSION,
@@ -173,9 +172,8 @@ def ask_of_duplicates(
     def work(items: Sequence[tuple[int, NewEntity]]) -> list[WorkResult]:
         return [WorkResult(number, entities=(question,)) for number, question in items]
 
-    items = [(one.number, one.entity) for one in asked]
     report = run_stream(context, stage, items, work, total=len(items))
-    wanted = {one.entity.id for one in asked}
+    wanted = {question.id for _, question in items}
     sync_active(context, dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
     return report
 
@@ -228,15 +226,9 @@ def _rank(image: StoredEntity) -> tuple[bool, int, str]:
     return image.group == "v2", -record.width_px * record.height_px, image.id
 
 
-class _Asked(NamedTuple):
-    """A question, and its number as an input of work: those of both images."""
-
-    number: int
-    entity: NewEntity
-
-
-def _question(pair: AlikePair, one: StoredEntity, other: StoredEntity, embedder: str) -> _Asked:
-    stays, leaves = sorted((one, other), key=_rank)
+def _question(
+    pair: AlikePair, stays: StoredEntity, leaves: StoredEntity, embedder: str
+) -> NewEntity:
     distance, apart = pair.spectrum_distance, pair.embedding_distance
     record = DuplicateQuestion(
         first=picture_of(stays),
@@ -247,8 +239,7 @@ def _question(pair: AlikePair, one: StoredEntity, other: StoredEntity, embedder:
         embedder=embedder,
     )
     parents = [(Role.COMPARES, stays.id), (Role.COMPARES, leaves.id)]
-    question = new_entity(record, leaves.dataset, parents=parents)
-    return _Asked(stays.seq << 32 | leaves.seq, question)
+    return new_entity(record, leaves.dataset, parents=parents)
 
 
 # Adds to the images of v1 those of their sources that resemble them, without captions: v2.
@@ -284,7 +275,7 @@ def expand_gallery(
     near = _neighbours(pool, sorted(v1), neighbours, turned_down)
     found = expand_images(
         near,
-        ExpansionSettings(neighbours=neighbours),
+        neighbours,
         partial(_deduplicated, pool, settings, embedder),
         embedder,
     )
@@ -298,7 +289,19 @@ def expand_gallery(
         for one, image in added.items()
     }
     configuration = {"settings": chosen_by, "images": digest_of(*found.images), "counts": counts}
-    copied = _store_copies(context, dataset, added.values(), copies, configuration)
+    stage = Stage(
+        name=EXPANSION_STAGE,
+        version=EXPANSION_VERSION,
+        dataset=dataset,
+        configuration=configuration,
+        label=_LABEL,
+    )
+
+    def work(images: Sequence[tuple[int, NewEntity]]) -> list[WorkResult]:
+        return [WorkResult(number, entities=(copy,)) for number, copy in images]
+
+    items = sorted((image.seq, copies[one]) for one, image in added.items())
+    copied = run_stream(context, stage, items, work, total=len(items))
     wanted = {copy.id for copy in copies.values()}
     sync_active(
         context,
@@ -317,28 +320,6 @@ def expand_gallery(
         dataset,
     )
     return found.report, [copied, asked]
-
-
-def _store_copies(
-    context: RunContext,
-    dataset: str,
-    added: Iterable[StoredEntity],
-    copies: Mapping[str, NewEntity],
-    configuration: dict[str, Any],
-) -> StageReport:
-    stage = Stage(
-        name=EXPANSION_STAGE,
-        version=EXPANSION_VERSION,
-        dataset=dataset,
-        configuration=configuration,
-        label=_LABEL,
-    )
-    items = sorted(((image.seq, image) for image in added), key=lambda item: item[0])
-
-    def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [WorkResult(number, entities=(copies[image.id],)) for number, image in images]
-
-    return run_stream(context, stage, items, work, total=len(items))
 
 
 def _earlier_counts(

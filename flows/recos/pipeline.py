@@ -8,7 +8,6 @@ from typing import Any
 from db.entities import NewEntity, StoredEntity, find, parents_of
 from flows.engine.activation import sync_active
 from flows.engine.build_files import demonstration_recos_build
-from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import reopen
 from flows.engine.importing import import_source
@@ -29,7 +28,7 @@ from flows.recos.image_selection import (
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
 from flows.recos.similar_images import BaseTier, Judge, load_judge, load_v0, match_images
-from flows.recos.task_images import take_instead, take_task_images
+from flows.recos.task_images import TaskImages
 from flows.recos.text_reading import read_texts
 from models.ocr import TextReader, build_text_reader
 from retrieval.embedders import pinned
@@ -50,7 +49,7 @@ class RecosRun(PipelineRun[RecosBuild]):
 
     Attributes:
         drawing: how tasks without a source are drawn.
-        taken: the tasks that are not left out, each with its source.
+        taken: the images of each task that is not left out.
         reader: what reads texts in pictures, if anything does.
         base, judge: v0, and what finds similar images for it.
     """
@@ -60,7 +59,7 @@ class RecosRun(PipelineRun[RecosBuild]):
     captioner: Captioner = field(init=False)
     embedder: CachedEmbedder = field(init=False)
     reader: TextReader | None = field(init=False)
-    taken: list[tuple[TaskSpec, NewEntity]] = field(init=False, default_factory=list)
+    taken: list[TaskImages] = field(init=False, default_factory=list)
     pool: Pool = field(init=False)
     base: BaseTier = field(init=False)
     judge: Judge = field(init=False)
@@ -132,11 +131,6 @@ def _reaches(tier: Tier) -> Callable[[RecosRun], bool]:
 # v0: images and their captions
 
 
-def _refuse_other_settings(run: RecosRun) -> None:
-    require_writer(run.build.tasks, run.settings)
-    refuse_other_settings(run.context, run.build, run.settings)
-
-
 def _take_images(run: RecosRun) -> None:
     """Imports the sources, and takes the images of each task from its own."""
     context, dataset = run.context, run.dataset
@@ -155,8 +149,8 @@ def _take_images(run: RecosRun) -> None:
                 imported[spec.name], report = import_source(context, spec)
             run.add(report)
         source = imported[spec.name]
-        run.taken.append((task, source))
-        run.add(take_task_images(context, dataset, task, source, run.build.seed, run.embedder))
+        run.taken.append(TaskImages(context, dataset, task, source, run.build.seed, run.embedder))
+        run.add(run.taken[-1].take())
     if not imported:
         raise ConfigurationError(f"no task can be drawn: {refusals[0].detail}")
     near_duplicates = run.settings.near_duplicates
@@ -182,9 +176,7 @@ def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, F
 def _until_images_fit(run: RecosRun) -> Generator[None]:
     """Passes until no image is rejected for which there is another; none once v0 is validated."""
     asks = _asks_for_selections(run)
-    if is_validated(run.context, run.dataset) or not (
-        asks or has_selections(run.store, run.dataset)
-    ):
+    if _validated_with(run) or not (asks or has_selections(run.store, run.dataset)):
         return
     is_open = True
     while is_open:
@@ -204,12 +196,8 @@ def _propose_selections(run: RecosRun) -> None:
 def _take_instead(run: RecosRun) -> bool:
     """Takes the next best images in place of rejected ones; whether there were any."""
     rejected = turned_down(run.store, run.dataset)
-    seed, embedder = run.build.seed, run.embedder
     with sole_run(run.context, run.dataset, "take_instead", "1"):  # or two runs take one too many
-        taken = [
-            take_instead(run.context, run.dataset, task, source, seed, embedder, rejected)
-            for task, source in run.taken
-        ]
+        taken = [images.take_instead(rejected) for images in run.taken]
     reports = [report for report in taken if report is not None and report.done]
     run.add(*reports)
     return bool(reports)
@@ -233,12 +221,12 @@ def _write_captions(run: RecosRun) -> None:
     """Has images captioned, and each caption compared with those of similar images."""
     written_with, report = write_captions(run.captioner)
     run.add(report)
-    sync_active_captions(run.context, run.dataset, written_with.id)
+    _sync_active_captions(run, written_with.id)
     validated = validate_captions(
         run.captioner,
         written_with,
         run.embedder,
-        lambda: keep_settings(run.context, run.build, run.settings),
+        lambda: _keep_settings(run),
     )
     run.add(validated.report)
     run.say(
@@ -330,45 +318,44 @@ _STAGE = "build_recos"
 _VERSION = "1"
 
 
-def refuse_other_settings(
-    context: RunContext, build: RecosBuild, settings: CaptioningSettings
-) -> None:
+def _refuse_other_settings(run: RecosRun) -> None:
     """Refuses to go on with other settings than the captions were validated with.
 
     Raises:
-        ConfigurationError: a setting differs; the message names all that do.
+        ConfigurationError: a setting differs; the message names all that do. Or a task wants texts
+            that no model can write.
     """
-    now = _values(build, settings)
-    for one in find(context.store, build.dataset, StageSettings.kind):
-        record = one.record(StageSettings)
-        if record.stage == _STAGE and record.values != now:
-            other = ", ".join(key for key in now if record.values.get(key) != now[key])
+    require_writer(run.build.tasks, run.settings)
+    now = _values(run)
+    for earlier in _validated_with(run):
+        if earlier != now:
+            other = ", ".join(key for key in now if earlier.get(key) != now[key])
             raise ConfigurationError(
-                f"dataset {build.dataset!r} was validated with other settings ({other}); build "
+                f"dataset {run.dataset!r} was validated with other settings ({other}); build "
                 f"under another dataset name (answers of models are not paid again), or with the "
                 f"earlier settings"
             )
 
 
-def is_validated(context: RunContext, dataset: str) -> bool:
-    """Whether captions of the benchmark were validated, so that its images no longer change."""
-    settings = find(context.store, dataset, StageSettings.kind)
-    return any(one.record(StageSettings).stage == _STAGE for one in settings)
+def _validated_with(run: RecosRun) -> list[dict[str, Any]]:
+    """The settings that captions were validated with; then its images no longer change."""
+    settings = find(run.store, run.dataset, StageSettings.kind)
+    records = (one.record(StageSettings) for one in settings)
+    return [record.values for record in records if record.stage == _STAGE]
 
 
-def keep_settings(context: RunContext, build: RecosBuild, settings: CaptioningSettings) -> None:
-    """Stores the settings that the captions are validated with."""
-    record = StageSettings(stage=_STAGE, version=_VERSION, values=_values(build, settings))
-    get_or_create_entity(context, record, build.dataset)
+def _keep_settings(run: RecosRun) -> None:
+    record = StageSettings(stage=_STAGE, version=_VERSION, values=_values(run))
+    get_or_create_entity(run.context, record, run.dataset)
 
 
-def sync_active_captions(context: RunContext, dataset: str, settings_id: str) -> None:
+def _sync_active_captions(run: RecosRun, settings_id: str) -> None:
     """Rejects captions of v0 that were written with other settings, before any was validated."""
-    captions = list(find(context.store, dataset, Caption.kind))
-    written = parents_of(context.store, [one.id for one in captions], Role.WRITTEN_WITH)
+    captions = list(find(run.store, run.dataset, Caption.kind))
+    written = parents_of(run.store, [one.id for one in captions], Role.WRITTEN_WITH)
     of_stage = {
         one.id
-        for one in find(context.store, dataset, StageSettings.kind)
+        for one in find(run.store, run.dataset, StageSettings.kind)
         if one.record(StageSettings).stage == CAPTION_PURPOSE
     }
 
@@ -376,10 +363,11 @@ def sync_active_captions(context: RunContext, dataset: str, settings_id: str) ->
         others = set(written.get(caption.id, ())) & of_stage
         return settings_id in others if others else None
 
-    sync_active(context, dataset, Caption.kind, is_current)
+    sync_active(run.context, run.dataset, Caption.kind, is_current)
 
 
-def _values(build: RecosBuild, settings: CaptioningSettings) -> dict[str, Any]:
+def _values(run: RecosRun) -> dict[str, Any]:
+    build, settings = run.build, run.settings
     model, embedder = settings.model, settings.embedder
     tasks = [task.model_dump(mode="json", exclude={"names"}) for task in build.tasks]
     values = {

@@ -8,7 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import LIVE, StoredEntity, children_of, fetch, new_entity, parents_of
+from db.entities import (
+    LIVE,
+    NewEntity,
+    StoredEntity,
+    children_of,
+    fetch,
+    new_entity,
+    parents_of,
+)
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
@@ -77,21 +85,24 @@ def match_similar_images(
     closed = set(candidates)
     for image in candidates:
         closed |= duplicates.get(image, frozenset())
-    queue = [
-        entry for image in candidates if (entry := _next(image, candidates[image], 0)) is not None
-    ]
-    heapq.heapify(queue)
+    queue: list[tuple[float, str, str, int]] = []  # in the order of choice
+
+    def consider(image: str, place: int) -> None:
+        """Queues the candidate of an image at a place, if it has so many."""
+        if place < len(candidates[image]):
+            candidate = candidates[image][place]
+            heapq.heappush(queue, (-candidate.similarity, image, candidate.image, place))
+
+    for image in candidates:
+        consider(image, 0)
     found: dict[str, Match] = {}
     while queue:
-        entry = heapq.heappop(queue)
-        candidate = candidates[entry.image][entry.place]
-        if candidate.image in closed:
-            following = _next(entry.image, candidates[entry.image], entry.place + 1)
-            if following is not None:
-                heapq.heappush(queue, following)
+        _, image, other, place = heapq.heappop(queue)
+        if other in closed:
+            consider(image, place + 1)
             continue
-        found[entry.image] = Match(candidate, entry.place + 1)
-        closed |= {candidate.image, *duplicates.get(candidate.image, ())}
+        found[image] = Match(candidates[image][place], place + 1)
+        closed |= {other, *duplicates.get(other, ())}
     return Matches(
         {image: found[image] for image in candidates if image in found},
         {
@@ -102,32 +113,17 @@ def match_similar_images(
     )
 
 
-class _Entry(NamedTuple):
-    """An image's best candidate that was not looked at yet; entries are in order of choice."""
-
-    distance: float
-    image: str
-    candidate: str
-    place: int
-
-
-def _next(image: str, candidates: Sequence[Candidate], place: int) -> _Entry | None:
-    if place >= len(candidates):
-        return None
-    return _Entry(-candidates[place].similarity, image, candidates[place].image, place)
-
-
 def _none_left(image: str, candidates: int) -> Rejection:
-    detail = f"image {image!r} has no similar image of its own: " + (
-        f"all of {candidates:,} candidates of its source are taken, belong to the images that "
-        "look for one, or have the content of such"
-        if candidates
-        else "its source has no other one that is free and that none of its captions fits"
-    )
+    why = "its source has no other one that is free and that none of its captions fits"
+    if candidates:
+        why = (
+            f"all of {candidates:,} candidates of its source are taken, belong to the images that "
+            "look for one, or have the content of such"
+        )
     return Rejection(
         stage=STAGE,
         reason="no_similar_image",
-        detail=detail,
+        detail=f"image {image!r} has no similar image of its own: {why}",
         context={"image": image, "candidates": candidates},
     )
 
@@ -251,15 +247,47 @@ def match_images(
         image for image in open_ if fallen[image.id] < MOST_MATCHES and image.seq not in done
     ]
     matches = _matches(context, dataset, looking, earlier, base, pool, judge)
-    items = [
-        (image.seq, _found(image, base.originals[image.id], fallen[image.id], matches))
-        for image in open_
-    ]
 
-    def work(items: Sequence[tuple[int, _Found]]) -> list[WorkResult]:
-        return [_result(number, one, pool, judge, dataset) for number, one in items]
+    def result(number: int, image: StoredEntity) -> WorkResult:
+        if fallen[image.id] >= MOST_MATCHES:
+            detail = (
+                f"image {image.id} gets no similar image: {fallen[image.id]} fell away, as "
+                f"captions of it fit them"
+            )
+            refused = Rejection(
+                stage=STAGE,
+                reason="similar_images_fell_away",
+                detail=detail,
+                context={"image": image.id},
+            )
+            return WorkResult(number, rejection=refused)
+        original = base.originals[image.id]
+        match = matches.found.get(original)
+        if match is None:
+            return WorkResult(number, rejection=matches.rejections.get(original))
+        return WorkResult(number, entities=_matched(image, match, dataset, pool, judge))
 
+    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [result(number, image) for number, image in items]
+
+    items = [(image.seq, image) for image in open_]
     return run_stream(context, stage, items, work, total=len(items))
+
+
+def _matched(
+    image: StoredEntity, match: Match, dataset: str, pool: Pool, judge: Judge
+) -> tuple[NewEntity, NewEntity]:
+    """The similar image as one of v1, and how it was found."""
+    original = pool.images[pool.place[match.candidate.image]]
+    similar = copied_image(original, dataset, task_of(image), "v1", [(Role.SIMILAR_TO, image.id)])
+    record = ConfusionMatch(
+        image=image.id,
+        similar=similar.id,
+        similarity=match.candidate.similarity,
+        rank=match.rank,
+        embedder=judge.calibration.embedder,
+    )
+    return similar, new_entity(record, dataset, parents=[(Role.MATCHES, similar.id)])
 
 
 def _matches(
@@ -283,24 +311,6 @@ def _matches(
     return match_similar_images(candidates, pool.duplicates)
 
 
-class _Found(NamedTuple):
-    image: StoredEntity
-    match: Match | None
-    rejection: Rejection | None
-
-
-def _found(image: StoredEntity, original: str, fallen: int, matches: Matches) -> _Found:
-    if fallen < MOST_MATCHES:
-        return _Found(image, matches.found.get(original), matches.rejections.get(original))
-    detail = (
-        f"image {image.id} gets no similar image: {fallen} fell away, as captions of it fit them"
-    )
-    refused = Rejection(
-        stage=STAGE, reason="similar_images_fell_away", detail=detail, context={"image": image.id}
-    )
-    return _Found(image, None, refused)
-
-
 def _candidates(
     looking: Sequence[StoredEntity], base: BaseTier, pool: Pool, judge: Judge, closed: set[str]
 ) -> Mapping[str, list[Candidate]]:
@@ -309,8 +319,6 @@ def _candidates(
     `closed` are those that are not free; the images that look for one are among them.
     """
     places = np.array([pool.place[base.originals[image.id]] for image in looking], np.int64)
-    if not len(places):
-        return {}
     found = nearest_rows(
         pool.vectors[places],
         pool.vectors,
@@ -322,18 +330,16 @@ def _candidates(
     numbers = {image.id: number for number, image in enumerate(base.images)}
     candidates: dict[str, list[Candidate]] = {}
     for row, image in enumerate(looking):
-        near = [
-            (int(place), float(similarity))
-            for place, similarity in zip(found.places[row], found.similarities[row], strict=True)
-            if place >= 0
-        ]
-        others = [place for place, _ in near]
-        own = pool.truths.get(base.originals[image.id])
-        sure = _surely_others(numbers[image.id], own, others, pool, judge)
-        candidates[base.originals[image.id]] = [
+        original, is_found = base.originals[image.id], found.places[row] >= 0
+        near, similarities = found.places[row][is_found], found.similarities[row][is_found]
+        sure = _surely_others(
+            numbers[image.id], pool.truths.get(original), near.tolist(), pool, judge
+        )
+        candidates[original] = [
             Candidate(pool.images[place].id, similarity)
-            for (place, similarity), is_sure in zip(near, sure, strict=True)
-            if is_sure
+            for place, similarity in zip(
+                near[sure].tolist(), similarities[sure].tolist(), strict=True
+            )
         ]
     return candidates
 
@@ -362,21 +368,3 @@ def _surely_others(
         axis=0
     )
     return sure
-
-
-def _result(number: int, one: _Found, pool: Pool, judge: Judge, dataset: str) -> WorkResult:
-    if one.match is None:
-        return WorkResult(number, rejection=one.rejection)
-    original = pool.images[pool.place[one.match.candidate.image]]
-    similar = copied_image(
-        original, dataset, task_of(one.image), "v1", [(Role.SIMILAR_TO, one.image.id)]
-    )
-    record = ConfusionMatch(
-        image=one.image.id,
-        similar=similar.id,
-        similarity=one.match.candidate.similarity,
-        rank=one.match.rank,
-        embedder=judge.calibration.embedder,
-    )
-    match = new_entity(record, dataset, parents=[(Role.MATCHES, similar.id)])
-    return WorkResult(number, entities=(similar, match))

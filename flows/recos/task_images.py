@@ -1,6 +1,7 @@
 """The images of a benchmark of tasks: from sources, drawn, and selected by people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -113,28 +114,6 @@ class OrderedImages(NamedTuple):
     unknown: list[str]
 
 
-def order_images(
-    context: RunContext,
-    task: TaskSpec,
-    images: Sequence[StoredEntity],
-    seed: int,
-    embedder: CachedEmbedder,
-) -> OrderedImages:
-    """Those of `images` that `task` may take: as named, nearest to its query, or drawn.
-
-    Raises:
-        ConfigurationError: the file of names cannot be read.
-    """
-    if task.names is not None:
-        return _named(images, task.names)
-    if task.query is not None:
-        return OrderedImages("nearest", _nearest(context, images, task.query, embedder), [])
-    drawn = sorted(images, key=lambda image: digest_of("task", str(seed), task.task, image.id))
-    if task.categories:
-        return _with_categories(context.store, drawn, task.categories)
-    return OrderedImages("random", drawn, [])
-
-
 def _named(images: Sequence[StoredEntity], names_file: Path) -> OrderedImages:
     by_path = {image.record(Image).file_path: image for image in images}
     names = _names(names_file)
@@ -188,117 +167,102 @@ STAGE = "take_task_images"
 VERSION = "1"
 
 
-def take_task_images(
-    context: RunContext,
-    dataset: str,
-    task: TaskSpec,
-    source: NewEntity,
-    seed: int,
-    embedder: CachedEmbedder,
-) -> StageReport:
-    """Copies the images that `task` begins with from `source` into `dataset`, as of v0.
+@dataclass(frozen=True)
+class TaskImages:
+    """The images of one task, as they are taken out of one source into `dataset`."""
 
-    A picture that the dataset has already, for another task, is passed over: each is there once.
-    What is named and not in the source goes to quarantine, a category that no image has included.
-    A draw stays as it is where something of it was withdrawn; nothing is taken in its place.
+    context: RunContext
+    dataset: str
+    task: TaskSpec
+    source: NewEntity
+    seed: int
+    embedder: CachedEmbedder
 
-    Raises:
-        ConfigurationError: the source has no usable image, or the dataset holds another draw for
-            the task.
-    """
-    _require_own_dataset(context.store, dataset)
-    taking = _Taking(context, dataset, task, source, seed, embedder)
-    images = images_of_source(context.store, source.id)
-    if not images:
-        raise ConfigurationError(
-            f"source {source.dataset} has no usable image; look at: loupe quarantine "
-            f"{source.dataset}"
+    def take(self) -> StageReport:
+        """Copies the images that the task begins with, as of v0.
+
+        A picture that the dataset has already, for another task, is passed over: each is there
+        once. What is named and not in the source goes to quarantine, a category that no image has
+        included. A draw stays as it is where something of it was withdrawn; nothing is taken in its
+        place.
+
+        Raises:
+            ConfigurationError: the source has no usable image, or the dataset holds another draw
+                for the task.
+        """
+        _require_own_dataset(self.context.store, self.dataset)
+        images = images_of_source(self.context.store, self.source.id)
+        if not images:
+            raise ConfigurationError(
+                f"source {self.source.dataset} has no usable image; look at: loupe quarantine "
+                f"{self.source.dataset}"
+            )
+        if (reduced := self._reduced_draw()) is not None:
+            return self._take(reduced.id, [])
+        ordered = self._ordered(images)
+        others = (image.record(Image) for image in self._found(Image.kind))
+        taken = {one.sha256 for one in others if one.task != self.task.task and one.tier == "v0"}
+        chosen = _different(ordered.images, taken)[: self.task.images]
+        draw = self._record(ordered.way, chosen)
+        unknown = [(-1 - place, name) for place, name in enumerate(ordered.unknown)]
+        return self._take(draw.id, [*unknown, *((image.seq, image) for image in chosen)])
+
+    def take_instead(self, turned_down: frozenset[str]) -> StageReport | None:
+        """Takes the next best images for those of the task that were turned down.
+
+        As many as the task lacks, or as the source still has; None where nothing was turned down.
+        No picture is taken that was taken before, for any task.
+        """
+        task, store = self.task, self.context.store
+        draw = self._draws()[0]
+        members = list(find_children(store, draw.id, Role.MEMBER_OF))
+        missing = task.images - sum(image.id not in turned_down for image in members)
+        if missing <= 0 or turned_down.isdisjoint(image.id for image in members):
+            return None
+        ordered = self._ordered(images_of_source(store, self.source.id))
+        had = images_of_tier(store, self.dataset, "v0")  # those that were turned down included
+        chosen = _different(ordered.images, {one.record(Image).sha256 for one in had})[:missing]
+        if len(chosen) < missing:
+            self.context.progress.say(
+                f"{task.task}: {missing - len(chosen)} of {task.images} images are missing; source "
+                f"{self.source.dataset} has no more to propose"
+            )
+        return self._take(draw.id, [(one.seq, one) for one in chosen])
+
+    def _ordered(self, images: Sequence[StoredEntity]) -> OrderedImages:
+        """Those of `images` that the task may take: as named, nearest to its query, or drawn.
+
+        Raises:
+            ConfigurationError: the file of names cannot be read.
+        """
+        task = self.task
+        if task.names is not None:
+            return _named(images, task.names)
+        if task.query is not None:
+            nearest = _nearest(self.context, images, task.query, self.embedder)
+            return OrderedImages("nearest", nearest, [])
+        drawn = sorted(
+            images, key=lambda image: digest_of("task", str(self.seed), task.task, image.id)
         )
-    if (reduced := taking.reduced_draw()) is not None:
-        return taking.take(reduced.id, [])
-    ordered = taking.ordered(images)
-    chosen = _different(ordered.images, taking.pictures_of_other_tasks())[: task.images]
-    draw = taking.record(ordered.way, chosen)
-    items = [(image.seq, _Item(image=image)) for image in chosen]
-    items += [(-1 - place, _Item(name=name)) for place, name in enumerate(ordered.unknown)]
-    return taking.take(draw.id, items)
+        if task.categories:
+            return _with_categories(self.context.store, drawn, task.categories)
+        return OrderedImages("random", drawn, [])
 
-
-def take_instead(
-    context: RunContext,
-    dataset: str,
-    task: TaskSpec,
-    source: NewEntity,
-    seed: int,
-    embedder: CachedEmbedder,
-    turned_down: frozenset[str],
-) -> StageReport | None:
-    """Takes the next best images of `source` for those of `task` that were turned down.
-
-    As many as the task lacks, or as the source still has; None where nothing was turned down.
-    No picture is taken that was taken before, for any task.
-    """
-    taking = _Taking(context, dataset, task, source, seed, embedder)
-    draw = taking.draw()
-    members = list(find_children(context.store, draw.id, Role.MEMBER_OF))
-    missing = task.images - sum(image.id not in turned_down for image in members)
-    if missing <= 0 or turned_down.isdisjoint(image.id for image in members):
-        return None
-    ordered = taking.ordered(images_of_source(context.store, source.id))
-    chosen = _different(ordered.images, _pictures(context.store, dataset))[:missing]
-    if len(chosen) < missing:
-        context.progress.say(
-            f"{task.task}: {missing - len(chosen)} of {task.images} images are missing; source "
-            f"{source.dataset} has no more to propose"
-        )
-    return taking.take(draw.id, [(one.seq, _Item(image=one)) for one in chosen])
-
-
-class _Item(NamedTuple):
-    """An image that is taken, or a name or a category that no image of the source has."""
-
-    name: str = ""
-    image: StoredEntity | None = None
-
-
-class _Taking:
-    """The images of one task, as they are taken out of one source."""
-
-    def __init__(
-        self,
-        context: RunContext,
-        dataset: str,
-        task: TaskSpec,
-        source: NewEntity,
-        seed: int,
-        embedder: CachedEmbedder,
-    ) -> None:
-        self._context = context
-        self._dataset = dataset
-        self._task = task
-        self._source = source
-        self._seed = seed
-        self._embedder = embedder
-
-    def ordered(self, images: Sequence[StoredEntity]) -> OrderedImages:
-        """The images of the source, the best for the task first."""
-        return order_images(self._context, self._task, images, self._seed, self._embedder)
-
-    def record(self, way: Way, chosen: Sequence[StoredEntity]) -> NewEntity:
+    def _record(self, way: Way, chosen: Sequence[StoredEntity]) -> NewEntity:
         """Stores what was drawn, and how.
 
         Raises:
             ConfigurationError: the dataset holds another draw for the task.
         """
-        task, source = self._task, self._source
+        task, source = self.task, self.source
         draw = TaskDraw(
             task=task.task,
             source=source.dataset,
             way=way,
             query=task.query,
             categories=task.categories,
-            embedder=str(self._embedder.ref) if way == "nearest" else None,
-            seed=self._seed,
+            embedder=str(self.embedder.ref) if way == "nearest" else None,
+            seed=self.seed,
             images_wanted=task.images,
             images_drawn=len(chosen),
             digest=digest_of(*(image.id for image in chosen)),
@@ -306,22 +270,18 @@ class _Taking:
         for earlier in self._draws():
             if (record := earlier.record(TaskDraw)) != draw:
                 raise ConfigurationError(
-                    f"dataset {self._dataset!r} already holds another draw of {draw.task} images "
+                    f"dataset {self.dataset!r} already holds another draw of {draw.task} images "
                     f"from {draw.source} ({record.images_drawn} {record.way}); build under another "
                     f"dataset name"
                 )
         return get_or_create_entity(
-            self._context, draw, self._dataset, [(Role.DRAWN_FROM, source.id)]
+            self.context, draw, self.dataset, [(Role.DRAWN_FROM, source.id)]
         )
 
-    def draw(self) -> StoredEntity:
-        """The draw that was stored."""
-        return self._draws()[0]
-
-    def reduced_draw(self) -> StoredEntity | None:
+    def _reduced_draw(self) -> StoredEntity | None:
         """The same draw, where something of it was withdrawn: it cannot be made again."""
-        task, store = self._task, self._context.store
-        wanted = (task.query, task.categories, self._seed, task.images)
+        task, store = self.task, self.context.store
+        wanted = (task.query, task.categories, self.seed, task.images)
         for draw in self._draws():
             record = draw.record(TaskDraw)
             if (record.query, record.categories, record.seed, record.images_wanted) != wanted:
@@ -334,58 +294,46 @@ class _Taking:
 
     def _draws(self) -> list[StoredEntity]:
         """The draws for this task from this source."""
-        wanted = (self._task.task, self._source.dataset)
+        wanted = (self.task.task, self.source.dataset)
         draws = ((one, one.record(TaskDraw)) for one in self._found(TaskDraw.kind))
         return [one for one, record in draws if (record.task, record.source) == wanted]
 
-    def pictures_of_other_tasks(self) -> set[str]:
-        """The pictures that v0 has for other tasks."""
-        records = (image.record(Image) for image in self._found(Image.kind))
-        return {
-            record.sha256
-            for record in records
-            if record.task != self._task.task and record.tier == "v0"
-        }
-
     def _found(self, kind: str) -> Iterator[StoredEntity]:
-        return find(self._context.store, self._dataset, kind)
+        return find(self.context.store, self.dataset, kind)
 
-    def take(self, draw_id: str, items: Sequence[tuple[int, _Item]]) -> StageReport:
-        """Commits images as members of a draw; what the source does not have goes to quarantine."""
+    def _take(self, draw_id: str, items: Iterable[tuple[int, StoredEntity | str]]) -> StageReport:
+        """Commits images as members of a draw.
+
+        A name, or a category, that no image of the source has goes to quarantine.
+        """
         stage = Stage(
             name=STAGE,
             version=VERSION,
-            dataset=self._dataset,
+            dataset=self.dataset,
             configuration={"draw": draw_id},
-            label=f"take {self._task.task} from {self._source.dataset}",
+            label=f"take {self.task.task} from {self.source.dataset}",
         )
 
-        def work(items: Sequence[tuple[int, _Item]]) -> list[WorkResult]:
+        def work(items: Sequence[tuple[int, StoredEntity | str]]) -> list[WorkResult]:
             return [self._taken(number, item, draw_id) for number, item in items]
 
         in_order = sorted(items, key=itemgetter(0))
-        return run_stream(self._context, stage, in_order, work, total=len(items))
+        return run_stream(self.context, stage, in_order, work, total=len(in_order))
 
-    def _taken(self, number: int, item: _Item, draw_id: str) -> WorkResult:
-        if item.image is None:
-            return WorkResult(number, rejection=self._rejection(item.name))
-        parents = [(Role.MEMBER_OF, draw_id)]
-        copy = copied_image(item.image, self._dataset, self._task.task, "v0", parents)
-        return WorkResult(number, entities=(copy,))
-
-    def _rejection(self, name: str) -> Rejection:
-        """Why nothing was taken for a name or a category."""
-        source, context = self._source.dataset, {"name": name}
-        if self._task.categories:
-            detail = f"No usable image of {source} has the category {name!r}."
-            return Rejection(stage=STAGE, reason="unknown_category", detail=detail, context=context)
-        detail = f"{self._task.names} names {name!r}, which is no usable image of {source}."
-        return Rejection(stage=STAGE, reason="unknown_name", detail=detail, context=context)
-
-
-def _pictures(store: Store, dataset: str) -> set[str]:
-    """The pictures that v0 has or had, of all tasks."""
-    return {one.record(Image).sha256 for one in images_of_tier(store, dataset, "v0")}
+    def _taken(self, number: int, item: StoredEntity | str, draw_id: str) -> WorkResult:
+        if isinstance(item, StoredEntity):
+            parents = [(Role.MEMBER_OF, draw_id)]
+            copy = copied_image(item, self.dataset, self.task.task, "v0", parents)
+            return WorkResult(number, entities=(copy,))
+        source = self.source.dataset
+        if self.task.categories:
+            reason = "unknown_category"
+            detail = f"No usable image of {source} has the category {item!r}."
+        else:
+            reason = "unknown_name"
+            detail = f"{self.task.names} names {item!r}, which is no usable image of {source}."
+        rejection = Rejection(stage=STAGE, reason=reason, detail=detail, context={"name": item})
+        return WorkResult(number, rejection=rejection)
 
 
 def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEntity]:

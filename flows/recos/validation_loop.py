@@ -1,6 +1,7 @@
 """The validation loop of captions (ReCoS, section 3.2), without a model, an embedder or a store."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -62,7 +63,11 @@ class CaptionHistory(NamedTuple):
 
     def best(self, interval: AcceptedInterval) -> Attempt:
         """The attempt nearest to what passes: what people are shown first. The last of equals."""
-        return min(reversed(self.attempts), key=lambda one: _beyond(one.dis, interval))
+
+        def beyond(attempt: Attempt) -> float:
+            return max(interval.lower - attempt.dis, attempt.dis - interval.upper, 0.0)
+
+        return min(reversed(self.attempts), key=beyond)
 
     def next_step(self, settings: DiscriminabilitySettings) -> Step:
         """Whether the caption passes, is revised, or goes to people.
@@ -75,17 +80,6 @@ class CaptionHistory(NamedTuple):
         if self.unusable is not None or self.round >= settings.rounds:
             return Step.ASK_PEOPLE
         return Step.REVISE
-
-    def with_attempt(self, attempt: Attempt) -> "CaptionHistory":
-        """The history after another round."""
-        return self._replace(attempts=(*self.attempts, attempt))
-
-    def refusal_of(self, text: str) -> Rejection | None:
-        """Why a new text cannot be used, though it is a caption: it was tried before."""
-        if words_of(text) not in {words_of(one.text) for one in self.attempts}:
-            return None
-        detail = f"The model wrote a caption again that had failed: {text!r}."
-        return Rejection(stage=STAGE, reason="tried_before", detail=detail, context={"text": text})
 
 
 def reports_of(
@@ -116,11 +110,6 @@ def reports_of(
         )
         for number, attempt in enumerate(history.attempts)
     )
-
-
-def _beyond(dis: float, interval: AcceptedInterval) -> float:
-    """How far dis(t) is from what passes; 0 where it does."""
-    return max(interval.lower - dis, dis - interval.upper, 0.0)
 
 
 class Draft(NamedTuple):
@@ -177,36 +166,31 @@ def run_validation(
     if len({draft.key for draft in drafts}) < len(drafts):
         raise ValueError("two captions have the same key")
     interval = AcceptedInterval.of(settings.k, settings.eta)
-    histories = first_round(drafts, measure, interval)
-    dis = [history.current.dis for history in histories.values()]
-    check_not_degenerate(dis, settings, temperature)
+    found = measure(drafts)
+    check_not_degenerate(found, settings, temperature)
+    histories = {
+        draft.key: CaptionHistory(
+            draft.key, draft.image, draft.task, (Attempt(draft.text, dis, interval.verdict(dis)),)
+        )
+        for draft, dis in zip(drafts, found, strict=True)
+    }
     calls = 0
     while failing := [
         history for history in histories.values() if history.next_step(settings) is Step.REVISE
     ]:
         calls += len(failing)
-        siblings = _words_by_image(histories.values())
+        siblings: dict[str, set[Words]] = defaultdict(set)
+        for history in histories.values():
+            siblings[history.image].add(words_of(history.current.text))
         revised = next_round(failing, rewrite(failing), siblings, measure, interval)
         histories.update({history.key: history for history in revised})
     return ValidationOutcome(tuple(histories.values()), calls)
 
 
-def first_round(
-    drafts: Sequence[Draft], measure: Measure, interval: AcceptedInterval
-) -> dict[str, CaptionHistory]:
-    """The captions as they were first written, by their keys."""
-    return {
-        draft.key: CaptionHistory(
-            draft.key, draft.image, draft.task, (Attempt(draft.text, dis, interval.verdict(dis)),)
-        )
-        for draft, dis in zip(drafts, measure(drafts), strict=True)
-    }
-
-
 def next_round(
     failing: Sequence[CaptionHistory],
     answers: Sequence[str | Rejection],
-    siblings: dict[str, set[Words]],
+    siblings: Mapping[str, set[Words]],
     measure: Measure,
     interval: AcceptedInterval,
 ) -> list[CaptionHistory]:
@@ -222,46 +206,39 @@ def next_round(
     """
     judged: list[tuple[CaptionHistory, str | Rejection]] = []
     for history, answer in zip(failing, answers, strict=True):
-        of_image = siblings.setdefault(history.image, set())
-        refusal = answer if isinstance(answer, Rejection) else _refusal(history, answer, of_image)
-        judged.append((history, refusal or answer))
-        if refusal is None and isinstance(answer, str):
-            of_image.add(words_of(answer))
+        of_image = siblings[history.image]
+        usable = answer if isinstance(answer, Rejection) else _usable(history, answer, of_image)
+        judged.append((history, usable))
+        if isinstance(usable, str):
+            of_image.add(words_of(usable))
     fresh = [
         Draft(history.key, history.image, history.task, answer)
         for history, answer in judged
         if isinstance(answer, str)
     ]
     found = iter(measure(fresh) if fresh else ())
-    return [
-        history._replace(unusable=answer)
-        if isinstance(answer, Rejection)
-        else _measured(history, answer, next(found), interval)
-        for history, answer in judged
-    ]
+    after: list[CaptionHistory] = []
+    for history, answer in judged:
+        if isinstance(answer, Rejection):
+            after.append(history._replace(unusable=answer))
+        else:
+            dis = next(found)
+            attempt = Attempt(answer, dis, interval.verdict(dis))
+            after.append(history._replace(attempts=(*history.attempts, attempt)))
+    return after
 
 
-def _measured(
-    history: CaptionHistory, text: str, dis: float, interval: AcceptedInterval
-) -> CaptionHistory:
-    return history.with_attempt(Attempt(text, dis, interval.verdict(dis)))
-
-
-def _refusal(history: CaptionHistory, text: str, siblings: set[Words]) -> Rejection | None:
-    """Why a text cannot replace a caption; None where it can."""
-    if refused := history.refusal_of(text):
-        return refused
-    if words_of(text) not in siblings:
-        return None
-    detail = f"The model wrote what another caption of the image says: {text!r}."
-    return Rejection(stage=STAGE, reason="same_captions", detail=detail, context={"text": text})
-
-
-def _words_by_image(histories: Iterable[CaptionHistory]) -> dict[str, set[Words]]:
-    words: dict[str, set[Words]] = {}
-    for history in histories:
-        words.setdefault(history.image, set()).add(words_of(history.current.text))
-    return words
+def _usable(history: CaptionHistory, text: str, siblings: set[Words]) -> str | Rejection:
+    """A new text, or why it cannot replace a caption: it was tried before, or is another's."""
+    if words_of(text) in {words_of(one.text) for one in history.attempts}:
+        detail = f"The model wrote a caption again that had failed: {text!r}."
+        reason = "tried_before"
+    elif words_of(text) in siblings:
+        detail = f"The model wrote what another caption of the image says: {text!r}."
+        reason = "same_captions"
+    else:
+        return text
+    return Rejection(stage=STAGE, reason=reason, detail=detail, context={"text": text})
 
 
 # The figures of a validation: shares that pass, by round and by task.

@@ -92,7 +92,7 @@ class _KnowingDetector:
 @cache
 def _frames(folder: Path) -> dict[str, tuple[TrueVideo, int]]:
     """For the digest of each frame of a street the video and the number; decoded once."""
-    found = {}
+    found: dict[str, tuple[TrueVideo, int]] = {}
     for video in load_street_truth(folder).videos:
         with open_video(folder / video.file_path) as reader:
             found.update((_digest(one.pixels), (video, one.number)) for one in reader.frames())

@@ -16,7 +16,6 @@ from flows.recos.discriminability_report import (
     EXAMPLES,
     DiscriminabilityReportData,
     render_report,
-    report_document,
     report_on,
     write_report,
 )
@@ -119,18 +118,17 @@ def test_the_bars_left_of_the_interval_are_over_detailed(
 
 
 def test_shares_rise_from_round_to_round(report: DiscriminabilityReportData) -> None:
-    document = report_document(report)
-    shares = [one["share_passing"] for one in document["rounds"]]
+    rounds = [one.summary for one in report.rounds]
+    shares = [one.share_passing for one in rounds]
     assert shares == sorted(shares)
     assert shares[0] < 0.8 < shares[-1]
-    first, last = document["rounds"][0], document["rounds"][-1]
-    assert first["pass"] + first["over_detailed"] + first["under_detailed"] == 600
-    assert document["captions"] == first["written"] == 600
-    assert document["for_people"] == 600 - last["pass"]
-    assert document["written_anew"] == sum(one["written"] for one in document["rounds"][1:])
-    assert [one["task"] for one in document["tasks"]] == [str(task) for task in RetrievalTask]
-    assert sum(one["for_people"] for one in document["tasks"]) == document["for_people"]
-    assert document["calibrated"] is True
+    assert sum(rounds[0].counts.values()) == 600
+    assert report.captions == rounds[0].written == 600
+    assert report.for_people == 600 - rounds[-1].counts[PASS]
+    assert report.written_anew == sum(one.written for one in rounds[1:])
+    assert [one.task for one in report.tasks] == list(RetrievalTask)
+    assert sum(one.for_people for one in report.tasks) == report.for_people
+    assert report.calibrated is True
 
 
 def test_examples_are_from_both_ends(report: DiscriminabilityReportData) -> None:

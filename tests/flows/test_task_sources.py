@@ -19,7 +19,7 @@ from flows.engine.pipeline import run_pipeline
 from flows.engine.report import StageReport
 from flows.recos.captioning import facts_of
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.task_images import take_task_images
+from flows.recos.task_images import TaskImages
 from release.verify import verify_release
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
@@ -60,7 +60,7 @@ def take(run: RunContext, source: SourceSpec, **task: Any) -> StageReport:
     entity, _ = import_source(run, source)
     embedder = CachedEmbedder(run.store, pinned(small_profile().captioning.embedder))
     values = {"task": RetrievalTask.OBJECT, "images": 9, "source": source.name, **task}
-    return take_task_images(run, DATASET, TaskSpec(**values), entity, 3, embedder)
+    return TaskImages(run, DATASET, TaskSpec(**values), entity, 3, embedder).take()
 
 
 def facts(run: RunContext) -> dict[str, tuple[str, ...]]:

@@ -10,7 +10,6 @@ from flows.recos.expanding import Expansion, expand_images
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
 from retrieval.similarity.neighbours import nearest_rows
 from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
-from schemas.recos import ExpansionSettings
 from tests.retrieval.similarity.test_clusters import on_a_circle
 
 V1, POOL = 6, 40
@@ -28,7 +27,7 @@ def deduplicate(ids: Sequence[str], protected: frozenset[str]) -> NearDuplicates
 
 
 def expanded(neighbours: dict[str, list[str]], wanted: int) -> Expansion:
-    return expand_images(neighbours, ExpansionSettings(neighbours=wanted), deduplicate, "model@1")
+    return expand_images(neighbours, wanted, deduplicate, "model@1")
 
 
 def assert_adds_up(found: Expansion) -> None:
