@@ -1,7 +1,7 @@
 """Whether confusing captions fit their own image and not the other, by embedder and by people."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -251,71 +251,60 @@ def check_confusions(
     """
     rows = np.array([pair.image for pair in pairs], np.int64)
     usual = background.of(vectors.similar, rows) - background.of(vectors.images, rows)
-    caption_image, caption_similar = _cosines(vectors.captions, vectors)
-    confusing_image, confusing_similar = _cosines(vectors.confusing, vectors)
-    advantages = caption_image - caption_similar + usual
-    confusing_advantages = confusing_similar - confusing_image - usual
-    columns = np.column_stack(
-        (
-            caption_image,
-            caption_similar,
-            confusing_image,
-            confusing_similar,
-            advantages,
-            confusing_advantages,
-        )
+    images, captions, similar, confusing = (np.asarray(one, np.float64) for one in vectors)
+    caption_image, caption_similar, confusing_image, confusing_similar = (
+        np.einsum("ij,ij->i", texts, shown)
+        for texts in (captions, confusing)
+        for shown in (images, similar)
     )
+    measured = {
+        "caption_image": caption_image,
+        "caption_similar": caption_similar,
+        "confusing_image": confusing_image,
+        "confusing_similar": confusing_similar,
+        "caption_advantage": caption_image - caption_similar + usual,
+        "confusing_advantage": confusing_similar - confusing_image - usual,
+    }
     return [
-        _check(pair, [round(value, _DECIMALS) for value in row], calibration, settings)
-        for pair, row in zip(pairs, columns.tolist(), strict=True)
+        _check(
+            pair,
+            {name: round(float(column[at]), _DECIMALS) for name, column in measured.items()},
+            calibration,
+            settings,
+        )
+        for at, pair in enumerate(pairs)
     ]
-
-
-def _cosines(
-    texts: Vectors, vectors: PairVectors
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of each text to x and to x′."""
-    rows, images, similar = (
-        np.asarray(one, np.float64) for one in (texts, vectors.images, vectors.similar)
-    )
-    return np.einsum("ij,ij->i", rows, images), np.einsum("ij,ij->i", rows, similar)
 
 
 def _check(
     pair: ConfusedPair,
-    measured: Sequence[float],
+    measured: Mapping[str, float],
     calibration: ConfusionCalibration,
     settings: ConfusionSettings,
 ) -> ConfusionCheck:
-    *cosines, advantage, confusing_advantage = measured
+    advantage = measured["caption_advantage"]
     change = word_change(pair.caption, pair.confusing)
     speaks = {
         ConfusionFinding.CAPTION_FITS_SIMILAR: advantage <= calibration.margin,
-        ConfusionFinding.CONFUSING_FITS_IMAGE: confusing_advantage <= calibration.margin,
+        ConfusionFinding.CONFUSING_FITS_IMAGE: (
+            measured["confusing_advantage"] <= calibration.margin
+        ),
         ConfusionFinding.MANY_WORDS_CHANGED: change.share > settings.changed_share,
         ConfusionFinding.SAME_WORDS: change.edits == 0,
     }
     findings = tuple(finding for finding, does in speaks.items() if does)
+    verdict = ConfusionVerdict.DOUBTFUL if findings else ConfusionVerdict.CLEAR
+    if advantage <= 0:
+        verdict = ConfusionVerdict.FALSE_NEGATIVE
     return ConfusionCheck(
-        caption_image=cosines[0],
-        caption_similar=cosines[1],
-        confusing_image=cosines[2],
-        confusing_similar=cosines[3],
-        caption_advantage=advantage,
-        confusing_advantage=confusing_advantage,
+        **measured,
         margin=calibration.margin,
         edits=change.edits,
         words=change.words,
         findings=findings,
-        verdict=_verdict(findings, advantage),
+        verdict=verdict,
         embedder=calibration.embedder,
     )
-
-
-def _verdict(findings: Sequence[ConfusionFinding], advantage: float) -> ConfusionVerdict:
-    if advantage <= 0:
-        return ConfusionVerdict.FALSE_NEGATIVE
-    return ConfusionVerdict.DOUBTFUL if findings else ConfusionVerdict.CLEAR
 
 
 # What people are asked of a caption and two images: does it fit its own, and not the other?

@@ -53,7 +53,7 @@ SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
 
 @pytest.fixture(scope="session")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(120)
+    return drawn_stills(80)
 
 
 @pytest.fixture(scope="module")
@@ -231,6 +231,8 @@ def test_similar_images_are_different_ones_of_the_same_source(
     partners = parents_of(built.store, [one.id for one in similar], Role.SIMILAR_TO)
     images = {one.id: one.record(Image) for one in live}
     assert len(similar) > 5
+    captions = captions_of(built.store, [one.id for one in similar])
+    assert all(captions.get(one.id) for one in similar)
     assert len({found[0] for found in partners.values()}) == len(similar)
     pictures = Counter(image.sha256 for image in images.values())
     assert set(pictures.values()) == {1}
@@ -254,72 +256,45 @@ def test_counts_of_the_expansion_add_up(built: RunContext, build: RecosBuild) ->
     assert counts.found == counts.images * build.neighbours
 
 
-def test_a_criterion_that_tells_nothing_apart_stops_the_run_loudly(
+def test_names_that_the_source_does_not_know_go_to_quarantine(
+    first: tuple[RunContext, BuildReport],
+) -> None:
+    (taken,) = (one for one in first[1].stages if one.stage == "take color from stills")
+    assert (taken.done, taken.rejected) == (4, {"unknown_name": 1})
+
+
+def test_what_was_validated_is_not_mixed_with_other_settings_or_another_draw(
+    done: RunContext, build: RecosBuild
+) -> None:
+    states = {one.id: one.state for one in entities(done, Caption.kind)}
+    with pytest.raises(ConfigurationError, match=r"validated with other settings \(seed, tasks\)"):
+        go(done, build.model_copy(update={"seed": 4, "tasks": build.tasks[2:3]}))
+    with pytest.raises(ConfigurationError, match=r"with other settings \(discriminability\)"):
+        go(done, build, profile(SETTINGS.model_copy(update={"eta": 0.6})))
+    assert {one.id: one.state for one in entities(done, Caption.kind)} == states
+
+
+def test_captions_of_runs_that_stopped_do_not_stand_beside_later_ones(
     run: RunContext, build: RecosBuild
 ) -> None:
+    """The first has too few images, the criterion of the second distinguishes nothing."""
+    with pytest.raises(ConfigurationError, match="compared with 20 other images each"):
+        go(run, build, profile(DiscriminabilitySettings(k=20)))
     settings = DiscriminabilitySettings(k=6, temperature=1.0, eta=0.5)
     with pytest.raises(DegenerateCriterionError, match="does not tell captions apart: 0 of 70"):
         go(run, build, profile(settings))
     assert not (run.settings.home / "releases").exists()
     assert {one.state for one in entities(run, Caption.kind)} == {"proposed"}
 
-
-def test_names_that_the_source_does_not_know_go_to_quarantine(
-    run: RunContext, build: RecosBuild
-) -> None:
-    report = go(run, build.model_copy(update={"last": "v0"}))
-    (taken,) = (one for one in report.stages if one.stage == "take color from stills")
-    assert (taken.done, taken.rejected) == (4, {"unknown_name": 1})
-
-
-def test_too_few_images_are_reported_with_what_to_change(
-    run: RunContext, build: RecosBuild
-) -> None:
-    with pytest.raises(ConfigurationError, match="compared with 20 other images each"):
-        go(run, build, profile(DiscriminabilitySettings(k=20)))
-
-
-def test_another_draw_needs_another_dataset(run: RunContext, build: RecosBuild) -> None:
-    go(run, build.model_copy(update={"last": "v0"}))
-    with pytest.raises(ConfigurationError, match=r"validated with other settings \(seed, tasks\)"):
-        go(run, build.model_copy(update={"seed": 4, "tasks": build.tasks[2:3]}))
-
-
-def test_what_was_validated_is_not_mixed_with_other_settings(
-    run: RunContext, build: RecosBuild
-) -> None:
-    only = build.model_copy(update={"last": "v0"})
-    go(run, only)
-    states = {one.id: one.state for one in entities(run, Caption.kind)}
-    with pytest.raises(ConfigurationError, match=r"with other settings \(discriminability\)"):
-        go(run, only, profile(SETTINGS.model_copy(update={"eta": 0.6})))
-    assert {one.id: one.state for one in entities(run, Caption.kind)} == states
-
-
-def test_captions_of_a_run_that_stopped_do_not_stand_beside_later_ones(
-    run: RunContext, build: RecosBuild
-) -> None:
-    only = build.model_copy(update={"last": "v0"})
-    with pytest.raises(DegenerateCriterionError):
-        go(run, only, profile(DiscriminabilitySettings(k=6, temperature=1.0, eta=0.5)))
     chosen = profile()
     model = BuiltinCaptioner(details=3)
     captioning = chosen.captioning.model_copy(update={"model": model})
+    only = build.model_copy(update={"last": "v0"})
     go(run, only, chosen.model_copy(update={"captioning": captioning}))
     images = parents_of(
         run.store, [one.id for one in entities(run, Caption.kind, "accepted")], Role.DESCRIBES
     )
     assert max(Counter(found[0] for found in images.values()).values()) <= 5
-
-
-def test_every_similar_image_has_captions(built: RunContext) -> None:
-    similar = [
-        one
-        for one in entities(built, Image.kind, "proposed", "accepted")
-        if one.record(Image).tier == "v1"
-    ]
-    captions = captions_of(built.store, [one.id for one in similar])
-    assert all(captions.get(one.id) for one in similar)
 
 
 def test_the_queue_of_captions_does_not_count_those_that_are_decided_on_elsewhere(

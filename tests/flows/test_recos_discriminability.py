@@ -84,18 +84,18 @@ def test_captions_are_summed_up(score: Score) -> None:
     assert "temperature 0.05 (as given)" in shown.out
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)])
-def test_a_degenerate_criterion_is_said_loudly(score: Score, options: tuple[str, ...]) -> None:
-    done = score("--temperature", "1.0", "--k", "5", "--eta", "0.5", *options)
-    assert done.exit_code == 0
-    assert "DEGENERATE: the criterion does not tell captions apart: 0 of 60 pass" in done.err
-    assert "take a lower one, or none, so that it is calibrated" in done.err
-    histogram = done.out if not options else done.err
-    assert "dis(t) from 1." in histogram
-    assert "░" in histogram
-    if options:
-        assert done.json["degenerate"] is True
-        assert {one["verdict"] for one in done.json["texts"]} == {"under_detailed"}
+def test_a_degenerate_criterion_is_said_loudly(score: Score) -> None:
+    options: tuple[str, ...]
+    for options in ((), ("--json",)):
+        done = score("--temperature", "1.0", "--k", "5", "--eta", "0.5", *options)
+        assert done.exit_code == 0
+        assert "DEGENERATE: the criterion does not tell captions apart: 0 of 60 pass" in done.err
+        assert "take a lower one, or none, so that it is calibrated" in done.err
+        histogram = done.out if not options else done.err
+        assert "dis(t) from 1." in histogram
+        assert "░" in histogram
+    assert done.json["degenerate"] is True
+    assert {one["verdict"] for one in done.json["texts"]} == {"under_detailed"}
 
 
 def test_a_few_captions_are_not_said_to_be_degenerate(score: Score) -> None:
@@ -129,7 +129,4 @@ def test_what_is_wrong_is_said_in_a_sentence(score: Score) -> None:
         assert refused.err.startswith("error: "), case
         assert "Traceback" not in refused.err, case
         assert [part for part in parts if part not in refused.err] == [], case
-
-
-def test_a_k_of_one_is_wrong_usage(score: Score) -> None:
     assert score("--k", "1").exit_code == 2

@@ -1,5 +1,7 @@
 """Images of v2 that may be there twice: people say, and what is the same leaves."""
 
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from annotate.queues import shipped
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from release.reading import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild
@@ -24,6 +27,7 @@ from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import answer, change_answer, go, of_tier, sizes
 from tests.flows.recos_world import DATASET, small_build, small_profile
+from tests.flows.runs import copied_run, new_run
 
 DOUBTING = NearDuplicateSettings(embedding_distance=0.15, doubtful_embedding_distance=0.5)
 """What shows much the same may be the same, however it looks."""
@@ -34,21 +38,43 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
     return drawn_stills(80)
 
 
-@pytest.fixture
-def office() -> MemoryOffice:
-    return MemoryOffice()
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def profile() -> Profile:
     plain = small_profile()
     captioning = plain.captioning.model_copy(update={"near_duplicates": DOUBTING})
     return plain.model_copy(update={"captioning": captioning})
 
 
+@pytest.fixture(scope="module")
+def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> RecosBuild:
+    return small_build(stills, tmp_path_factory.mktemp("build"), duplicates_gate="required")
+
+
+@pytest.fixture(scope="module")
+def begun(
+    build: RecosBuild,
+    profile: Profile,
+    migrated_sqlite: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[RunContext, MemoryOffice, BuildReport]]:
+    """People are asked which images are the same; nobody changes it."""
+    office = MemoryOffice()
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("begun")) as run:
+        yield run, office, go(run, build, office, profile)
+
+
 @pytest.fixture
-def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
-    return small_build(stills, tmp_path, duplicates_gate="required")
+def run(
+    begun: tuple[RunContext, MemoryOffice, BuildReport], tmp_path: Path
+) -> Iterator[RunContext]:
+    """The same, to be changed."""
+    with copied_run(begun[0], tmp_path / "home") as copied:
+        yield copied
+
+
+@pytest.fixture
+def office(begun: tuple[RunContext, MemoryOffice, BuildReport]) -> MemoryOffice:
+    return deepcopy(begun[1])
 
 
 def different(_shown: StoredEntity) -> Regions:
@@ -71,9 +97,13 @@ def released(run: RunContext, version: str) -> int:
 
 
 def test_what_people_find_the_same_leaves_before_the_release(
-    run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
+    begun: tuple[RunContext, MemoryOffice, BuildReport],
+    run: RunContext,
+    build: RecosBuild,
+    office: MemoryOffice,
+    profile: Profile,
 ) -> None:
-    report = go(run, build, office, profile)
+    report = begun[2]
     asked = questions(run)
     assert report.waiting == len(asked) > 1
     assert report.release is not None
@@ -121,7 +151,6 @@ def assert_each_pair_has_a_new_image(run: RunContext, asked: list[StoredEntity])
 def test_where_all_are_the_same_one_of_each_stays(
     run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
 ) -> None:
-    go(run, build, office, profile)
     described = {one.id for tier in ("v0", "v1") for one in of_tier(run, tier)}
     answer(run, office, the_same)
     go(run, build, office, profile)

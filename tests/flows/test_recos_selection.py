@@ -1,5 +1,7 @@
 """`build-recos` with people who look whether images fit their task, before captions are written."""
 
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import answer, change_answer, go, of_tier, proposed, sizes
 from tests.flows.recos_world import DATASET, small_build, small_profile, stills_source
+from tests.flows.runs import copied_run, new_run
 
 
 @pytest.fixture(scope="module")
@@ -29,20 +32,39 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
     return drawn_stills(60)
 
 
-@pytest.fixture
-def office() -> MemoryOffice:
-    return MemoryOffice()
-
-
-@pytest.fixture
-def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
+@pytest.fixture(scope="module")
+def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> RecosBuild:
     """Four images of each of two tasks that are asked about, and two that are drawn."""
-    made = small_build(stills, tmp_path, last="v0", selection_gate="required")
+    folder = tmp_path_factory.mktemp("build")
+    made = small_build(stills, folder, last="v0", selection_gate="required")
     shown = [
         TaskSpec(task=RetrievalTask.COLOR, images=4, source="stills", query="a red thing"),
         TaskSpec(task=RetrievalTask.OBJECT, images=4, source="stills"),
     ]
     return made.model_copy(update={"tasks": (*shown, made.tasks[-1])})
+
+
+@pytest.fixture(scope="module")
+def begun(
+    build: RecosBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RunContext, MemoryOffice]]:
+    """People are asked whether images fit their task; nobody changes it."""
+    office = MemoryOffice()
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("begun")) as run:
+        assert go(run, build, office).waiting == 8, "what is drawn is not asked about"
+        yield run, office
+
+
+@pytest.fixture
+def asking(begun: tuple[RunContext, MemoryOffice], tmp_path: Path) -> Iterator[RunContext]:
+    """The same, to be changed."""
+    with copied_run(begun[0], tmp_path / "home") as run:
+        yield run
+
+
+@pytest.fixture
+def office(begun: tuple[RunContext, MemoryOffice]) -> MemoryOffice:
+    return deepcopy(begun[1])
 
 
 def fits(_shown: StoredEntity) -> Regions:
@@ -58,11 +80,11 @@ def image_of(run: RunContext, question: StoredEntity) -> str:
 
 
 def test_captions_are_written_for_what_people_accept(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
+    asking: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    first = go(run, build, office)
+    run = asking
     asked = proposed(run, Selection.kind)
-    assert first.waiting == len(asked) == 8, "what is drawn is not asked about"
+    assert len(asked) == 8
     assert not list(find(run.store, DATASET, Caption.kind))
     said = {one.record(Selection).task: one.record(Selection).proposed_by for one in asked}
     assert said == {
@@ -104,8 +126,9 @@ def test_captions_are_written_for_what_people_accept(
 
 
 def test_a_source_that_has_no_more_is_reported(
-    run: RunContext, build: RecosBuild, office: MemoryOffice, stills: StillsWorld, tmp_path: Path
+    run: RunContext, build: RecosBuild, stills: StillsWorld, tmp_path: Path
 ) -> None:
+    office = MemoryOffice()
     names = tmp_path / "names.txt"
     files = sorted(path.name for path in stills.image_root.rglob("*.jpg"))[:9]
     names.write_text("\n".join(files), encoding="utf-8")
@@ -127,9 +150,9 @@ def test_a_source_that_has_no_more_is_reported(
 
 
 def test_an_answer_can_be_changed_until_captions_were_validated(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
+    asking: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    go(run, build, office)
+    run = asking
     first, second, *_ = proposed(run, Selection.kind)
     answer(run, office, fits, most=7)
     go(run, build, office)
@@ -148,10 +171,8 @@ def test_an_answer_can_be_changed_until_captions_were_validated(
     assert states == before, "a benchmark that was validated keeps its images"
 
 
-def test_nobody_is_asked_where_the_gate_is_automatic(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
-) -> None:
-    report = go(run, build.model_copy(update={"selection_gate": "auto"}), office)
+def test_nobody_is_asked_where_the_gate_is_automatic(run: RunContext, build: RecosBuild) -> None:
+    report = go(run, build.model_copy(update={"selection_gate": "auto"}), MemoryOffice())
     assert report.waiting == 0
     assert not list(find(run.store, DATASET, Selection.kind))
     assert {one.state for one in images_of_tier(run.store, DATASET, "v0")} == {"proposed"}

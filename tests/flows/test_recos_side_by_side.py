@@ -17,7 +17,7 @@ from flows.engine.report import BuildReport, StageReport
 from flows.recos.pipeline import recos_pipeline
 from schemas.build import RecosBuild
 from schemas.profile import OpenAIChat, Profile
-from sources.demonstration.stills import write_stills_world
+from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_world import small_build, small_profile
 from tests.flows.runs import context_of
 from tests.servers.captioning import caption_completion
@@ -33,9 +33,8 @@ def captioner() -> Iterator[CountingServer]:
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> RecosBuild:
-    stills = write_stills_world(tmp_path / "stills", seed=11, count=60)
-    return small_build(stills, tmp_path, last="v0")
+def build(drawn_stills: DrawnStills, tmp_path: Path) -> RecosBuild:
+    return small_build(drawn_stills(60), tmp_path, last="v0")
 
 
 def profile(captioner: CountingServer) -> Profile:

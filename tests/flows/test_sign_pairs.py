@@ -198,13 +198,13 @@ def test_built_in_models_cannot_write_pairs(run: RunContext) -> None:
     assert not (run.settings.home / "rendered").exists()
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_only_drawn_signs_have_further_pairs(subtests: pytest.Subtests) -> None:
+    for values in [
         {"task": RetrievalTask.CODE},
         {"task": RetrievalTask.TRANSLATION, "source": "photographs"},
-    ],
-)
-def test_only_drawn_signs_have_further_pairs(values: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="further_pairs is for text translation without"):
-        TaskSpec(images=2, further_pairs=1, **values)
+    ]:
+        with (
+            subtests.test(values=values),
+            pytest.raises(ValidationError, match="further_pairs is for text translation without"),
+        ):
+            TaskSpec(images=2, further_pairs=1, **values)

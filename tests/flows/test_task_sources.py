@@ -182,16 +182,16 @@ def test_images_with_a_licence_each_are_released(run: RunContext, stills: Stills
     assert any("person is Person" in text for text in captions)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_a_task_has_one_source(subtests: pytest.Subtests) -> None:
+    for values, message in [
         ({"query": "a dog", "categories": "dog"}, "give query or categories, not both"),
         ({"source": None, "categories": "dog"}, "names, query and categories need a source"),
-    ],
-)
-def test_a_task_has_one_source(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        TaskSpec(**{"task": "code reasoning", "images": 1, "source": "coco", **values})
+    ]:
+        with (
+            subtests.test(values=values, message=message),
+            pytest.raises(ValidationError, match=message),
+        ):
+            TaskSpec(**{"task": "code reasoning", "images": 1, "source": "coco", **values})
 
 
 def without_chinese(module: str) -> Path | None:

@@ -38,17 +38,20 @@ class Touch:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.parametrize("zipped", [True, False])
-def test_published_checkpoints_are_loaded_by_name(tmp_path: Path, zipped: bool) -> None:
-    weights = hollow_weights() | {"hm.2.bias": torch.tensor([0.25])}
-    path = saved(tmp_path, checkpoint(weights), _use_new_zipfile_serialization=zipped)
-    before = torch.get_rng_state()
-    network = load_network(path, hashlib.sha256(path.read_bytes()).hexdigest().upper())
-    assert network.hm(torch.zeros(1, 64, 1, 1)).item() == 0.25
-    assert not network.training
-    assert not any(parameter.requires_grad for parameter in network.parameters())
-    assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
-    assert torch.equal(before, torch.get_rng_state())
+def test_published_checkpoints_are_loaded_by_name(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    for zipped in [True, False]:
+        with subtests.test(zipped=zipped):
+            weights = hollow_weights() | {"hm.2.bias": torch.tensor([0.25])}
+            path = saved(tmp_path, checkpoint(weights), _use_new_zipfile_serialization=zipped)
+            before = torch.get_rng_state()
+            network = load_network(path, hashlib.sha256(path.read_bytes()).hexdigest().upper())
+            assert network.hm(torch.zeros(1, 64, 1, 1)).item() == 0.25
+            assert not network.training
+            assert not any(parameter.requires_grad for parameter in network.parameters())
+            assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
+            assert torch.equal(before, torch.get_rng_state())
 
 
 def test_weights_alone_and_in_half_precision_will_do(tmp_path: Path) -> None:
@@ -71,17 +74,20 @@ def test_head_sizes_are_read_from_the_weights(tmp_path: Path) -> None:
     assert maps.embeddings.shape == (1, 512, 8, 8)
 
 
-@pytest.mark.parametrize("zipped", [True, False])
-def test_code_in_place_of_a_checkpoint_is_refused_and_not_run(tmp_path: Path, zipped: bool) -> None:
-    witness = tmp_path / "it-ran"
-    content = checkpoint(hollow_weights()) | {"optimizer": Touch(witness)}
-    path = saved(tmp_path, content, _use_new_zipfile_serialization=zipped)
-    message = refusal(path)
-    assert "nothing of it was run" in message
-    assert str(path) in message
-    assert not witness.exists()
-    torch.load(path, weights_only=False)
-    assert witness.exists()  # it is such a file indeed
+def test_code_in_place_of_a_checkpoint_is_refused_and_not_run(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    for zipped in [True, False]:
+        with subtests.test(zipped=zipped):
+            witness = tmp_path / "it-ran"
+            content = checkpoint(hollow_weights()) | {"optimizer": Touch(witness)}
+            path = saved(tmp_path, content, _use_new_zipfile_serialization=zipped)
+            message = refusal(path)
+            assert "nothing of it was run" in message
+            assert str(path) in message
+            assert not witness.exists()
+            torch.load(path, weights_only=False)
+            assert witness.exists()  # it is such a file indeed
 
 
 def test_a_bare_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
@@ -102,14 +108,15 @@ def test_what_unpacks_to_more_than_it_is_gets_refused_unread(tmp_path: Path) -> 
     assert "without compression" in refusal(packed)
 
 
-@pytest.mark.parametrize("name", ["junk", "id.2.weight", "hm.2.weight"])
 def test_a_tensor_that_repeats_a_value_is_not_copied_to_be_judged(
-    tmp_path: Path, name: str
+    subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     """It takes two bytes in the file, and two tebibytes where somebody makes it float32."""
-    endless = torch.zeros((), dtype=torch.float16).expand(2**39, 1, 1, 1)
-    message = refusal(saved(tmp_path, checkpoint(hollow_weights() | {name: endless})))
-    assert name in message
+    for name in ["junk", "id.2.weight", "hm.2.weight"]:
+        with subtests.test(name=name):
+            endless = torch.zeros((), dtype=torch.float16).expand(2**39, 1, 1, 1)
+            message = refusal(saved(tmp_path, checkpoint(hollow_weights() | {name: endless})))
+            assert name in message
 
 
 def test_missing_files_and_other_digests_are_named(tmp_path: Path) -> None:

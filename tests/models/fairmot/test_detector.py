@@ -108,11 +108,12 @@ def test_settings_limit_who_is_found(saved_checkpoint: Path) -> None:
     assert_detections(nobody)
 
 
-@pytest.mark.parametrize(("height", "width"), [(1, 1), (333, 40), (40, 900)])
 def test_frames_of_any_shape_are_looked_at(
-    detector: PersonDetector, height: int, width: int
+    subtests: pytest.Subtests, detector: PersonDetector
 ) -> None:
-    assert_detections(detector.detect(noise(height, width)))
+    for height, width in [(1, 1), (333, 40), (40, 900)]:
+        with subtests.test(height=height, width=width):
+            assert_detections(detector.detect(noise(height, width)))
 
 
 def test_no_frame_depends_on_another(detector: PersonDetector) -> None:

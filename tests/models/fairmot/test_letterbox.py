@@ -29,37 +29,40 @@ def sizes_of(row: dict[str, list[int]]) -> tuple[Size, Size]:
     return frame, network
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: "x".join(map(str, row["image_hw"])))
-def test_a_frame_is_placed_and_mapped_back_as_by_the_reference(row: dict[str, list[int]]) -> None:
-    frame, network = sizes_of(row)
-    borders = {name: row[name] for name in ("left", "top", "right", "bottom")}
-    assert place(frame, network)._asdict() == {"size": tuple(row["resized_wh"]), **borders}
-    cells = Size(network.width // 4, network.height // 4)
-    corners = np.array([[0, 0, cells.width, cells.height], [3.5, -2, 17.25, 30]])
-    affine = np.array(row["feat_to_image_affine"])
-    points = np.c_[corners.reshape(-1, 2), np.ones(4)] @ affine.T
-    found = boxes_in_frame(corners, cells, frame)
-    np.testing.assert_allclose(found, points.reshape(-1, 4), rtol=1e-5, atol=1e-4)
+def test_a_frame_is_placed_and_mapped_back_as_by_the_reference(subtests: pytest.Subtests) -> None:
+    for row in ROWS:
+        with subtests.test(row=row):
+            frame, network = sizes_of(row)
+            borders = {name: row[name] for name in ("left", "top", "right", "bottom")}
+            assert place(frame, network)._asdict() == {"size": tuple(row["resized_wh"]), **borders}
+            cells = Size(network.width // 4, network.height // 4)
+            corners = np.array([[0, 0, cells.width, cells.height], [3.5, -2, 17.25, 30]])
+            affine = np.array(row["feat_to_image_affine"])
+            points = np.c_[corners.reshape(-1, 2), np.ones(4)] @ affine.T
+            found = boxes_in_frame(corners, cells, frame)
+            np.testing.assert_allclose(found, points.reshape(-1, 4), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["down", "up", "odd"])
-def test_letterboxed_pictures_are_the_reference_to_the_bit(name: str) -> None:
-    golden = arrays("preprocess_letterbox.npz")
-    pixels = golden[f"{name}_image_bgr"][:, :, ::-1]  # a view: read backwards
-    boxed = letterbox(pixels, NETWORK)
-    np.testing.assert_array_equal(boxed, golden[f"{name}_letterbox_bgr"][:, :, ::-1])
-    sampled = network_input(boxed)[0][:, SAMPLED_ROWS][:, :, SAMPLED_COLUMNS]
-    np.testing.assert_array_equal(sampled, golden[f"{name}_tensor_rgb_at"])
+def test_letterboxed_pictures_are_the_reference_to_the_bit(subtests: pytest.Subtests) -> None:
+    for name in ["down", "up", "odd"]:
+        with subtests.test(name=name):
+            golden = arrays("preprocess_letterbox.npz")
+            pixels = golden[f"{name}_image_bgr"][:, :, ::-1]  # a view: read backwards
+            boxed = letterbox(pixels, NETWORK)
+            np.testing.assert_array_equal(boxed, golden[f"{name}_letterbox_bgr"][:, :, ::-1])
+            sampled = network_input(boxed)[0][:, SAMPLED_ROWS][:, :, SAMPLED_COLUMNS]
+            np.testing.assert_array_equal(sampled, golden[f"{name}_tensor_rgb_at"])
 
 
-@pytest.mark.parametrize("frame", [Size(500, 333), Size(320, 480)])
-def test_decoded_boxes_are_mapped_as_by_the_reference(frame: Size) -> None:
-    golden = arrays("fairmot_dla34_golden.npz")
-    decoded = golden["decode_dets"][0]
-    found = boxes_in_frame(decoded[:, :4], Size(40, 24), frame)
-    mapped = golden[f"mapped_{frame.width}x{frame.height}"]
-    np.testing.assert_allclose(found, mapped[:, :4], rtol=1e-5, atol=1e-4)
-    assert found.dtype == np.float32
+def test_decoded_boxes_are_mapped_as_by_the_reference(subtests: pytest.Subtests) -> None:
+    for frame in [Size(500, 333), Size(320, 480)]:
+        with subtests.test(frame=frame):
+            golden = arrays("fairmot_dla34_golden.npz")
+            decoded = golden["decode_dets"][0]
+            found = boxes_in_frame(decoded[:, :4], Size(40, 24), frame)
+            mapped = golden[f"mapped_{frame.width}x{frame.height}"]
+            np.testing.assert_allclose(found, mapped[:, :4], rtol=1e-5, atol=1e-4)
+            assert found.dtype == np.float32
 
 
 @given(frame=st.builds(Size, sides, sides), network=st.builds(Size, network_sides, network_sides))
@@ -74,9 +77,10 @@ def test_the_frame_and_its_padding_fill_the_input(frame: Size, network: Size) ->
     assert placement.size.width == network.width or placement.size.height == network.height
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 3), (1, 3000, 3), (3000, 2, 3)])
-def test_odd_frames_are_letterboxed_too(shape: tuple[int, int, int]) -> None:
-    boxed = letterbox(np.full(shape, 7, np.uint8), NETWORK)
-    assert boxed.shape == (96, 160, 3)
-    assert set(np.unique(boxed)) <= {7, 128}
-    assert (boxed == 7).any()
+def test_odd_frames_are_letterboxed_too(subtests: pytest.Subtests) -> None:
+    for shape in [(1, 1, 3), (1, 3000, 3), (3000, 2, 3)]:
+        with subtests.test(shape=shape):
+            boxed = letterbox(np.full(shape, 7, np.uint8), NETWORK)
+            assert boxed.shape == (96, 160, 3)
+            assert set(np.unique(boxed)) <= {7, 128}
+            assert (boxed == 7).any()

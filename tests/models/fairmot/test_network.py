@@ -96,13 +96,14 @@ def test_a_deformable_convolution_that_chooses_nothing_is_half_an_ordinary_one()
     torch.testing.assert_close(layer(features), ordinary / 2)  # the mask is sigmoid(0)
 
 
-@pytest.mark.parametrize(("step", "factor"), [(1, 2), (2, 4)])
-def test_a_fresh_enlargement_keeps_what_is_flat(step: int, factor: int) -> None:
-    enlarge = IterativeAggregation(64, [64, 64], [2, 4]).get_submodule(f"up_{step}")
-    enlarged = enlarge(torch.ones(1, 64, 6, 6))
-    assert enlarged.shape == (1, 64, 6 * factor, 6 * factor)
-    inside = enlarged[:, :, factor:-factor, factor:-factor]
-    torch.testing.assert_close(inside, torch.ones_like(inside))
+def test_a_fresh_enlargement_keeps_what_is_flat(subtests: pytest.Subtests) -> None:
+    for step, factor in [(1, 2), (2, 4)]:
+        with subtests.test(step=step, factor=factor):
+            enlarge = IterativeAggregation(64, [64, 64], [2, 4]).get_submodule(f"up_{step}")
+            enlarged = enlarge(torch.ones(1, 64, 6, 6))
+            assert enlarged.shape == (1, 64, 6 * factor, 6 * factor)
+            inside = enlarged[:, :, factor:-factor, factor:-factor]
+            torch.testing.assert_close(inside, torch.ones_like(inside))
 
 
 def test_a_fresh_network_believes_in_few_people() -> None:

@@ -34,18 +34,19 @@ from tests.models.tracking.scenes import (
 )
 
 
-@pytest.mark.parametrize("name", SCENES)
-def test_recorded_scenes_come_out_the_same(name: str) -> None:
-    recorded = scene(name)
-    association = recorded.association()
-    for frame, detections in enumerate(recorded.detections, 1):
-        people = association.update(detections)
-        wanted = recorded.output(frame)
-        assert [person.number for person in people] == wanted["id"].tolist(), frame
-        np.testing.assert_allclose(tlwh(people), wanted["tlwh"], rtol=0, atol=1e-6)
-        scores = [person.score for person in people]
-        np.testing.assert_allclose(scores, wanted["score"], rtol=0, atol=1e-6)
-        check_lists(association, recorded, frame)
+def test_recorded_scenes_come_out_the_same(subtests: pytest.Subtests) -> None:
+    for name in SCENES:
+        with subtests.test(name=name):
+            recorded = scene(name)
+            association = recorded.association()
+            for frame, detections in enumerate(recorded.detections, 1):
+                people = association.update(detections)
+                wanted = recorded.output(frame)
+                assert [person.number for person in people] == wanted["id"].tolist(), frame
+                np.testing.assert_allclose(tlwh(people), wanted["tlwh"], rtol=0, atol=1e-6)
+                scores = [person.score for person in people]
+                np.testing.assert_allclose(scores, wanted["score"], rtol=0, atol=1e-6)
+                check_lists(association, recorded, frame)
 
 
 def check_lists(association: Association, recorded: Scene, frame: int) -> None:
@@ -209,17 +210,18 @@ def test_a_lost_person_comes_back_where_the_walk_led() -> None:
     assert numbers(association.update(detected(moved(BOX, 4.0 * 50)))) == [1]
 
 
-@pytest.mark.parametrize(("frame_rate", "remembered"), [(30, 30), (10, 10), (59.94, 59)])
 def test_how_long_a_person_is_remembered_depends_on_the_frame_rate(
-    frame_rate: float, remembered: int
+    subtests: pytest.Subtests,
 ) -> None:
-    association = Association(PUBLISHED, frame_rate)
-    association.update(detected(BOX))
-    gone = 0
-    while association.alive:
-        association.update(detected())
-        gone += 1
-    assert gone == remembered + 2
+    for frame_rate, remembered in [(30, 30), (10, 10), (59.94, 59)]:
+        with subtests.test(frame_rate=frame_rate, remembered=remembered):
+            association = Association(PUBLISHED, frame_rate)
+            association.update(detected(BOX))
+            gone = 0
+            while association.alive:
+                association.update(detected())
+                gone += 1
+            assert gone == remembered + 2
 
 
 def test_an_unsure_detection_keeps_a_track_but_neither_begins_nor_brings_back_one() -> None:
@@ -293,10 +295,13 @@ def test_detections_that_are_none_are_refused_and_change_nothing() -> None:
     assert association.state() == before
 
 
-@pytest.mark.parametrize("state", [b"", b"nonsense", b"PK\x03\x04 half an archive"])
-def test_a_state_that_is_none_is_refused(state: bytes) -> None:
-    with pytest.raises(IntegrityError, match="cannot be read"):
-        Association(PUBLISHED, 30).restore(state)
+def test_a_state_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+    for state in [b"", b"nonsense", b"PK\x03\x04 half an archive"]:
+        with (
+            subtests.test(state=state),
+            pytest.raises(IntegrityError, match="cannot be read"),
+        ):
+            Association(PUBLISHED, 30).restore(state)
 
 
 def test_a_person_who_appears_near_the_place_of_a_lost_one_is_somebody_else() -> None:

@@ -59,8 +59,9 @@ def test_a_restored_tracker_goes_on_where_the_other_stopped() -> None:
         assert places(other.follow(frame(number))) == places(found)
 
 
-@pytest.mark.parametrize("state", [b"", b"nonsense"])
-def test_a_state_that_is_none_is_refused(state: bytes) -> None:
-    tracker = PersonTracker(WalkingDetector(), SETTINGS, 25)
-    with pytest.raises(IntegrityError, match="cannot be read"):
-        tracker.restore(state)
+def test_a_state_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+    for state in [b"", b"nonsense"]:
+        with subtests.test(state=state):
+            tracker = PersonTracker(WalkingDetector(), SETTINGS, 25)
+            with pytest.raises(IntegrityError, match="cannot be read"):
+                tracker.restore(state)

@@ -102,9 +102,10 @@ def test_a_name_that_is_no_utf8_is_a_problem(street: Path) -> None:
     assert ("caf\\udce9.mp4", "unreadable_video") in problems(street)
 
 
-@pytest.mark.parametrize("name", ["nowhere", "nowhere.mp4", "nowhere/list.txt"])
-def test_what_is_not_there_is_one_problem(tmp_path: Path, name: str) -> None:
-    assert [reason for _, reason in problems(tmp_path / name)] == ["missing_video"]
+def test_what_is_not_there_is_one_problem(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for name in ["nowhere", "nowhere.mp4", "nowhere/list.txt"]:
+        with subtests.test(name=name):
+            assert [reason for _, reason in problems(tmp_path / name)] == ["missing_video"]
 
 
 def test_an_empty_folder_is_a_problem(tmp_path: Path) -> None:

@@ -85,12 +85,13 @@ def test_a_listing_that_fails_is_one_problem(elsewhere: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("fails_at", "after"), [("open", 0), ("read", 0), ("read", 100)])
-def test_a_file_that_fails_is_refused(elsewhere: str, fails_at: str, after: int) -> None:
-    Moody.fails_at, Moody.fails_after_bytes = fails_at, after
-    problem = inspect_video(FoundVideo(file_path="clip.mp4", url=elsewhere))
-    assert isinstance(problem, VideoProblem)
-    assert problem.reason == "unreachable_video"
+def test_a_file_that_fails_is_refused(subtests: pytest.Subtests, elsewhere: str) -> None:
+    for fails_at, after in [("open", 0), ("read", 0), ("read", 100)]:
+        with subtests.test(fails_at=fails_at, after=after):
+            Moody.fails_at, Moody.fails_after_bytes = fails_at, after
+            problem = inspect_video(FoundVideo(file_path="clip.mp4", url=elsewhere))
+            assert isinstance(problem, VideoProblem)
+            assert problem.reason == "unreachable_video"
 
 
 def test_what_local_files_raise_is_left(tmp_path: Path) -> None:

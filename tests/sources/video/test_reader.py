@@ -91,18 +91,19 @@ def test_times_count_from_the_first_frame(tmp_path: Path) -> None:
     assert [frame.time_seconds for frame in frames] == pytest.approx([0, 0.1, 0.2])
 
 
-@pytest.mark.parametrize("turned", [90, 180, 270])
-def test_pictures_are_turned_upright(tmp_path: Path, turned: int) -> None:
-    path = write_clip(tmp_path / "a.mp4", range(3), turned=turned)
-    with open_video(path) as reader:
-        facts, frames = reader.facts, list(reader.frames())
-    assert (facts.width_px, facts.height_px) == (64, 48)
-    assert facts.rotation_degrees == 360 - turned
-    for frame in frames:
-        assert frame.pixels.shape == (48, 64, 3)
-        assert frame.pixels.flags.c_contiguous
-        assert is_upright(frame.pixels)
-        assert number_in(frame.pixels) == frame.number
+def test_pictures_are_turned_upright(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for turned in [90, 180, 270]:
+        with subtests.test(turned=turned):
+            path = write_clip(tmp_path / "a.mp4", range(3), turned=turned)
+            with open_video(path) as reader:
+                facts, frames = reader.facts, list(reader.frames())
+            assert (facts.width_px, facts.height_px) == (64, 48)
+            assert facts.rotation_degrees == 360 - turned
+            for frame in frames:
+                assert frame.pixels.shape == (48, 64, 3)
+                assert frame.pixels.flags.c_contiguous
+                assert is_upright(frame.pixels)
+                assert number_in(frame.pixels) == frame.number
 
 
 def test_a_vertical_video_stays_vertical(tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_damage_in_the_middle_ends_the_frames_at_the_same_one_every_time(tmp_pat
     data = bytearray(write_clip(tmp_path / "a.ts", SIXTY).read_bytes())
     data[len(data) // 2 : len(data) // 2 + 600] = bytes(600)
     (tmp_path / "bad.ts").write_bytes(data)
-    runs = [read(tmp_path / "bad.ts") for _ in range(10)]
+    runs = [read(tmp_path / "bad.ts") for _ in range(6)]
     frames, problem = runs[0]
     assert problem is not None
     assert problem.reason == "damaged_video"
@@ -198,26 +199,28 @@ def test_damage_in_the_middle_ends_the_frames_at_the_same_one_every_time(tmp_pat
     assert {len(frames) for frames, _ in runs} == {len(frames)}
 
 
-@pytest.mark.parametrize(
-    ("codec", "options"),
-    [
+def test_a_recording_that_begins_between_key_frames_is_read_from_the_first_whole_one(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    for codec, options in [
         ("libx264", {"x264-params": f"{OPEN_GROUPS}:log-level=none"}),
         ("libx265", {"x265-params": f"{OPEN_GROUPS}:log-level=none"}),
         ("mpeg2video", {"g": "10", "bf": "2"}),
-    ],
-)
-def test_a_recording_that_begins_between_key_frames_is_read_from_the_first_whole_one(
-    tmp_path: Path, codec: str, options: dict[str, str]
-) -> None:
-    path = write_clip(tmp_path / "a.ts", SIXTY, codec=codec, rate=25, options=options)
-    with av.open(str(path)) as source:
-        packets = [packet for packet in source.demux(source.streams.video[0]) if packet.size]
-        (tmp_path / "late.bin").write_bytes(b"".join(bytes(packet) for packet in packets[4:]))
-    frames, problem = read(tmp_path / "late.bin")
-    assert problem is None
-    numbers = [number_in(frame.pixels) for frame in frames]
-    assert numbers == SIXTY[-len(numbers) :]
-    assert len(numbers) > 40
+    ]:
+        with subtests.test(codec=codec, options=options):
+            path = write_clip(tmp_path / "a.ts", SIXTY, codec=codec, rate=25, options=options)
+            with av.open(str(path)) as source:
+                packets = [
+                    packet for packet in source.demux(source.streams.video[0]) if packet.size
+                ]
+                (tmp_path / "late.bin").write_bytes(
+                    b"".join(bytes(packet) for packet in packets[4:])
+                )
+            frames, problem = read(tmp_path / "late.bin")
+            assert problem is None
+            numbers = [number_in(frame.pixels) for frame in frames]
+            assert numbers == SIXTY[-len(numbers) :]
+            assert len(numbers) > 40
 
 
 def test_sound_alone_is_no_video(tmp_path: Path) -> None:
@@ -277,10 +280,14 @@ def test_frames_are_given_once(clip: Path) -> None:
             reader.frames()
 
 
-@pytest.mark.parametrize(("start", "every"), [(-1, 1), (0, 0)])
-def test_numbers_that_mean_nothing_are_refused(clip: Path, start: int, every: int) -> None:
-    with open_video(clip) as reader, pytest.raises(ValueError, match="start must be >= 0"):
-        reader.frames(start, every)
+def test_numbers_that_mean_nothing_are_refused(subtests: pytest.Subtests, clip: Path) -> None:
+    for start, every in [(-1, 1), (0, 0)]:
+        with (
+            subtests.test(start=start, every=every),
+            open_video(clip) as reader,
+            pytest.raises(ValueError, match="start must be >= 0"),
+        ):
+            reader.frames(start, every)
 
 
 def test_more_frames_than_are_admitted_are_not_read(clip: Path) -> None:

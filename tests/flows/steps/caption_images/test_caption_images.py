@@ -76,16 +76,14 @@ def test_a_revision_says_how_the_caption_failed() -> None:
         revision(CaptionVerdict.PASS)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_captions_are_taken_out_of_an_answer(subtests: pytest.Subtests) -> None:
+    for text in [
         json.dumps({"captions": FIVE}),
         f"<think>five, then</think>```json\n{json.dumps({'captions': FIVE}, indent=1)}\n```",
         json.dumps({"captions": [f"  {one}\n" for one in FIVE]}),
-    ],
-)
-def test_captions_are_taken_out_of_an_answer(text: str) -> None:
-    assert read_captions(answer(text)) == tuple(FIVE)
+    ]:
+        with subtests.test(text=text):
+            assert read_captions(answer(text)) == tuple(FIVE)
 
 
 def test_what_cannot_be_used_is_rejected_with_the_answer(subtests: pytest.Subtests) -> None:
@@ -134,11 +132,12 @@ def test_a_revision_is_taken_out_of_an_answer() -> None:
     assert (rejected.stage, rejected.reason) == ("revise_caption", "missing_field")
 
 
-@pytest.mark.parametrize("text", [REFUSAL, json.dumps({"caption": REFUSAL})])
-def test_a_refusal_is_no_caption(text: str) -> None:
-    rejected = read_revision(answer(text))
-    assert isinstance(rejected, Rejection)
-    assert (rejected.stage, rejected.reason) == ("revise_caption", "refusal")
+def test_a_refusal_is_no_caption(subtests: pytest.Subtests) -> None:
+    for text in [REFUSAL, json.dumps({"caption": REFUSAL})]:
+        with subtests.test(text=text):
+            rejected = read_revision(answer(text))
+            assert isinstance(rejected, Rejection)
+            assert (rejected.stage, rejected.reason) == ("revise_caption", "refusal")
 
 
 def test_a_caption_is_taken_to_the_letter(subtests: pytest.Subtests) -> None:

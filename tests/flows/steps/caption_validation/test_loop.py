@@ -139,16 +139,17 @@ def test_what_still_fails_goes_to_people_with_all_that_was_tried() -> None:
     assert passed.next_step(SETTINGS) is Step.PASS
 
 
-@pytest.mark.parametrize(
-    ("world", "reason"), [(Silent(), "empty"), (Parrot(), "tried_before")], ids=["silent", "parrot"]
-)
-def test_an_answer_that_is_no_use_is_not_asked_for_again(world: World, reason: str) -> None:
-    outcome = run_validation(drafts_of([20, 1]), world.measure, world.rewrite, SETTINGS, 0.1)
-    assert outcome.calls == 2
-    for history in outcome.histories:
-        assert history.unusable is not None
-        assert history.unusable.reason == reason
-        assert history.next_step(SETTINGS) is Step.ASK_PEOPLE
+def test_an_answer_that_is_no_use_is_not_asked_for_again(subtests: pytest.Subtests) -> None:
+    for world, reason in [(Silent(), "empty"), (Parrot(), "tried_before")]:
+        with subtests.test(world=world, reason=reason):
+            outcome = run_validation(
+                drafts_of([20, 1]), world.measure, world.rewrite, SETTINGS, 0.1
+            )
+            assert outcome.calls == 2
+            for history in outcome.histories:
+                assert history.unusable is not None
+                assert history.unusable.reason == reason
+                assert history.next_step(SETTINGS) is Step.ASK_PEOPLE
 
 
 def test_two_captions_of_an_image_do_not_become_the_same() -> None:

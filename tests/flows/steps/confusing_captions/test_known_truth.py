@@ -1,5 +1,3 @@
-import pytest
-
 from flows.recos.confusion_checks import truth_differs
 from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
@@ -16,18 +14,16 @@ def truth(question: str, answer: str) -> RenderedTruth:
     )
 
 
-@pytest.mark.parametrize(
-    ("caption", "known"),
-    [
+def test_what_only_one_image_shows_tells_them_apart() -> None:
+    for caption, known in (
         ("The sum 17 + 25 is written on a blackboard.", True),
         ("A sum in chalk whose result is 42.", True),
         ("A sum in chalk whose result is 142.", False),
         ("A sum in chalk whose result is 42.5.", False),
         ("A sum is written on a blackboard.", False),
-    ],
-)
-def test_what_only_one_image_shows_tells_them_apart(caption: str, known: bool) -> None:
-    assert truth_differs(caption, truth("17 + 25", "42"), truth("9 + 9", "18")) is known
+    ):
+        differs = truth_differs(caption, truth("17 + 25", "42"), truth("9 + 9", "18"))
+        assert differs is known, caption
 
 
 def test_what_both_show_tells_nothing() -> None:

@@ -86,17 +86,15 @@ def verdicts(of: World, settings: ConfusionSettings = SETTINGS) -> NDArray[np.st
     return np.array([str(check.verdict) for check in checks])
 
 
-@pytest.mark.parametrize(("noise", "cleared_share"), [(0.1, 0.9), (0.3, 0.9), (0.6, 0.7)])
-def test_planted_false_negatives_are_flagged_and_most_others_are_not(
-    noise: float, cleared_share: float
-) -> None:
-    worlds = [world(seed, noise) for seed in range(4)]
-    found = [(verdicts(one), one.planted) for one in worlds]
-    flagged = np.concatenate([said[planted] != "clear" for said, planted in found])
-    cleared = np.concatenate([said[~planted] == "clear" for said, planted in found])
-    assert len(flagged) >= 200
-    assert flagged.mean() >= 0.95
-    assert cleared.mean() >= cleared_share
+def test_planted_false_negatives_are_flagged_and_most_others_are_not() -> None:
+    for noise, cleared_share in ((0.1, 0.9), (0.3, 0.9), (0.6, 0.7)):
+        worlds = [world(seed, noise) for seed in range(4)]
+        found = [(verdicts(one), one.planted) for one in worlds]
+        flagged = np.concatenate([said[planted] != "clear" for said, planted in found])
+        cleared = np.concatenate([said[~planted] == "clear" for said, planted in found])
+        assert len(flagged) >= 200, noise
+        assert flagged.mean() >= 0.95, noise
+        assert cleared.mean() >= cleared_share, noise
 
 
 def test_a_wide_margin_flags_everything_and_none_only_what_is_nearer_to_the_other_image() -> None:
