@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,20 +48,24 @@ class Pool:
         """Changes where the images of the sources do; for this nothing is read of them."""
         return digest_of(*(image.id for _, image in self._of_sources))
 
-    @property
+    @cached_property
     def images(self) -> tuple[StoredEntity, ...]:
         """Those that can be looked at."""
-        return self._usable.images
+        return tuple(image for _, image in self._of_sources if image.id in self.fingerprints)
 
-    @property
+    @cached_property
     def sources(self) -> NDArray[np.int64]:
         """A number for the source of each, of shape (n,)."""
-        return self._usable.sources
+        usable = [number for number, image in self._of_sources if image.id in self.fingerprints]
+        return np.array(usable, np.int64)
 
-    @property
+    @cached_property
     def fingerprints(self) -> dict[str, ImageFingerprint]:
         """The fingerprint of each, by id, in their order."""
-        return self._usable.fingerprints
+        for source in self._sources:
+            self._tell(fingerprint_images(self._context, source.dataset))
+        found = fingerprints_of(self._context, [image for _, image in self._of_sources])
+        return {image.id: found[image.id] for _, image in self._of_sources if image.id in found}
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -100,24 +103,3 @@ class Pool:
             for number, source in enumerate(self._sources)
             for image in images_of_source(self._context.store, source.id)
         ]
-
-    @cached_property
-    def _usable(self) -> "_Usable":
-        for source in self._sources:
-            self._tell(fingerprint_images(self._context, source.dataset))
-        found = fingerprints_of(self._context, [image for _, image in self._of_sources])
-        usable = [(number, image) for number, image in self._of_sources if image.id in found]
-        images = tuple(image for _, image in usable)
-        return _Usable(
-            images,
-            np.array([number for number, _ in usable], np.int64),
-            {image.id: found[image.id] for image in images},
-        )
-
-
-class _Usable(NamedTuple):
-    """Images with a fingerprint; see `Pool`."""
-
-    images: tuple[StoredEntity, ...]
-    sources: NDArray[np.int64]
-    fingerprints: dict[str, ImageFingerprint]

@@ -1,7 +1,7 @@
 """Imports images of which it is known what was drawn."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from schemas.processes import usual_workers
 from schemas.provenance import Role
 from schemas.records import Image, Rejection, Source
 from schemas.recos import RenderedTruth
-from schemas.retrieval_task import RetrievalTask
 from sources.annotations import digest_file
 from sources.images import ImageProblem, inspect_image
 from sources.rendered import (
@@ -98,7 +97,8 @@ def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Reject
 def source_name(task: TaskSpec, seed: int, further: FurtherPairs | None = None) -> str:
     """The dataset that the drawn images of a task are imported into."""
     pairs = f"-{further.digest}" if further is not None else ""
-    return f"{_DRAWN}{_slug(task.task)}-{seed}-{task.drawn}{pairs}"
+    name = task.task.value.replace(" ", "-").casefold()
+    return f"{_DRAWN}{name}-{seed}-{task.drawn}{pairs}"
 
 
 def import_rendered(
@@ -141,64 +141,50 @@ def import_rendered(
     tombstones = Tombstones(context.store)
     written = further.entities if further is not None else {}
 
+    def result(number: int, item: CollectionEntry | Rejection) -> WorkResult:
+        if isinstance(item, Rejection):
+            return WorkResult(number, rejection=item)
+        file_path = item.path.relative_to(spec.images).as_posix()
+        inspected = inspect_image(spec.images, file_path)
+        if isinstance(inspected, ImageProblem):  # it was one a moment ago
+            refused = Rejection(
+                stage=STAGE,
+                reason=inspected.reason,
+                detail=inspected.detail,
+                context={"file_path": file_path},
+            )
+            return WorkResult(number, rejection=refused)
+        digests = (inspected.sha256, inspected.source_sha256)
+        if gone := tombstones.refusal(STAGE, file_path, digests):
+            return WorkResult(number, rejection=gone)
+        if reader and (illegible := _illegible(reader, file_path, inspected.data, item.truth)):
+            return WorkResult(number, rejection=illegible)
+        context.blobs.put(inspected.data, inspected.media_type)
+        imported = (Role.IMPORTED_FROM, entity.id)
+        shown = [pair["chinese"] for pair in item.truth.truth.get("pairs", ())] if written else []
+        worded = [(Role.WORDED_BY, written[text]) for text in shown if text in written]
+        truth = new_entity(item.truth, spec.name, parents=[imported, *worded])
+        record = Image(
+            source=spec.name,
+            identity=file_path,
+            split=spec.split,
+            **inspected.model_dump(exclude={"data"}),
+        )
+        image = new_entity(
+            record,
+            spec.name,
+            parents=[imported, (Role.RENDERED_FROM, truth.id)],
+            split=spec.split,
+            group=f"{spec.name}/{file_path}",
+        )
+        return WorkResult(number, entities=(truth, image))
+
     def work(items: Sequence[tuple[int, CollectionEntry | Rejection]]) -> list[WorkResult]:
         tombstones.look()
-        return [
-            _result(context, tombstones, spec, entity, number, item, written, reader)
-            for number, item in items
-        ]
+        return [result(number, item) for number, item in items]
 
-    return entity, run_stream(
-        context, stage, enumerate(read_rendered_collection(spec.images)), work
-    )
-
-
-def _result(
-    context: RunContext,
-    tombstones: Tombstones,
-    spec: SourceSpec,
-    source: NewEntity,
-    number: int,
-    item: CollectionEntry | Rejection,
-    written: Mapping[str, str],
-    reader: TextReader | None,
-) -> WorkResult:
-    if isinstance(item, Rejection):
-        return WorkResult(number, rejection=item)
-    file_path = item.path.relative_to(spec.images).as_posix()
-    inspected = inspect_image(spec.images, file_path)
-    if isinstance(inspected, ImageProblem):  # it was one a moment ago
-        context_ = {"file_path": file_path}
-        rejection = Rejection(
-            stage=STAGE, reason=inspected.reason, detail=inspected.detail, context=context_
-        )
-        return WorkResult(number, rejection=rejection)
-    digests = (inspected.sha256, inspected.source_sha256)
-    if refused := tombstones.refusal(STAGE, file_path, digests):
-        return WorkResult(number, rejection=refused)
-    if reader and (refused := _illegible(reader, file_path, inspected.data, item.truth)):
-        return WorkResult(number, rejection=refused)
-    context.blobs.put(inspected.data, inspected.media_type)
-    shown = item.truth.truth.get("pairs", ()) if written else ()
-    worded = [
-        (Role.WORDED_BY, written[one["chinese"]]) for one in shown if one["chinese"] in written
-    ]
-    parents = [(Role.IMPORTED_FROM, source.id), *worded]
-    truth = new_entity(item.truth, spec.name, parents=parents)
-    record = Image(
-        source=spec.name,
-        identity=file_path,
-        split=spec.split,
-        **inspected.model_dump(exclude={"data"}),
-    )
-    image = new_entity(
-        record,
-        spec.name,
-        parents=[(Role.IMPORTED_FROM, source.id), (Role.RENDERED_FROM, truth.id)],
-        split=spec.split,
-        group=f"{spec.name}/{file_path}",
-    )
-    return WorkResult(number, entities=(truth, image))
+    items = enumerate(read_rendered_collection(spec.images))
+    return entity, run_stream(context, stage, items, work)
 
 
 def _illegible(
@@ -219,7 +205,3 @@ def _illegible(
     )
     context = {"file_path": file_path, "unread": unread, "drawn": list(drawn), "read": read}
     return Rejection(stage=STAGE, reason="illegible_text", detail=detail, context=context)
-
-
-def _slug(task: RetrievalTask) -> str:
-    return task.value.replace(" ", "-").casefold()

@@ -42,31 +42,29 @@ def read_texts(context: RunContext, dataset: str, tier: Tier, reader: TextReader
         label=f"read texts of {tier}",
     )
 
-    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [_read(context, reader, agent, number, image) for number, image in items]
-
-    items = [(one.seq, one) for one in images if one.id not in known]
-    return run_stream(context, stage, items, work, total=len(items))
-
-
-def _read(
-    context: RunContext, reader: TextReader, agent: AgentRef, number: int, image: StoredEntity
-) -> WorkResult:
-    record = image.record(Image)
-    data = context.blobs.read(record.sha256, record.media_type)
-    with PIL.Image.open(io.BytesIO(data)) as picture:
-        lines = sorted(reader.read(picture), key=lambda line: -line.height_px)
-    texts = dict.fromkeys(text for line in lines if (text := " ".join(line.text.split())))
-    if not texts:
-        detail = f"{reader.ref} finds no text in {record.file_path!r}, which is for the OCR task"
+    def read(number: int, image: StoredEntity) -> WorkResult:
+        record = image.record(Image)
+        data = context.blobs.read(record.sha256, record.media_type)
+        with PIL.Image.open(io.BytesIO(data)) as picture:
+            lines = sorted(reader.read(picture), key=lambda line: -line.height_px)
+        texts = dict.fromkeys(text for line in lines if (text := " ".join(line.text.split())))
+        if texts:
+            reading = TextReading(reader=str(reader.ref), texts=tuple(texts))
+            entity = new_entity(reading, image.dataset, parents=[(Role.READ_IN, image.id)])
+            return WorkResult(number, (entity,))
         rejection = Rejection(
             stage=STAGE,
             reason="no_text_found",
-            detail=detail,
+            detail=(
+                f"{reader.ref} finds no text in {record.file_path!r}, which is for the OCR task"
+            ),
             context={"file_path": record.file_path},
         )
-        decision = NewDecision(image.id, "reject", agent, detail)
+        decision = NewDecision(image.id, "reject", agent, rejection.detail)
         return WorkResult(number, decisions=(decision,), rejection=rejection)
-    reading = TextReading(reader=str(reader.ref), texts=tuple(texts))
-    parents = [(Role.READ_IN, image.id)]
-    return WorkResult(number, (new_entity(reading, image.dataset, parents=parents),))
+
+    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
+        return [read(number, image) for number, image in items]
+
+    items = [(one.seq, one) for one in images if one.id not in known]
+    return run_stream(context, stage, items, work, total=len(items))

@@ -1,9 +1,8 @@
 """Imports collections of videos: every file looked at, its digest recorded."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from db.entities import NewEntity, StoredEntity, find, find_children, new_entity
-from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones, register_source
@@ -56,9 +55,25 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
 
     tombstones = Tombstones(context.store)
 
+    def result(number: int, found: FoundVideo | VideoProblem) -> StageResult:
+        inspected = inspect_video(found) if isinstance(found, FoundVideo) else found
+        if isinstance(inspected, VideoProblem):
+            if isinstance(found, FoundVideo) and inspected.reason == "unreachable_video":
+                return Deferred(number, inspected.reason)
+            return WorkResult(number, rejection=rejection_of(inspected, STAGE))
+        if refused := tombstones.refusal(STAGE, inspected.file_path, (inspected.sha256,)):
+            return WorkResult(number, rejection=refused)
+        video = new_entity(
+            Video(source=spec.name, **inspected.model_dump(exclude={"url"})),
+            spec.name,
+            parents=[(Role.IMPORTED_FROM, entity.id)],
+            group=f"{spec.name}/{inspected.sha256}",
+        )
+        return WorkResult(number, entities=(video,))
+
     def work(found: Sequence[tuple[int, FoundVideo | VideoProblem]]) -> list[StageResult]:
         tombstones.look()
-        return [_result(tombstones, spec.name, entity.id, number, one) for number, one in found]
+        return [result(number, one) for number, one in found]
 
     return entity, run_stream(context, stage, _numbered(spec.videos), work)
 
@@ -77,37 +92,28 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
         label=f"take {source.dataset}",
     )
     children = find_children(context.store, source.id, Role.IMPORTED_FROM)
-    videos = [video for video in children if video.state == "proposed"]
-    taken = _taken(context.store, dataset, videos)
+    new = [video for video in children if video.state == "proposed"]
+    there = [one.record(Video) for one in find(context.store, dataset, Video.kind)]
+    by_path = sorted((one.record(Video) for one in new), key=lambda video: video.file_path)
+    taken: dict[str, Video] = {}  # the one that stands for each digest
+    for video in (*there, *by_path):
+        taken.setdefault(video.sha256, video)
+
+    def result(number: int, entity: StoredEntity) -> WorkResult:
+        video = entity.record(Video)
+        first = taken[video.sha256]
+        if first == video:
+            parents = [(Role.SAMPLED_FROM, entity.id)]
+            copy = new_entity(video, dataset, parents=parents, group=entity.dataset)
+            return WorkResult(number, entities=(copy,))
+        what = f"has the same bytes as {first.file_path!r} of {first.source!r}, which is taken"
+        refusal = VideoRefusedError(video.file_path, "duplicate_video", what)
+        return WorkResult(number, rejection=rejection_of(refusal.as_problem(), TAKE_STAGE))
 
     def work(videos: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [_take(number, video, dataset, taken) for number, video in videos]
+        return [result(number, video) for number, video in videos]
 
-    return run_stream(context, stage, ((video.seq, video) for video in videos), work)
-
-
-def _taken(store: Store, dataset: str, videos: Iterable[StoredEntity]) -> dict[str, Video]:
-    """The video that stands for each digest: the one that is there, else the first by path."""
-    there = [one.record(Video) for one in find(store, dataset, Video.kind)]
-    new = sorted((one.record(Video) for one in videos), key=lambda video: video.file_path)
-    taken: dict[str, Video] = {}
-    for video in (*there, *new):
-        taken.setdefault(video.sha256, video)
-    return taken
-
-
-def _take(
-    number: int, entity: StoredEntity, dataset: str, taken: Mapping[str, Video]
-) -> WorkResult:
-    video = entity.record(Video)
-    first = taken[video.sha256]
-    if first == video:
-        parents = [(Role.SAMPLED_FROM, entity.id)]
-        copy = new_entity(video, dataset, parents=parents, group=entity.dataset)
-        return WorkResult(number, entities=(copy,))
-    what = f"has the same bytes as {first.file_path!r} of {first.source!r}, which is taken"
-    refusal = VideoRefusedError(video.file_path, "duplicate_video", what)
-    return WorkResult(number, rejection=rejection_of(refusal.as_problem(), TAKE_STAGE))
+    return run_stream(context, stage, ((video.seq, video) for video in new), work)
 
 
 def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProblem]:
@@ -139,30 +145,6 @@ def _numbered(addresses: Sequence[str]) -> Iterator[tuple[int, FoundVideo | Vide
             key = found.reason
         digest = digest_of(type(one).__name__, one.file_path, key)
         yield int(digest[:_NUMBER_DIGITS], 16), one
-
-
-def _result(
-    tombstones: Tombstones,
-    dataset: str,
-    source_id: str,
-    number: int,
-    found: FoundVideo | VideoProblem,
-) -> StageResult:
-    inspected = inspect_video(found) if isinstance(found, FoundVideo) else found
-    if isinstance(inspected, VideoProblem):
-        if isinstance(found, FoundVideo) and inspected.reason == "unreachable_video":
-            return Deferred(number, inspected.reason)
-        return WorkResult(number, rejection=rejection_of(inspected, STAGE))
-    if refused := tombstones.refusal(STAGE, inspected.file_path, (inspected.sha256,)):
-        return WorkResult(number, rejection=refused)
-    record = Video(source=dataset, **inspected.model_dump(exclude={"url"}))
-    video = new_entity(
-        record,
-        dataset,
-        parents=[(Role.IMPORTED_FROM, source_id)],
-        group=f"{dataset}/{record.sha256}",
-    )
-    return WorkResult(number, entities=(video,))
 
 
 def rejection_of(problem: VideoProblem, stage: str) -> Rejection:

@@ -199,10 +199,11 @@ def test_built_in_models_cannot_write_pairs(run: RunContext) -> None:
 
 
 def test_only_drawn_signs_have_further_pairs(subtests: pytest.Subtests) -> None:
-    for values in [
+    cases: list[dict[str, Any]] = [
         {"task": RetrievalTask.CODE},
         {"task": RetrievalTask.TRANSLATION, "source": "photographs"},
-    ]:
+    ]
+    for values in cases:
         with (
             subtests.test(values=values),
             pytest.raises(ValidationError, match="further_pairs is for text translation without"),

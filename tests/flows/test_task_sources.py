@@ -183,10 +183,11 @@ def test_images_with_a_licence_each_are_released(run: RunContext, stills: Stills
 
 
 def test_a_task_has_one_source(subtests: pytest.Subtests) -> None:
-    for values, message in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"query": "a dog", "categories": "dog"}, "give query or categories, not both"),
         ({"source": None, "categories": "dog"}, "names, query and categories need a source"),
-    ]:
+    ]
+    for values, message in cases:
         with (
             subtests.test(values=values, message=message),
             pytest.raises(ValidationError, match=message),
