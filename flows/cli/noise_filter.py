@@ -14,7 +14,6 @@ from flows.cli.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
     from flows.ufine6926.filter_explanation import Explanation
-    from flows.ufine6926.noise_rules import Measurement
     from schemas.video import Observation
 
 
@@ -27,7 +26,7 @@ ProfileOption = Annotated[
     ),
 ]
 
-_MARKS = {"dropped": ("red bold", "✗"), "suspected": ("yellow", "?"), "passed": ("", " ")}
+_MARKS = {"dropped": ("red bold", "✗"), "suspected": ("yellow", "?"), "passed": ("none", " ")}
 _WIDE = 96
 _LABELS_WIDTH, _NARROW_LABELS_WIDTH, _FRAME_WIDTH = 56, 36, 11
 
@@ -139,62 +138,51 @@ def _show(explanation: "Explanation") -> None:
         f"{len(track.observations)} kept by the tracker {escape(track.author)}",
         soft_wrap=True,
     )
-    out.print(f"thresholds of {escape(explanation.thresholds.origin)}{_agreement(explanation)}\n")
-    columns = max(1, (out.width - _labels_width()) // _FRAME_WIDTH)
+    agreement = {
+        None: "; the store has no report on this track yet",
+        False: "; [yellow]the report in the store differs[/yellow]",
+        True: "",
+    }[explanation.agrees]
+    out.print(f"thresholds of {escape(explanation.thresholds.origin)}{agreement}\n")
+    is_wide = out.width >= _WIDE
+    room = out.width - (_LABELS_WIDTH if is_wide else _NARROW_LABELS_WIDTH)
+    columns = max(1, room // _FRAME_WIDTH)
     shown = explanation.observations
     for start in range(0, len(shown), columns):
-        out.print(_block(explanation, shown[start : start + columns]))
+        out.print(_block(explanation, shown[start : start + columns], is_wide=is_wide))
     out.print("[red bold]✗[/red bold] dropped   [yellow]?[/yellow] suspected   – not measured\n")
     _show_outcome(explanation)
 
 
-def _agreement(explanation: "Explanation") -> str:
-    if explanation.agrees is None:
-        return "; the store has no report on this track yet"
-    if explanation.agrees:
-        return ""
-    return "; [yellow]the report in the store differs[/yellow]"
-
-
-def _labels_width() -> int:
-    return _LABELS_WIDTH if out.width >= _WIDE else _NARROW_LABELS_WIDTH
-
-
-def _block(explanation: "Explanation", observations: "Sequence[Observation]") -> Table:
+def _block(
+    explanation: "Explanation", observations: "Sequence[Observation]", *, is_wide: bool
+) -> Table:
     """Some frames side by side; what was measured of them below each other."""
-    is_wide = out.width >= _WIDE
+    from flows.engine.pages import figure
+
     table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("rule", no_wrap=True)
     if is_wide:
         table.add_column("setting", no_wrap=True, style="dim")
     table.add_column("good", justify="right", no_wrap=True)
-    for observation in observations:
-        table.add_column(_heading(explanation, observation), justify="right", no_wrap=True)
+    for one in observations:
+        part = explanation.part_of(one.frame)
+        result = "[red]dropped[/red]" if part is None else f"[green]part {part}[/green]"
+        heading = f"{one.frame}\n{one.time_seconds:.2f} s\n{result}"
+        table.add_column(heading, justify="right", no_wrap=True)
     for rule in explanation.rules:
-        cells = [
-            _cell(explanation.measured(rule, one.frame), is_count=rule.is_count)
-            for one in observations
-        ]
+        cells = []
+        for one in observations:
+            if (measured := explanation.measured(rule, one.frame)) is None:
+                cells.append("[dim]–[/dim] ")
+                continue
+            style, mark = _MARKS[measured.outcome]
+            value = figure(measured.value, is_count=rule.is_count)
+            cells.append(f"[{style}]{value}{mark}[/{style}]")
         names = [rule.name, rule.setting] if is_wide else [rule.label]
         threshold = f"{rule.sign} {rule.threshold(explanation.thresholds.settings):g}"
         table.add_row(*names, threshold, *cells)
     return table
-
-
-def _heading(explanation: "Explanation", observation: "Observation") -> str:
-    part = explanation.part_of(observation.frame)
-    result = "[red]dropped[/red]" if part is None else f"[green]part {part}[/green]"
-    return f"{observation.frame}\n{observation.time_seconds:.2f} s\n{result}"
-
-
-def _cell(measured: "Measurement | None", *, is_count: bool) -> str:
-    from flows.engine.pages import figure
-
-    if measured is None:
-        return "[dim]–[/dim] "
-    style, mark = _MARKS[measured.outcome]
-    text = f"{figure(measured.value, is_count=is_count)}{mark}"
-    return f"[{style}]{text}[/{style}]" if style else text
 
 
 def _show_outcome(explanation: "Explanation") -> None:

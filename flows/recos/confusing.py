@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from db.entities import LIVE, StoredEntity, find, parents_of
 from db.store import Store
@@ -36,11 +36,6 @@ STAGE = CONFUSION_PURPOSE
 VERSION = "2"
 
 
-def answer_schema(max_characters: int) -> dict[str, Any]:
-    """The JSON schema of an answer: one string, `caption`, of 1 to `max_characters` characters."""
-    return object_schema({CONFUSION_FIELD: text_schema(max_characters)})
-
-
 def request_confusion(
     image: ChatImage, brief: ConfusionBrief, prompt: Prompt, max_characters: int
 ) -> ChatRequest:
@@ -56,7 +51,7 @@ def request_confusion(
         prompt_digest=prompt.digest,
         subject=text,
         images=(image,),
-        answer_schema=answer_schema(max_characters),
+        answer_schema=object_schema({CONFUSION_FIELD: text_schema(max_characters)}),
     )
 
 

@@ -27,7 +27,13 @@ from tests.flows.street import KnownStreet
 DATASET = "walkers"
 MODEL = "loupe-colour-describer@1"
 LENIENT = FilterSettings(
-    least_height_px=24, least_width_px=8, least_sharpness=0, darkest=5, brightest=250, most_images=3
+    least_height_px=24,
+    least_width_px=8,
+    least_sharpness=0,
+    darkest=5,
+    brightest=250,
+    most_images=3,
+    pose_model=None,
 )
 OWN = " ".join(["A person in a coat walks by, seen by somebody who writes"] * 2)
 Go = Callable[..., BuildReport]

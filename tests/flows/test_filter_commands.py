@@ -137,16 +137,17 @@ def test_the_page_shows_crops_and_escapes_names(
     assert unwritable.exit_code == 2
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120, 200])
 def test_it_fits_the_terminal(
-    loupe: Loupe, world: FilterWorld, columns: int, monkeypatch: pytest.MonkeyPatch
+    subtests: pytest.Subtests, loupe: Loupe, world: FilterWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.cli.noise_filter.out._width", columns)
-    lines = loupe("filter", "explain", world.tracks[1]).out.splitlines()
-    table = [line for line in lines if any(rule.name in line for rule in RULES)]
-    assert max(len(line) for line in table) <= columns
-    assert "…" not in "".join(table)
-    assert sum(line.strip().startswith("too_dark") for line in table) >= 1
+    for columns in [60, 80, 120, 200]:
+        with subtests.test(columns=columns):
+            monkeypatch.setattr("flows.cli.noise_filter.out._width", columns)
+            lines = loupe("filter", "explain", world.tracks[1]).out.splitlines()
+            table = [line for line in lines if any(rule.name in line for rule in RULES)]
+            assert max(len(line) for line in table) <= columns
+            assert "…" not in "".join(table)
+            assert sum(line.strip().startswith("too_dark") for line in table) >= 1
 
 
 def test_the_docs_hold_the_rules_as_they_are() -> None:

@@ -88,6 +88,7 @@ def test_code_in_place_of_a_checkpoint_is_refused_and_not_run(
             assert not witness.exists()
             torch.load(path, weights_only=False)
             assert witness.exists()  # it is such a file indeed
+            witness.unlink()
 
 
 def test_a_bare_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:

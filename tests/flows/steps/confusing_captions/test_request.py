@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from flows.recos.confusing import answer_schema, read_confusion, request_confusion
+from flows.answers import object_schema, text_schema
+from flows.recos.confusing import read_confusion, request_confusion
 from prompts.loader import load_prompt
 from schemas.chat import ChatAnswer, ChatImage
 from schemas.records import Rejection
@@ -31,7 +32,7 @@ def test_the_brief_is_set_apart_as_data_and_stands_in_the_subject() -> None:
     assert request.subject == BRIEF.text()
     assert request.images == (IMAGE,)
     assert request.prompt_digest == prompt.digest
-    assert request.answer_schema == answer_schema(300)
+    assert request.answer_schema == object_schema({"caption": text_schema(300)})
     assert request.purpose == "confuse_caption"
 
 
