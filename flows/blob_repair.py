@@ -35,7 +35,6 @@ from schemas.provenance import Role
 from schemas.records import Image
 from schemas.video import Observation, StageSettings, Track
 from sources.images import InspectedImage, inspect_image
-from sources.video.finding import FoundVideo
 from sources.video.inspecting import video_digest
 from sources.video.problem import VideoRefusedError
 from sources.video.reader import open_video
@@ -150,7 +149,7 @@ class _Sources:
         for (path, digest), frames in seen.items():
             for url in (str(root / path) for found, root in places if found == path):
                 with suppress(VideoRefusedError):
-                    if video_digest(FoundVideo(file_path=path, url=url)).sha256 == digest:
+                    if video_digest(url, path)[0] == digest:
                         yield from _crops(url, path, frames)
                         break
 

@@ -290,8 +290,7 @@ class _Files:
         """
         urls = self._found.get(video.file_path, ())
         for url in urls:
-            found = FoundVideo(file_path=video.file_path, url=url)
-            if video_digest(found).sha256 == video.sha256:
+            if video_digest(url, video.file_path)[0] == video.sha256:
                 return url
         if not urls:
             what = "is not where it was imported from"

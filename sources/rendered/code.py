@@ -1,6 +1,5 @@
 """Images of programs, and the tasks that they are for."""
 
-import shutil
 from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
@@ -17,7 +16,6 @@ from sources.rendered.sandbox import (
     STAGE,
     Language,
     Limits,
-    Which,
     run_program,
 )
 from sources.rendered.surfaces import Colour, mixed
@@ -194,11 +192,7 @@ _LONGEST_ANSWER = 60
 
 
 def draw_code_task(
-    chance: Chance,
-    shelf: FontShelf,
-    languages: Collection[str],
-    limits: Limits | None = None,
-    which: Which = shutil.which,
+    chance: Chance, shelf: FontShelf, languages: Collection[str], limits: Limits
 ) -> Draft:
     """A program in one of `languages`; refused where it prints no single line."""
     program = draw_program(chance, languages)
@@ -206,7 +200,7 @@ def draw_code_task(
     file_name = program.file_stem + language.suffix
 
     def render(chance: Chance, seed: int) -> RenderedImage | Rejection:
-        result = run_program(program.language, program.text, limits, which)
+        result = run_program(program.language, program.text, limits)
         answer = result.output.rstrip("\n")
         if (refusal := result.refusal()) is not None:
             return refusal

@@ -17,7 +17,7 @@ from schemas.errors import FormatError, UsageError
 from schemas.records import Rejection, Sha256
 from schemas.recos import RenderedTruth
 from schemas.retrieval_task import RetrievalTask
-from sources.images import ImageLimits, ImageProblem, inspect_image
+from sources.images import ImageProblem, inspect_image
 from sources.rendered.rendering import Drawing, RenderOptions
 from sources.rendered.task_image import GENERATOR
 
@@ -87,9 +87,7 @@ def write_rendered_collection(
     return final
 
 
-def read_rendered_collection(
-    folder: Path, limits: ImageLimits | None = None
-) -> Iterator[CollectionEntry | Rejection]:
+def read_rendered_collection(folder: Path) -> Iterator[CollectionEntry | Rejection]:
     """The images of a folder with `truths.jsonl`, drawn or made by hand, in the order of its lines.
 
     What is wrong with one line or its image becomes a rejection; the rest goes on.
@@ -100,7 +98,7 @@ def read_rendered_collection(
     seen: set[str] = set()
     for number, data in enumerate(_raw_lines(folder / TRUTHS_FILE), start=1):
         if data.strip():
-            yield _read_entry(folder, number, data, seen, limits)
+            yield _read_entry(folder, number, data, seen)
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
@@ -117,7 +115,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def _read_entry(
-    folder: Path, number: int, data: bytes, seen: set[str], limits: ImageLimits | None
+    folder: Path, number: int, data: bytes, seen: set[str]
 ) -> CollectionEntry | Rejection:
     def rejected(reason: str, what: str, **context: Any) -> Rejection:
         where = {"file": TRUTHS_FILE, "line": number, **context}
@@ -144,7 +142,7 @@ def _read_entry(
         where, said = ".".join(map(str, first["loc"])), first["msg"]
         what = f"{where}: {said[:1].lower()}{said[1:]}"
         return rejected("invalid_truth", what, file_path=file_path)
-    image = inspect_image(folder, file_path, limits)
+    image = inspect_image(folder, file_path)
     if isinstance(image, ImageProblem):
         return rejected(image.reason, image.detail, file_path=image.file_path)
     if sha256 is not None and sha256 != image.source_sha256:

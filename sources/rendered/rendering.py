@@ -1,6 +1,5 @@
 """Draws rendered tasks one after the other, no two of which are alike."""
 
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,7 +12,7 @@ from sources.demonstration.people import Chance
 from sources.rendered.calculation_tasks import draw_calculation_task
 from sources.rendered.code import draw_code_task
 from sources.rendered.pen import FontShelf, Style
-from sources.rendered.sandbox import Limits, Which, available_languages
+from sources.rendered.sandbox import Limits, available_languages
 from sources.rendered.signs import draw_translation_task, shipped_pairs
 from sources.rendered.task_image import Draft, RenderedImage
 
@@ -30,14 +29,12 @@ class RenderOptions:
         pairs: texts and their translations.
         languages: names of programming languages to draw from; None for all that can be run here.
         limits: what a program may use.
-        which: finds interpreters.
     """
 
     shelf: FontShelf = field(default_factory=FontShelf)
     pairs: tuple[SignPair, ...] = field(default_factory=shipped_pairs)
     languages: Collection[str] | None = None
     limits: Limits = field(default_factory=Limits)
-    which: Which = shutil.which
 
 
 _STYLES: Mapping[RetrievalTask, tuple[Style, ...]] = {
@@ -142,7 +139,5 @@ def _drafts(task: RetrievalTask, options: RenderOptions) -> Callable[[Chance], D
         return lambda chance: draw_calculation_task(chance, shelf)
     if task is RetrievalTask.TRANSLATION:
         return lambda chance: draw_translation_task(chance, shelf, options.pairs)
-    languages = options.languages
-    if languages is None:
-        languages = available_languages(options.which)
-    return lambda chance: draw_code_task(chance, shelf, languages, options.limits, options.which)
+    languages = available_languages() if options.languages is None else options.languages
+    return lambda chance: draw_code_task(chance, shelf, languages, options.limits)

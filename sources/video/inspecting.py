@@ -1,7 +1,6 @@
 """Videos looked at before they are imported: digest, size, and what the container says."""
 
 import hashlib
-from typing import NamedTuple
 
 from pydantic import Field
 
@@ -11,16 +10,9 @@ from schemas.video import VideoFacts
 from sources.video.finding import FoundVideo
 from sources.video.opening import opened_file
 from sources.video.problem import VideoProblem, VideoRefusedError
-from sources.video.reader import VideoLimits, open_video
+from sources.video.reader import open_video
 
 _CHUNK_BYTES = 1024 * 1024
-
-
-class VideoDigest(NamedTuple):
-    """SHA-256 and number of the bytes of a file."""
-
-    sha256: str
-    size_bytes: int
 
 
 class InspectedVideo(Record):
@@ -33,28 +25,28 @@ class InspectedVideo(Record):
     facts: VideoFacts
 
 
-def inspect_video(
-    found: FoundVideo, limits: VideoLimits | None = None
-) -> InspectedVideo | VideoProblem:
+def inspect_video(found: FoundVideo) -> InspectedVideo | VideoProblem:
     """What `found` is, or why it cannot be used. Reads all its bytes; decodes one frame."""
     try:
-        with open_video(found.url, limits, found.file_path) as reader:
+        with open_video(found.url, file_path=found.file_path) as reader:
             facts = reader.facts
-        digest = video_digest(found)
+        sha256, size = video_digest(found.url, found.file_path)
     except VideoRefusedError as refusal:
         return refusal.as_problem()
-    return InspectedVideo(file_path=found.file_path, url=found.url, facts=facts, **digest._asdict())
+    return InspectedVideo(
+        file_path=found.file_path, url=found.url, facts=facts, sha256=sha256, size_bytes=size
+    )
 
 
-def video_digest(found: FoundVideo) -> VideoDigest:
-    """The digest of all the bytes, of which one chunk at a time is in memory.
+def video_digest(url: str, file_path: str) -> tuple[str, int]:
+    """SHA-256 and number of the bytes of a file, of which one chunk at a time is in memory.
 
     Raises:
         VideoRefusedError: the file is missing, empty, or cannot be read.
     """
     digest, size = hashlib.sha256(), 0
-    with opened_file(found.url, found.file_path) as file:
+    with opened_file(url, file_path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
-    return VideoDigest(digest.hexdigest(), size)
+    return digest.hexdigest(), size

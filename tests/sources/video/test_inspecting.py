@@ -4,7 +4,6 @@ from pathlib import Path
 from sources.video.finding import FoundVideo, find_videos
 from sources.video.inspecting import InspectedVideo, inspect_video
 from sources.video.problem import VideoProblem
-from sources.video.reader import VideoLimits
 from tests.sources.video.clips import write_clip
 
 
@@ -28,11 +27,3 @@ def test_problems_name_the_path_below_the_root(tmp_path: Path) -> None:
     assert isinstance(problem, VideoProblem)
     assert problem.file_path == "night/a.mp4"
     assert problem.detail.startswith("video 'night/a.mp4' is no video that can be read")
-
-
-def test_limits_are_the_callers(tmp_path: Path) -> None:
-    (found,) = find_videos(write_clip(tmp_path / "a.mp4", range(3)))
-    assert isinstance(found, FoundVideo)
-    problem = inspect_video(found, VideoLimits(max_pixels=100))
-    assert isinstance(problem, VideoProblem)
-    assert problem.reason == "too_many_pixels"
