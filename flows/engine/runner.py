@@ -225,15 +225,25 @@ def run_stream(
     return report
 
 
+def run_each(
+    context: RunContext,
+    stage: Stage,
+    items: Collection[tuple[int, T]],
+    result: Callable[[int, T], StageResult],
+) -> StageReport:
+    """As `run_stream`, for items of which each is worked on by itself: its number and the item."""
+
+    def work(chunk: Sequence[tuple[int, T]]) -> list[StageResult]:
+        return [result(number, item) for number, item in chunk]
+
+    return run_stream(context, stage, items, work, total=len(items))
+
+
 def quarantine(
     context: RunContext, stage: Stage, refused: Sequence[tuple[int, Rejection]]
 ) -> StageReport:
     """Keeps numbered rejections of what is no input of a stage."""
-
-    def work(items: Sequence[tuple[int, Rejection]]) -> list[WorkResult]:
-        return [WorkResult(number, rejection=rejection) for number, rejection in items]
-
-    return run_stream(context, stage, refused, work, total=len(refused))
+    return run_each(context, stage, refused, lambda number, one: WorkResult(number, rejection=one))
 
 
 def is_finished(context: RunContext, stage: Stage) -> bool:

@@ -17,7 +17,7 @@ from flows.engine.embedding import CachedEmbedder
 from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.engine.pages import thumbnail_uri
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream, sole_run
+from flows.engine.runner import Stage, run_each, sole_run
 from flows.grammar import check_grammar, words_of
 from flows.recos.captioning import (
     Captioner,
@@ -346,13 +346,10 @@ class _Loop:
             if image.id in of_images and image.id not in standing
         ]
 
-        def work(items: Sequence[tuple[int, list[CaptionHistory]]]) -> list[WorkResult]:
-            return [
-                self._result(number, of_image, validated_with, prompt_id)
-                for number, of_image in items
-            ]
+        def result(number: int, of_image: list[CaptionHistory]) -> WorkResult:
+            return self._result(number, of_image, validated_with, prompt_id)
 
-        return run_stream(self._context, stage, items, work, total=len(items))
+        return run_each(self._context, stage, items, result)
 
     def _result(
         self,

@@ -28,7 +28,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, run_each
 from flows.grammar import check_grammar, words_of
 from flows.recos.captioning import facts_of, truths_of
 from flows.recos.confusing import load_pairs, load_standing, load_written
@@ -88,13 +88,11 @@ def check_pairs(
     )
     items = [(pair.confusing.seq, (pair, check)) for pair, check in zip(pairs, checks, strict=True)]
 
-    def work(items: Sequence[tuple[int, tuple[_Pair, ConfusionCheck]]]) -> list[WorkResult]:
-        return [
-            _questions(number, pair, check, facts.get(pair.similar.id, ()), known[pair])
-            for number, (pair, check) in items
-        ]
+    def result(number: int, measured: tuple[_Pair, ConfusionCheck]) -> WorkResult:
+        pair, check = measured
+        return _questions(number, pair, check, facts.get(pair.similar.id, ()), known[pair])
 
-    return run_stream(context, stage, sorted(items, key=lambda one: one[0]), work, len(items))
+    return run_each(context, stage, sorted(items, key=lambda one: one[0]), result)
 
 
 def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:

@@ -15,7 +15,7 @@ from db.work import WorkResult
 from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, run_stream
+from flows.engine.runner import Stage, get_or_create_entity, run_each
 from flows.recos.captioning import task_of
 from flows.recos.image_pools import Pool
 from flows.recos.similar_images import captions_of
@@ -169,13 +169,14 @@ def ask_of_duplicates(
         label="ask of images that may be the same",
     )
 
-    def work(items: Sequence[tuple[int, NewEntity]]) -> list[WorkResult]:
-        return [WorkResult(number, entities=(question,)) for number, question in items]
-
-    report = run_stream(context, stage, items, work, total=len(items))
+    report = run_each(context, stage, items, _stored)
     wanted = {question.id for _, question in items}
     sync_active(context, dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
     return report
+
+
+def _stored(number: int, entity: NewEntity) -> WorkResult:
+    return WorkResult(number, entities=(entity,))
 
 
 def follow_duplicates(context: RunContext, queue: Queue) -> int:
@@ -297,11 +298,8 @@ def expand_gallery(
         label=_LABEL,
     )
 
-    def work(images: Sequence[tuple[int, NewEntity]]) -> list[WorkResult]:
-        return [WorkResult(number, entities=(copy,)) for number, copy in images]
-
     items = sorted((image.seq, copies[one]) for one, image in added.items())
-    copied = run_stream(context, stage, items, work, total=len(items))
+    copied = run_each(context, stage, items, _stored)
     wanted = {copy.id for copy in copies.values()}
     sync_active(
         context,

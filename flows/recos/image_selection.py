@@ -18,7 +18,7 @@ from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, run_each
 from flows.recos.captioning import task_of, truths_of
 from flows.recos.task_images import images_of_tier, originals_of, picture_of
 from schemas.provenance import Role
@@ -54,14 +54,10 @@ def propose_selections(context: RunContext, dataset: str) -> StageReport:
         name=STAGE, version=VERSION, dataset=dataset, configuration={}, label="propose images"
     )
 
-    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [
-            WorkResult(number, entities=(_question(image, ways[image.id]),))
-            for number, image in items
-        ]
+    def result(number: int, image: StoredEntity) -> WorkResult:
+        return WorkResult(number, entities=(_question(image, ways[image.id]),))
 
-    items = [(image.seq, image) for image in asked]
-    return run_stream(context, stage, items, work, total=len(items))
+    return run_each(context, stage, [(image.seq, image) for image in asked], result)
 
 
 def _question(image: StoredEntity, proposed_by: str) -> NewEntity:

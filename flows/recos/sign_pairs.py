@@ -27,7 +27,7 @@ from flows.engine.model_step import (
     result_without_value,
 )
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, run_each
 from prompts.loader import Prompt, load_prompt
 from schemas.base import digest_of
 from schemas.build import TaskSpec
@@ -270,10 +270,7 @@ class _Writing:
             label="write texts of signs",
         )
 
-        def work(chunk: Sequence[tuple[int, _Item]]) -> list[StageResult]:
-            return [self._result(number, item) for number, item in chunk]
-
-        report = run_stream(self._writer.context, stage, numbered, work, total=len(items))
+        report = run_each(self._writer.context, stage, numbered, self._result)
         self.reports.append(report)
         require_answers(self._writer.spec.ref, report)
         pairs = [item for item in items if isinstance(item, SignPair)]

@@ -22,7 +22,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream, worked_items
+from flows.engine.runner import Stage, run_each, worked_items
 from flows.recos.captioning import task_of
 from flows.recos.confusion_checks import Background, calibrate, truth_differs
 from flows.recos.image_pools import Pool
@@ -267,11 +267,7 @@ def match_images(
             return WorkResult(number, rejection=matches.rejections.get(original))
         return WorkResult(number, entities=_matched(image, match, dataset, pool, judge))
 
-    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [result(number, image) for number, image in items]
-
-    items = [(image.seq, image) for image in open_]
-    return run_stream(context, stage, items, work, total=len(items))
+    return run_each(context, stage, [(image.seq, image) for image in open_], result)
 
 
 def _matched(

@@ -24,7 +24,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_image
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, run_stream
+from flows.engine.runner import Stage, get_or_create_entity, run_each
 from models.embedding import Vectors
 from schemas.base import digest_of
 from schemas.build import TaskSpec
@@ -314,11 +314,10 @@ class TaskImages:
             label=f"take {self.task.task} from {self.source.dataset}",
         )
 
-        def work(items: Sequence[tuple[int, StoredEntity | str]]) -> list[WorkResult]:
-            return [self._taken(number, item, draw_id) for number, item in items]
+        def result(number: int, item: StoredEntity | str) -> WorkResult:
+            return self._taken(number, item, draw_id)
 
-        in_order = sorted(items, key=itemgetter(0))
-        return run_stream(self.context, stage, in_order, work, total=len(in_order))
+        return run_each(self.context, stage, sorted(items, key=itemgetter(0)), result)
 
     def _taken(self, number: int, item: StoredEntity | str, draw_id: str) -> WorkResult:
         if isinstance(item, StoredEntity):

@@ -1,7 +1,6 @@
 """What is written in photographs of the OCR task, read for those who caption them."""
 
 import io
-from collections.abc import Sequence
 
 import PIL.Image
 
@@ -10,7 +9,7 @@ from db.entities import LIVE, AgentRef, StoredEntity, new_entity
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, run_each
 from flows.recos.captioning import facts_of, task_of
 from flows.recos.task_images import images_of_tier
 from models.ocr import TextReader
@@ -63,8 +62,4 @@ def read_texts(context: RunContext, dataset: str, tier: Tier, reader: TextReader
         decision = NewDecision(image.id, "reject", agent, rejection.detail)
         return WorkResult(number, decisions=(decision,), rejection=rejection)
 
-    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [read(number, image) for number, image in items]
-
-    items = [(one.seq, one) for one in images if one.id not in known]
-    return run_stream(context, stage, items, work, total=len(items))
+    return run_each(context, stage, [(one.seq, one) for one in images if one.id not in known], read)

@@ -26,7 +26,7 @@ from db.work import WorkResult
 from flows.engine.activation import sync_active
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, run_each
 from models.tracking.association import unpacked
 from retrieval.similarity.distances import ComparedImage, near_duplicates, perceptual_hash
 from schemas.base import canonical_json, digest_of
@@ -375,15 +375,12 @@ def form_identities(
         images, left_out = _images(context, dataset, merged.identities, settings, taken)
         return _Formed(images, rejections | merged.rejections | left_out)
 
-    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        images, refused = formed()
-        return [
-            WorkResult(number, tuple(images.get(entity.id, ())), rejection=refused.get(entity.id))
-            for number, entity in items
-        ]
+    def result(number: int, entity: StoredEntity) -> WorkResult:
+        images = tuple(formed().images.get(entity.id, ()))
+        return WorkResult(number, images, rejection=formed().rejections.get(entity.id))
 
     numbered = sorted((entity.seq, entity) for entity in accepted)
-    report = run_stream(context, stage, iter(numbered), work, total=len(accepted))
+    report = run_each(context, stage, numbered, result)
     current = {image.id for images in formed().images.values() for image in images}
     sync_active(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
     return report

@@ -28,7 +28,7 @@ from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
+from flows.engine.runner import Stage, get_or_create_entity, run_each, run_stage
 from flows.ufine6926.crops import with_bodies
 from flows.ufine6926.noise_rules import (
     SWITCH,
@@ -381,11 +381,11 @@ def propose(
         label=f"propose {spec.name}",
     )
 
-    def work(videos: Sequence[tuple[int, StoredEntity]]) -> list[StageResult]:
-        return [_proposed(context.store, video, tracking, plan) for _, video in videos]
+    def result(_number: int, video: StoredEntity) -> StageResult:
+        return _proposed(context.store, video, tracking, plan)
 
     videos = list(_tracked(context.store, dataset, spec, tracking))
-    report = run_stream(context, stage, ((one.seq, one) for one in videos), work)
+    report = run_each(context, stage, [(one.seq, one) for one in videos], result)
     groups = {video.id: plan.group(tracking.group(video.id)) for video in videos}
     move_to_groups(context.store, _groups_of_tracklets(context.store, groups, tracking, plan))
     return report

@@ -7,7 +7,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones, register_source
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, run_each, run_stream
 from schemas.base import digest_of, sha256_of
 from schemas.build import VideoSourceSpec
 from schemas.provenance import Role
@@ -110,10 +110,7 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
         refusal = VideoRefusedError(video.file_path, "duplicate_video", what)
         return WorkResult(number, rejection=rejection_of(refusal.as_problem(), TAKE_STAGE))
 
-    def work(videos: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [result(number, video) for number, video in videos]
-
-    return run_stream(context, stage, ((video.seq, video) for video in new), work)
+    return run_each(context, stage, [(video.seq, video) for video in new], result)
 
 
 def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProblem]:

@@ -136,13 +136,7 @@ class PersonDetections(NamedTuple):
 
     def only(self, rows: NDArray[np.intp]) -> "PersonDetections":
         """Those of `rows`."""
-        return PersonDetections(
-            self.boxes_xyxy[rows],
-            self.boxes_xyah[rows],
-            self.scores[rows],
-            self.embeddings[rows],
-            self.sure[rows],
-        )
+        return PersonDetections(*(part[rows] for part in self))
 
 
 def sightings(detections: Detections, settings: AssociationSettings) -> PersonDetections:
@@ -165,19 +159,13 @@ def sightings(detections: Detections, settings: AssociationSettings) -> PersonDe
     boxes, sides, scores = boxes[keep], sides[keep], detections.scores[keep]
     return PersonDetections(
         boxes_xyxy=boxes,
-        boxes_xyah=_xyah(boxes, sides),
+        boxes_xyah=np.column_stack(
+            (boxes[:, :2] + sides / 2, sides[:, 0] / sides[:, 1], sides[:, 1])
+        ),
         scores=scores,
         embeddings=embeddings[keep],
         sure=scores > settings.confidence_threshold,
     )
-
-
-def _xyah(boxes: NDArray[np.float64], sides: NDArray[np.float64]) -> NDArray[np.float64]:
-    boxes_xyah = np.empty_like(boxes)
-    boxes_xyah[:, :2] = boxes[:, :2] + sides / 2
-    boxes_xyah[:, 2] = sides[:, 0] / sides[:, 1]
-    boxes_xyah[:, 3] = sides[:, 1]
-    return boxes_xyah
 
 
 def _check(
