@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from db.entities import (
+    AgentRef,
     NewEntity,
     StoredEntity,
     children_of,
@@ -43,7 +44,7 @@ from flows.ufine6926.noise_rules import (
     judge_switches,
     rounded,
 )
-from flows.ufine6926.tracking import BodyMeasurer, PoseModelMaker, TrackingPlan
+from flows.ufine6926.tracking import PoseModelMaker, TrackingPlan, body_measurer
 from models.pose import build_pose_model
 from schemas.base import digest_of
 from schemas.build import VideoSourceSpec
@@ -333,18 +334,19 @@ def filter_tracks(
         MissingExtraError: the extra that the pose model needs is not installed.
         ModelError: the pose model could not be loaded.
     """
-    bodies = BodyMeasurer(context.blobs.read, plan.settings.pose_model, make_pose_model)
+    pose_model = plan.settings.pose_model
+    with_bodies_of = body_measurer(context.blobs.read, pose_model, make_pose_model)
     stage = Stage(
         name=FILTER_TRACK_STAGE,
         version=FILTER_TRACK_VERSION,
         dataset=dataset,
         configuration={"settings": plan.settings.model_dump(mode="json")},
-        agents=bodies.agents,
+        agents=(AgentRef.of_model(pose_model.ref),) if pose_model else (),
         label="filter tracks",
     )
 
     def filtered(track: StoredEntity) -> WorkResult:
-        report, rejection = filter_track(bodies.measured(track.record(Track)), plan.settings)
+        report, rejection = filter_track(with_bodies_of(track.record(Track)), plan.settings)
         parents = [(Role.REPORT_OF, track.id)]
         entity = new_entity(report, track.dataset, parents=parents, group=track.group)
         entity = _linked(entity, (Role.FILTERED_WITH, plan.entity.id))

@@ -44,9 +44,10 @@ from schemas import tracking
 from schemas.base import Record, digest_of
 from schemas.build import VideoSourceSpec
 from schemas.errors import IntegrityError
+from schemas.proposals import Picture
 from schemas.provenance import Role
 from schemas.tracking import DetectorSpec, TrackingSettings
-from schemas.video import Body, Observation, StageSettings, Track, TrackedVideo, Video
+from schemas.video import Body, StageSettings, Track, TrackedVideo, Video
 from sources.video.finding import FoundVideo
 from sources.video.inspecting import video_digest
 from sources.video.problem import VideoProblem, VideoRefusedError
@@ -59,36 +60,26 @@ Read = Callable[[str, str], bytes]
 """The bytes of a SHA-256 and media type, as `BlobStore.read` gives them."""
 
 
-class BodyMeasurer:
-    """Looks at crops that `read` gives; without a pose model tracks stay as they are."""
+def body_measurer(
+    read: Read, spec: tracking.PoseModelSpec | None, make: PoseModelMaker = build_pose_model
+) -> Callable[[Track], Track]:
+    """Gives tracks the body of each observation, whose crops `read` gives.
 
-    def __init__(
-        self,
-        read: Read,
-        spec: tracking.PoseModelSpec | None,
-        make: PoseModelMaker = build_pose_model,
-    ) -> None:
-        self._read = read
-        self._model = make(spec) if spec else None
+    Without a pose model tracks stay as they are.
+    """
+    if spec is None:
+        return lambda track: track
+    model = make(spec)
 
-    @property
-    def agents(self) -> tuple[AgentRef, ...]:
-        """The pose model, if there is one."""
-        return (AgentRef.of_model(self._model.ref),) if self._model else ()
-
-    def measured(self, track: Track) -> Track:
-        """The track with the body of each observation."""
-        if self._model is None:
-            return track
-        bodies = {one.frame: self._body(self._model, one) for one in track.observations}
-        return with_bodies(track, bodies)
-
-    def _body(self, model: PoseModel, observation: Observation) -> Body:
-        crop = observation.crop
-        with Image.open(io.BytesIO(self._read(crop.sha256, crop.media_type))) as picture:
+    def body(crop: Picture) -> Body:
+        with Image.open(io.BytesIO(read(crop.sha256, crop.media_type))) as picture:
             pixels = np.asarray(picture.convert("RGB"))
         whole = np.array([[0, 0, crop.width_px, crop.height_px]], np.float64)
         return model.bodies(pixels, whole)[0]
+
+    return lambda track: with_bodies(
+        track, {one.frame: body(one.crop) for one in track.observations}
+    )
 
 
 # What is remembered between two frames is bounded by how many people can still come back, not by

@@ -16,7 +16,7 @@ from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from flows.ufine6926.crops import TrackOrigin
 from flows.ufine6926.noise_filter import filter_track
-from flows.ufine6926.tracking import BodyMeasurer, DetectorMaker, PeopleFollower
+from flows.ufine6926.tracking import DetectorMaker, PeopleFollower, body_measurer
 from models.detectors import build_detector
 from models.tracking.association import Association
 from models.tracking.detector import Detections, Frame
@@ -200,7 +200,9 @@ class _Writing:
         self._every = settings.every_nth_frame
         self._filter: FilterSettings = profile.filter
         self._crops: dict[str, bytes] = {}
-        self._bodies = BodyMeasurer(lambda sha256, _: self._crops[sha256], self._filter.pose_model)
+        self._with_bodies = body_measurer(
+            lambda sha256, _: self._crops[sha256], self._filter.pose_model
+        )
         self._tracklets: list[dict[str, Any]] = []
         self._rejected: list[dict[str, Any]] = []
         self._report = VideoTracks(out)
@@ -232,7 +234,7 @@ class _Writing:
         return sha256
 
     def _take_finished(self) -> None:
-        for track in map(self._bodies.measured, self._follower.take_finished()):
+        for track in map(self._with_bodies, self._follower.take_finished()):
             report, rejection = filter_track(track, self._filter)
             if rejection is not None:
                 self._report.rejected[rejection.reason] += 1

@@ -1,6 +1,5 @@
 """Images whose truth is known by construction: calculations, programs, and signs to translate."""
 
-from schemas.sign_pairs import SignCategory, SignPair
 from sources.rendered.collection import (
     TRUTHS_FILE,
     CollectionEntry,
@@ -14,7 +13,7 @@ from sources.rendered.rendering import (
     render_tasks,
     task_refusal,
 )
-from sources.rendered.sandbox import Limits, Outcome, ProgramResult, run_program
+from sources.rendered.sandbox import Limits
 from sources.rendered.signs import checked_pairs, shipped_pairs
 from sources.rendered.task_image import GENERATOR, RenderedImage
 
@@ -25,16 +24,11 @@ __all__ = [
     "CollectionEntry",
     "FontShelf",
     "Limits",
-    "Outcome",
-    "ProgramResult",
     "RenderOptions",
     "RenderedImage",
-    "SignCategory",
-    "SignPair",
     "checked_pairs",
     "read_rendered_collection",
     "render_tasks",
-    "run_program",
     "shipped_pairs",
     "task_refusal",
     "write_rendered_collection",

@@ -10,14 +10,13 @@ from PIL import Image, ImageStat
 from schemas.base import sha256_of
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from schemas.retrieval_task import RetrievalTask
+from schemas.sign_pairs import SignCategory, SignPair
 from sources.demonstration.people import Chance
 from sources.rendered import (
     RENDERED_TASKS,
     FontShelf,
     Limits,
     RenderOptions,
-    SignCategory,
-    SignPair,
     render_tasks,
     shipped_pairs,
     task_refusal,
