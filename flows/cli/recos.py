@@ -10,6 +10,7 @@ from flows.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
     from retrieval.discriminability import CaptionScores, TimedScores
+    from schemas.recos import DiscriminabilitySettings
 
 
 app = typer.Typer(
@@ -76,11 +77,11 @@ def discriminability(
     names = str(files[0]), str(files[1]), str(files[2])
     timed = score_captions(texts, images, own, settings, names)
     if as_json:
-        print_json(_as_json(timed, settings.k, settings.eta))
+        print_json(_as_json(timed, settings))
     else:
         _show(timed, calibrated=temperature is None)
     if timed.scores.is_degenerate:
-        _warn(timed.scores, settings.k, settings.eta, with_histogram=as_json)
+        _warn(timed.scores, settings, with_histogram=as_json)
 
 
 def _check(eta: float, temperature: float | None) -> None:
@@ -92,13 +93,13 @@ def _check(eta: float, temperature: float | None) -> None:
         raise UsageError(f"--temperature must be above 0 and finite; got {temperature:g}")
 
 
-def _as_json(timed: "TimedScores", k: int, eta: float) -> dict[str, Any]:
+def _as_json(timed: "TimedScores", settings: "DiscriminabilitySettings") -> dict[str, Any]:
     scores = timed.scores
     lower, upper = scores.interval
     return {
         "temperature": scores.temperature,
-        "k": k,
-        "eta": eta,
+        "k": settings.k,
+        "eta": settings.eta,
         "lower": lower,
         "upper": upper,
         "share_passing": scores.share_passing,
@@ -134,11 +135,11 @@ def _show(timed: "TimedScores", *, calibrated: bool) -> None:
     out.print(f"{len(verdicts):,} captions, {timed.seconds:.1f} s")
 
 
-def _warn(scores: "CaptionScores", k: int, eta: float, *, with_histogram: bool) -> None:
+def _warn(
+    scores: "CaptionScores", settings: "DiscriminabilitySettings", *, with_histogram: bool
+) -> None:
     from schemas.evaluation import degeneracy_text
-    from schemas.recos import DiscriminabilitySettings
 
-    settings = DiscriminabilitySettings(k=k, eta=eta)
     text = degeneracy_text(scores.dis.tolist(), settings, scores.temperature)
     shown = text if with_histogram else text.split("\n", 1)[0]
     err.print(f"[bold red]DEGENERATE:[/bold red] {escape(shown)}", soft_wrap=True)

@@ -1,6 +1,7 @@
 """The images that a benchmark's images were chosen among: embedded, and which are duplicates."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,27 +22,23 @@ from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.recos import RenderedTruth
 
 
+@dataclass
 class Pool:
     """The usable images of all sources of a build, in one order.
 
     Nothing is fingerprinted, embedded or compared before it is asked for: a run that finds all work
     done does none of it. What has been made before is looked up.
+
+    Attributes:
+        origins: the sources.
+        tell: gets the report of what was fingerprinted.
     """
 
-    def __init__(
-        self,
-        context: RunContext,
-        sources: Sequence[NewEntity],
-        embedder: CachedEmbedder,
-        settings: NearDuplicateSettings,
-        tell: Callable[[StageReport], None],
-    ) -> None:
-        """Takes the sources; `tell` gets the report of what was fingerprinted."""
-        self._context = context
-        self._sources = sources
-        self._embedder = embedder
-        self._settings = settings
-        self._tell = tell
+    context: RunContext
+    origins: Sequence[NewEntity]
+    embedder: CachedEmbedder
+    settings: NearDuplicateSettings
+    tell: Callable[[StageReport], None]
 
     @cached_property
     def digest(self) -> str:
@@ -62,9 +59,9 @@ class Pool:
     @cached_property
     def fingerprints(self) -> dict[str, ImageFingerprint]:
         """The fingerprint of each, by id, in their order."""
-        for source in self._sources:
-            self._tell(fingerprint_images(self._context, source.dataset))
-        found = fingerprints_of(self._context, [image for _, image in self._of_sources])
+        for source in self.origins:
+            self.tell(fingerprint_images(self.context, source.dataset))
+        found = fingerprints_of(self.context, [image for _, image in self._of_sources])
         return {image.id: found[image.id] for _, image in self._of_sources if image.id in found}
 
     @cached_property
@@ -79,12 +76,12 @@ class Pool:
         Raises:
             ModelError: the embedder cannot be loaded, or cannot go on.
         """
-        return embed_stored(self._context, self._embedder, self.images)
+        return embed_stored(self.context, self.embedder, self.images)
 
     @cached_property
     def truths(self) -> dict[str, RenderedTruth]:
         """What was drawn into those that were rendered, by id."""
-        return truths_of(self._context.store, list(self.place))
+        return truths_of(self.context.store, list(self.place))
 
     @cached_property
     def duplicates(self) -> AlikeImages:
@@ -94,12 +91,12 @@ class Pool:
             ModelError: see `vectors`.
         """
         contents = {image: what_is_shown(truth) for image, truth in self.truths.items()}
-        return AlikeImages(self.fingerprints, self._settings, self.vectors, contents)
+        return AlikeImages(self.fingerprints, self.settings, self.vectors, contents)
 
     @cached_property
     def _of_sources(self) -> list[tuple[int, StoredEntity]]:
         return [
             (number, image)
-            for number, source in enumerate(self._sources)
-            for image in images_of_source(self._context.store, source.id)
+            for number, source in enumerate(self.origins)
+            for image in images_of_source(self.context.store, source.id)
         ]

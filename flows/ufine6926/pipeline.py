@@ -1,16 +1,15 @@
 """`build-ufine6926`: from street video to described identities (UFineBench, section 3.2)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from db.entities import LIVE, StoredEntity, count_entities, find
+from db.entities import LIVE, count_entities, find
 from flows.engine.activation import sync_active
 from flows.engine.build_files import demonstration_video_build
 from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step, always
 from flows.ufine6926.describing import draft_descriptions, offer_drafts
 from flows.ufine6926.identities import form_identities
-from flows.ufine6926.noise_filter import FilterPlan, filter_tracks, plan_filter, propose
+from flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose
 from flows.ufine6926.tracking import DetectorMaker, TrackingPlan, plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
 from models.detectors import build_detector
@@ -131,17 +130,12 @@ def _filter_and_propose(run: UFine6926Run) -> None:
     run.add(filter_tracks(context, dataset, filtering))
     for spec in run.build.sources:
         run.add(propose(context, dataset, spec, run.plans[spec.name], filtering))
-    run.groups = frozenset(_groups(find(run.store, dataset, Video.kind), run.plans, filtering))
+    run.groups = frozenset(
+        filtering.group(plan.group(video.id))
+        for video in find(run.store, dataset, Video.kind)
+        if (plan := run.plans.get(str(video.group)))
+    )
     sync_active(context, dataset, Tracklet.kind, lambda one: one.group in run.groups)
-
-
-def _groups(
-    videos: Iterable[StoredEntity], plans: dict[str, TrackingPlan], filtering: FilterPlan
-) -> Iterable[str]:
-    """The groups of the tracklets of all videos whose source is in the build."""
-    for video in videos:
-        if plan := plans.get(str(video.group)):
-            yield filtering.group(plan.group(video.id))
 
 
 def _form_identities(run: UFine6926Run) -> None:

@@ -5,7 +5,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
@@ -298,26 +298,23 @@ class _Files:
         return dict(urls)
 
 
+@dataclass
 class _Tracking:
     """The tracking of the videos of one source."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        dataset: str,
-        stage: Stage,
-        plan: TrackingPlan,
-        files: _Files,
-        make_detector: DetectorMaker,
-    ) -> None:
-        self._context = context
-        self._dataset = dataset
-        self._stage = stage
-        self._plan = plan
-        self._files = files
-        self._make_detector = make_detector
-        self._idle: list[PersonDetector] = []
-        self.plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    context: RunContext
+    dataset: str
+    stage: Stage
+    plan: TrackingPlan
+    files: _Files
+    make_detector: DetectorMaker
+    idle: list[PersonDetector] = field(default_factory=list)
+
+    @cached_property
+    def plan_id(self) -> int:
+        """The number of the stage's plan in the store."""
+        stage = self.stage
+        return register_plan(self.context.store, stage.name, stage.version, stage.configuration)
 
     def work(self, videos: Sequence[StoredEntity]) -> list[StageResult]:
         """One result per video: its last tracks and its summary, or why it cannot be used."""
@@ -326,16 +323,16 @@ class _Tracking:
     def _track(self, entity: StoredEntity) -> StageResult:
         video = entity.record(Video)
         try:
-            return self._followed(entity, video, self._files.url_of(video))
+            return self._followed(entity, video, self.files.url_of(video))
         except VideoRefusedError as refusal:
             if refusal.reason in _FAULTS_OF_THE_WORLD:
-                self._context.progress.say(f"{refusal}; it is left for a later run")
+                self.context.progress.say(f"{refusal}; it is left for a later run")
                 return Deferred(entity.seq, refusal.reason)
             return WorkResult(entity.seq, rejection=rejection_of(refusal.as_problem(), STAGE))
 
     def _followed(self, entity: StoredEntity, video: Video, url: str) -> WorkResult:
         """Follows a video from where an earlier run stopped."""
-        settings, store = self._plan.settings, self._context.store
+        settings, store = self.plan.settings, self.context.store
         rate = video.facts.frame_rate / settings.every_nth_frame
         with (
             open_video(url, file_path=video.file_path) as reader,
@@ -343,7 +340,7 @@ class _Tracking:
         ):
             tracker = PersonTracker(detector, settings.association, rate)
             origin = TrackOrigin(video.source, video.file_path, video.sha256, str(tracker.ref))
-            put = self._context.blobs.put
+            put = self.context.blobs.put
             follower = PeopleFollower(tracker, origin, settings.observations, put)
             start = 0
             if checkpoint := load_checkpoint(store, self.plan_id, entity.seq):
@@ -368,7 +365,7 @@ class _Tracking:
                 f"that never had a box inside the frame"
             )
         for notice in notices:
-            self._context.progress.say(notice)
+            self.context.progress.say(notice)
         return TrackedVideo(
             source=video.source,
             video=video.file_path,
@@ -382,27 +379,27 @@ class _Tracking:
     def _detector(self) -> Iterator[PersonDetector]:
         """A detector that no other video has now; workers make one each."""
         try:
-            detector = self._idle.pop()
+            detector = self.idle.pop()
         except IndexError:
-            detector = self._make_detector(self._plan.settings.detector)
+            detector = self.make_detector(self.plan.settings.detector)
         try:
             yield detector
         finally:
-            self._idle.append(detector)
+            self.idle.append(detector)
 
     def _save(self, entity: StoredEntity, follower: PeopleFollower, position: int) -> None:
         """Commits what is finished and where to go on."""
-        activity = self._context.activity(self.plan_id, self._dataset, None, *self._stage.agents)
+        activity = self.context.activity(self.plan_id, self.dataset, None, *self.stage.agents)
         tracks = [self._entity(entity, track) for track in follower.take_finished()]
         checkpoint = StoredCheckpoint(position, follower.state())
-        save_checkpoint(self._context.store, activity, entity.seq, checkpoint, tracks)
+        save_checkpoint(self.context.store, activity, entity.seq, checkpoint, tracks)
 
     def _entity(self, video: StoredEntity, record: Track | TrackedVideo) -> NewEntity:
         return new_entity(
             record,
-            self._dataset,
-            parents=[(Role.TRACKED_IN, video.id), (Role.TRACKED_WITH, self._plan.entity.id)],
-            group=self._plan.group(video.id),
+            self.dataset,
+            parents=[(Role.TRACKED_IN, video.id), (Role.TRACKED_WITH, self.plan.entity.id)],
+            group=self.plan.group(video.id),
         )
 
 
