@@ -1,6 +1,6 @@
 """Validates captions by dis(t), round by round, and what came of it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +39,7 @@ from flows.recos.validation_loop import (
     run_validation,
 )
 from models.embedding import Vectors
-from prompts.loader import Prompt, load_prompt
+from prompts.loader import load_prompt
 from retrieval.discriminability import CaptionValidator
 from schemas.base import EntityRecord
 from schemas.chat import ChatFailure
@@ -107,86 +107,6 @@ class CaptionPool:
             )
             for id_, caption in self.captions.items()
         ]
-
-
-class CaptionReviser:
-    """Asks for new texts, and keeps track of the current captions of each image."""
-
-    def __init__(
-        self,
-        captioner: Captioner,
-        prompt: Prompt,
-        pool: CaptionPool,
-        facts: Mapping[str, Sequence[str]],
-    ) -> None:
-        self._captioner = captioner
-        self._prompt = prompt
-        self._pool = pool
-        self._facts = facts
-        self._calls: dict[tuple[str, str], str] = {}
-        self._said: dict[str, dict[str, str]] = {}
-        for draft in pool.drafts:
-            self._said.setdefault(draft.image, {})[draft.key] = draft.text
-
-    def call_of(self, key: str, text: str) -> str:
-        """The model call that gave this text for the caption with that key."""
-        return self._calls[key, text]
-
-    def rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
-        """New texts; captions of one image are asked for one after the other, so as to differ."""
-        answers: dict[str, str | Rejection] = {}
-        waves: dict[int, list[CaptionHistory]] = {}
-        asked: Counter[str] = Counter()
-        for history in failing:
-            waves.setdefault(asked[history.image], []).append(history)
-            asked[history.image] += 1
-        for wave in waves.values():
-            answers.update(self._ask(wave))
-        return [answers[history.key] for history in failing]
-
-    def _ask(self, failing: Sequence[CaptionHistory]) -> dict[str, str | Rejection]:
-        """A new text for each of captions of different images."""
-        asks = [
-            Ask(
-                history,
-                request_revision(
-                    self._captioner.picture(self._pool.image(history.image)),
-                    history.task,
-                    self._facts.get(history.image, ()),
-                    history.current.text,
-                    history.current.verdict,
-                    self._prompt,
-                    too_detailed=history.tried(CaptionVerdict.OVER_DETAILED),
-                    too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
-                    taken=[
-                        text
-                        for key, text in self._said[history.image].items()
-                        if key != history.key
-                    ],
-                ),
-            )
-            for history in failing
-        ]
-        found = ask_and_parse(self._captioner.model, asks, lambda _, answer: read_revision(answer))
-        answers: dict[str, str | Rejection] = {}
-        for history, one in zip(failing, found, strict=True):
-            if isinstance(one, Unparsable):
-                answers[history.key] = self._rejection(one)
-            else:
-                answers[history.key] = one.value
-                self._calls[history.key, one.value] = one.call
-                self._said[history.image][history.key] = one.value
-        return answers
-
-    def _rejection(self, found: Unparsable) -> Rejection:
-        result = result_without_value(0, STAGE, found)
-        if isinstance(result, WorkResult) and result.rejection is not None:
-            return result.rejection
-        reason = found.outcome.reason if isinstance(found.outcome, ChatFailure) else "not asked"
-        raise ModelError(
-            f"{self._captioner.author} did not revise the captions ({reason}); what came back is "
-            f"stored, run again when it answers"
-        )
 
 
 # Captions stay as they were validated, though an image they were compared with is withdrawn: how
@@ -295,15 +215,19 @@ class _Loop:
                 f"{len(pool.images)}; take more images, or a smaller k"
             )
         self._facts = facts_of(self._context.store, list(pool.place))
-        self._reviser = CaptionReviser(captioner, self._prompt, pool, self._facts)
+        self._calls: dict[tuple[str, str], str] = {}  # by caption and text that it was given
+        self._said: dict[str, dict[str, str]] = defaultdict(dict)  # now, by image and caption
+        for draft in pool.drafts:
+            self._said[draft.image][draft.key] = draft.text
         rows = embed_stored(self._context, embedder, pool.images)
         self._validator = CaptionValidator(rows, settings, name="the images of v0")
         self._temperature = self._validator.calibrate(*self._embedded(pool.drafts))
 
     def run(self) -> ValidationOutcome:
         """Validates, has failing captions revised, validates again."""
-        drafts, rewrite = self._pool.drafts, self._reviser.rewrite
-        return run_validation(drafts, self._measure, rewrite, self._settings, self._temperature)
+        return run_validation(
+            self._pool.drafts, self._measure, self._rewrite, self._settings, self._temperature
+        )
 
     def _measure(self, drafts: Sequence[Draft]) -> list[float]:
         texts, targets = self._embedded(drafts)
@@ -314,6 +238,62 @@ class _Loop:
         """The texts, and the places of the images that they describe, of shape (n,)."""
         texts = self._embedder.embed_texts([draft.text for draft in drafts])
         return texts, np.array([self._pool.place[draft.image] for draft in drafts], np.int64)
+
+    def _rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
+        """New texts; captions of one image are asked for one after the other, so as to differ."""
+        answers: dict[str, str | Rejection] = {}
+        waves: dict[int, list[CaptionHistory]] = defaultdict(list)
+        asked: Counter[str] = Counter()
+        for history in failing:
+            waves[asked[history.image]].append(history)
+            asked[history.image] += 1
+        for wave in waves.values():
+            answers.update(self._ask(wave))
+        return [answers[history.key] for history in failing]
+
+    def _ask(self, failing: Sequence[CaptionHistory]) -> dict[str, str | Rejection]:
+        """A new text for each of captions of different images."""
+        asks = [
+            Ask(
+                history,
+                request_revision(
+                    self._captioner.picture(self._pool.image(history.image)),
+                    history.task,
+                    self._facts.get(history.image, ()),
+                    history.current.text,
+                    history.current.verdict,
+                    self._prompt,
+                    too_detailed=history.tried(CaptionVerdict.OVER_DETAILED),
+                    too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
+                    taken=[
+                        text
+                        for key, text in self._said[history.image].items()
+                        if key != history.key
+                    ],
+                ),
+            )
+            for history in failing
+        ]
+        found = ask_and_parse(self._captioner.model, asks, lambda _, answer: read_revision(answer))
+        answers: dict[str, str | Rejection] = {}
+        for history, one in zip(failing, found, strict=True):
+            if isinstance(one, Unparsable):
+                answers[history.key] = self._rejection(one)
+            else:
+                answers[history.key] = one.value
+                self._calls[history.key, one.value] = one.call
+                self._said[history.image][history.key] = one.value
+        return answers
+
+    def _rejection(self, found: Unparsable) -> Rejection:
+        result = result_without_value(0, STAGE, found)
+        if isinstance(result, WorkResult) and result.rejection is not None:
+            return result.rejection
+        reason = found.outcome.reason if isinstance(found.outcome, ChatFailure) else "not asked"
+        raise ModelError(
+            f"{self._captioner.author} did not revise the captions ({reason}); what came back is "
+            f"stored, run again when it answers"
+        )
 
     def store(self, outcome: ValidationOutcome, standing: Collection[str]) -> StageReport:
         """Commits the outcome of every image's captions, but for images that stay as they were."""
@@ -337,9 +317,9 @@ class _Loop:
             workers=1,
             label="validate captions",
         )
-        of_images: dict[str, list[CaptionHistory]] = {}
+        of_images: dict[str, list[CaptionHistory]] = defaultdict(list)
         for history in outcome.histories:
-            of_images.setdefault(history.image, []).append(history)
+            of_images[history.image].append(history)
         items = [
             (image.seq, of_images[image.id])
             for image in self._pool.images
@@ -376,7 +356,7 @@ class _Loop:
             ids = [history.key]
             for attempt in history.attempts[1:]:
                 roles = [(Role.PROMPTED_BY, prompt_id), of_settings, (Role.REVISED_FROM, ids[-1])]
-                call = self._reviser.call_of(history.key, attempt.text)
+                call = self._calls[history.key, attempt.text]
                 entities.append(
                     caption_entity(self._captioner, image, attempt.text, position, roles, call)
                 )
