@@ -136,7 +136,7 @@ class PersonDetections(NamedTuple):
 
     def only(self, rows: NDArray[np.intp]) -> "PersonDetections":
         """Those of `rows`."""
-        return self._make(part[rows] for part in self)
+        return PersonDetections._make(part[rows] for part in self)
 
 
 def sightings(detections: Detections, settings: AssociationSettings) -> PersonDetections:
