@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 from sqlalchemy import func, select
 
 from db.blobs import BlobFault, BlobStore, suffix_of
-from db.entities import fetch, pages
+from db.entities import fetch, pages, scan
 from db.store import Store
 from db.tables.provenance import Entity
 from db.withdrawal_graph import WITH_FILES, Blob, own_blobs
@@ -101,12 +101,11 @@ class BlobCheck:
 
     def repair(self, blob: Blob, data: bytes) -> bool:
         """Stores a file again; False, and nothing is stored, where it was withdrawn meanwhile."""
-        if not self._is_live(blob):
-            self._lists.execute("DELETE FROM faulty WHERE (sha256, media_type) = (?, ?)", blob)
-            return False
-        self._blobs.repair(data, blob.media_type)
+        is_live = self._is_live(blob)
+        if is_live:
+            self._blobs.put(data, blob.media_type, replace=True)
         self._lists.execute("DELETE FROM faulty WHERE (sha256, media_type) = (?, ?)", blob)
-        return True
+        return is_live
 
     def orphans(self) -> Iterator[str]:
         """The paths of files that no entity names: what runs that were killed left, say.
@@ -130,16 +129,9 @@ class BlobCheck:
             yield from (path for name, path in page if name not in names)
 
     def _list_named(self) -> None:
-        query = (
-            select(Entity.seq, Entity.id, Entity.kind, Entity.state, Entity.payload)
-            .where(Entity.kind.in_(WITH_FILES))
-            .order_by(Entity.seq)
-            .limit(_PAGE)
-        )
-        after = 0
-        while True:
-            with self._store.read() as connection:
-                page = connection.execute(query.where(Entity.seq > after)).all()
+        query = select(Entity.seq, Entity.id, Entity.kind, Entity.state, Entity.payload)
+        found = scan(self._store, query.where(Entity.kind.in_(WITH_FILES)), _PAGE)
+        for page in pages(found, _PAGE):
             self._lists.execute("BEGIN")
             self._lists.executemany(
                 "INSERT OR REPLACE INTO named VALUES (?, ?, ?, ?, ?)",
@@ -150,9 +142,6 @@ class BlobCheck:
                 ],
             )
             self._lists.execute("COMMIT")
-            if len(page) < _PAGE:
-                return
-            after = page[-1].seq
 
     def _is_live(self, blob: Blob) -> bool:
         """Whether an entity that names the file is not withdrawn at this moment."""

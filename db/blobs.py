@@ -78,27 +78,27 @@ class BlobStore:
         """Where files are written before they get their place."""
         return Path(self._root) / "incoming"
 
-    def put(self, data: bytes, media_type: str) -> str:
-        """Stores `data` and gives its SHA-256. Storing the same bytes again does nothing.
+    def put(self, data: bytes, media_type: str, *, replace: bool = False) -> str:
+        """Stores `data` and gives its SHA-256.
+
+        Bytes that are there, by their digest and size, are not written again, unless `replace`.
 
         Raises:
             ServiceError: the disk is full, the bucket is not there, or we may not write.
         """
         sha256 = sha256_of(data)
-        path = self.path_of(sha256, media_type)
-        if self.has(sha256, media_type, len(data)):
+        if not replace and self.has(sha256, media_type, len(data)):
             return sha256
-        self._write(path, data)
-        return sha256
-
-    def repair(self, data: bytes, media_type: str) -> str:
-        """Stores bytes as `put` does, and replaces what is there.
-
-        Raises:
-            ServiceError: as of `put`.
-        """
-        sha256 = sha256_of(data)
-        self._write(self.path_of(sha256, media_type), data)
+        path = self.path_of(sha256, media_type)
+        try:
+            if self.is_local:
+                _write_atomically(Path(path), data, self._incoming)
+            else:
+                self._filesystem.pipe_file(path, data)  # an object store shows whole objects only
+        except OSError as error:
+            raise ServiceError(
+                f"the blob store cannot write {path!r}: {error.strerror or error}"
+            ) from error
         return sha256
 
     def fault_of(self, sha256: str, media_type: str) -> BlobFault | None:
@@ -181,17 +181,6 @@ class BlobStore:
         if self.is_local:
             _flush(Path(path).parent)
         return True
-
-    def _write(self, path: str, data: bytes) -> None:
-        try:
-            if self.is_local:
-                _write_atomically(Path(path), data, self._incoming)
-            else:
-                self._filesystem.pipe_file(path, data)  # an object store shows whole objects only
-        except OSError as error:
-            raise ServiceError(
-                f"the blob store cannot write {path!r}: {error.strerror or error}"
-            ) from error
 
     def path_of(self, sha256: str, media_type: str) -> str:
         """Where a blob lies on the file system of the store."""

@@ -164,23 +164,11 @@ def find_call(store: Store, key: str) -> ChatOutcome | None:
         row = connection.execute(select(ModelCall).where(ModelCall.key == key)).one_or_none()
     if row is None:
         return None
+    usage = {"raw": row.raw or "", "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
     if row.status not in ANSWERED:
-        return ChatFailure(
-            reason=row.status,
-            detail=row.response,
-            retriable=False,
-            raw=row.raw or "",
-            tokens_in=row.tokens_in,
-            tokens_out=row.tokens_out,
-        )
-    return ChatAnswer(
-        text=row.response,
-        tokens_in=row.tokens_in,
-        tokens_out=row.tokens_out,
-        seconds=row.seconds,
-        truncated=row.status == "truncated",
-        raw=row.raw or "",
-    )
+        return ChatFailure(reason=row.status, detail=row.response, retriable=False, **usage)
+    truncated = row.status == "truncated"
+    return ChatAnswer(text=row.response, seconds=row.seconds, truncated=truncated, **usage)
 
 
 @retried
@@ -202,17 +190,13 @@ def has_answered(
 def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
     """Calls, tokens, requests, seconds and money by model or service, stage and dataset."""
     is_search = ModelCall.stage == SEARCH_STAGE
-    failed = func.count().filter(ModelCall.status.not_in(ANSWERED))
-    unknown = func.count().filter(ModelCall.tokens_in.is_(None) | ModelCall.tokens_out.is_(None))
+    of = Agent.name, Agent.revision, ModelCall.stage, ModelCall.dataset
     query = (
         select(
-            Agent.name,
-            Agent.revision,
-            ModelCall.stage,
-            ModelCall.dataset,
+            *of,
             func.count(),
-            failed,
-            unknown,
+            func.count().filter(ModelCall.status.not_in(ANSWERED)),
+            func.count().filter(ModelCall.tokens_in.is_(None) | ModelCall.tokens_out.is_(None)),
             func.sum(case((is_search, 0), else_=ModelCall.tokens_in)),
             func.sum(ModelCall.tokens_out),
             func.sum(case((is_search, ModelCall.tokens_in), else_=0)),
@@ -221,10 +205,8 @@ def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
             ModelCall.currency,
         )
         .join(Agent, Agent.id == ModelCall.agent_id)
-        .group_by(
-            Agent.name, Agent.revision, ModelCall.stage, ModelCall.dataset, ModelCall.currency
-        )
-        .order_by(Agent.name, Agent.revision, ModelCall.stage, ModelCall.dataset)
+        .group_by(*of, ModelCall.currency)
+        .order_by(*of)
     )
     if dataset is not None:
         query = query.where(ModelCall.dataset == dataset)
@@ -233,36 +215,32 @@ def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
 
 
 def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
+    """The row of a call; images by digest, since their bytes are in the blob store."""
+    request, outcome = call.request, call.outcome
+    if isinstance(outcome, ChatFailure):
+        response, status, seconds = outcome.detail, outcome.reason, 0.0
+    else:
+        response, seconds = outcome.text, outcome.seconds
+        status = "truncated" if outcome.truncated else "answered"
     return {
         "key": call.key,
         "agent_id": agent.id,
-        "stage": call.request.purpose,
+        "stage": request.purpose,
         "dataset": call.dataset,
-        "prompt_digest": call.request.prompt_digest,
+        "prompt_digest": request.prompt_digest,
         "parameters": call.parameters,
-        "request": _request_json(call.request),
+        "request": {
+            **request.model_dump(mode="json", exclude={"images"}),
+            "images": [sha256_of(image.data) for image in request.images],
+        },
+        "response": response,
+        "raw": outcome.raw or None,
+        "status": status,
+        "tokens_in": outcome.tokens_in,
+        "tokens_out": outcome.tokens_out,
+        "seconds": seconds,
         "cost": call.cost,
         "currency": call.currency,
         "served": call.served and call.served.model_dump_json(),
         "called_at": datetime.now(UTC),
-        **_outcome_columns(call.outcome),
     }
-
-
-def _outcome_columns(outcome: ChatOutcome) -> dict[str, Any]:
-    columns = {
-        "raw": outcome.raw or None,
-        "tokens_in": outcome.tokens_in,
-        "tokens_out": outcome.tokens_out,
-    }
-    if isinstance(outcome, ChatFailure):
-        return {"response": outcome.detail, "status": outcome.reason, "seconds": 0.0, **columns}
-    status = "truncated" if outcome.truncated else "answered"
-    return {"response": outcome.text, "status": status, "seconds": outcome.seconds, **columns}
-
-
-def _request_json(request: ChatRequest) -> dict[str, Any]:
-    """The request as it was made; images by digest, since their bytes are in the blob store."""
-    values = request.model_dump(mode="json", exclude={"images"})
-    values["images"] = [sha256_of(image.data) for image in request.images]
-    return values

@@ -16,12 +16,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import Connection, delete, func, null, select
-from sqlalchemy.dialects import postgresql, sqlite
 
+from db.engine import insert_into
 from db.tables.work import Claim, Process
 from schemas.errors import ServiceError
 from schemas.processes import is_process_dead, own_place
@@ -80,7 +79,7 @@ class Claims:
             "upper": upper,
             "process_id": process_id(),
         }
-        new = _dialect(connection).insert(Claim).on_conflict_do_nothing().returning(Claim.id)
+        new = insert_into(connection, Claim).on_conflict_do_nothing().returning(Claim.id)
         if connection.execute(new, values).first() is None:
             self.drop_ended(connection)
             if connection.execute(new, values).first() is None:
@@ -102,8 +101,7 @@ class Claims:
         """Prolongs all claims of this process; due well within `lease_seconds`."""
         row = {"id": process_id(), "place": own_place(), "beats": 0, "beat_at": func.now()}
         connection.execute(
-            _dialect(connection)
-            .insert(Process)
+            insert_into(connection, Process)
             .values(row)
             .on_conflict_do_update(
                 index_elements=[Process.id],
@@ -175,7 +173,3 @@ def pauses() -> Iterator[float]:
     while True:
         yield seconds
         seconds = min(2 * seconds, 1.0)
-
-
-def _dialect(connection: Connection) -> Any:
-    return postgresql if connection.dialect.name == "postgresql" else sqlite

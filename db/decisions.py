@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple, cast
 from sqlalchemy import Connection, exists, insert, select, update
 from sqlalchemy.orm import aliased
 
-from db.entities import AgentRef, StoredEntity, pages, register_agents, select_entities
+from db.engine import select_columns
+from db.entities import AgentRef, StoredEntity, pages, register_agents, rows_in, select_entities
 from db.store import Store, retried
 from db.tables.provenance import Activation, Agent, Decision, Entity
 from schemas.provenance import STATE_AFTER, AgentKind, State
@@ -28,6 +29,14 @@ class NewDecision(NamedTuple):
     reason: str = ""
     successor_id: str | None = None
     annotation_key: str | None = None
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the agent."""
+        return self.agent.id
+
+
+_COLUMNS = ("entity_id", "verdict", "agent_id", "reason", "successor_id", "annotation_key")
 
 
 def fold(verdicts: Sequence[str], *, active: bool = True) -> State:
@@ -57,7 +66,7 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
     register_agents(connection, sorted({decision.agent for decision in decisions}))
     rows = []
     for decision in decisions:
-        row = _row(decision)
+        row = {name: getattr(decision, name) for name in _COLUMNS}
         if last.get(decision.entity_id) != row:
             last[decision.entity_id] = row
             rows.append({**row, "decided_at": datetime.now(UTC)})
@@ -76,11 +85,9 @@ def set_active(store: Store, entity_ids: Sequence[str], agent: AgentRef, *, acti
         return
     with store.write() as connection:
         _take_turns(connection, entity_ids)
-        changed: list[str] = []
-        for page in pages(entity_ids):
-            inactive = Entity.state == "inactive" if active else Entity.state != "inactive"
-            query = select(Entity.id).where(Entity.id.in_(page), inactive)
-            changed += connection.execute(query.where(Entity.state != "withdrawn")).scalars()
+        others = Entity.state == "inactive" if active else Entity.state != "inactive"
+        query = select(Entity.id).where(others, Entity.state != "withdrawn")
+        changed = [id_ for (id_,) in rows_in(connection, query, Entity.id, entity_ids)]
         if not changed:
             return
         register_agents(connection, [agent])
@@ -101,33 +108,28 @@ def last_reasons(store: Store, entity_ids: Sequence[str]) -> dict[str, str]:
 @retried
 def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
     """For each entity that was decided on, who decided last."""
+    query = (
+        select(Decision.entity_id, Agent.kind, Agent.name, Agent.revision)
+        .join(Agent, Agent.id == Decision.agent_id)
+        .order_by(Decision.id)
+    )
     found: dict[str, AgentRef] = {}
     with store.read() as connection:
-        for page in pages(entity_ids):
-            query = (
-                select(Decision.entity_id, Agent.kind, Agent.name, Agent.revision)
-                .join(Agent, Agent.id == Decision.agent_id)
-                .where(Decision.entity_id.in_(page))
-                .order_by(Decision.id)
-            )
-            for entity_id, kind, name, revision in connection.execute(query):
-                found[entity_id] = AgentRef(cast("AgentKind", kind), name, revision)
+        for entity_id, kind, *name in rows_in(connection, query, Decision.entity_id, entity_ids):
+            found[entity_id] = AgentRef(cast("AgentKind", kind), *name)
     return found
 
 
 @retried
 def decided_by_people(store: Store, entity_ids: Sequence[str]) -> set[str]:
     """Those entities that a person has ever decided on."""
-    found: set[str] = set()
+    query = (
+        select(Decision.entity_id)
+        .join(Agent, Agent.id == Decision.agent_id)
+        .where(Agent.kind == "person")
+    )
     with store.read() as connection:
-        for page in pages(entity_ids):
-            query = (
-                select(Decision.entity_id)
-                .join(Agent, Agent.id == Decision.agent_id)
-                .where(Decision.entity_id.in_(page), Agent.kind == "person")
-            )
-            found.update(connection.execute(query).scalars())
-    return found
+        return {id_ for (id_,) in rows_in(connection, query, Decision.entity_id, entity_ids)}
 
 
 def _take_turns(connection: Connection, entity_ids: Sequence[str]) -> None:
@@ -135,46 +137,23 @@ def _take_turns(connection: Connection, entity_ids: Sequence[str]) -> None:
 
     On SQLite, which has one writer anyway, `FOR UPDATE` is left out.
     """
-    for page in pages(entity_ids):
-        query = select(Entity.seq).where(Entity.id.in_(page)).order_by(Entity.seq)
-        connection.execute(query.with_for_update()).all()
-
-
-def _row(decision: NewDecision) -> dict[str, str | None]:
-    return {
-        "entity_id": decision.entity_id,
-        "verdict": decision.verdict,
-        "agent_id": decision.agent.id,
-        "reason": decision.reason,
-        "successor_id": decision.successor_id,
-        "annotation_key": decision.annotation_key,
-    }
+    query = select(Entity.seq).order_by(Entity.seq).with_for_update()
+    list(rows_in(connection, query, Entity.id, entity_ids))
 
 
 def _last_decisions(
     connection: Connection, entity_ids: Sequence[str]
 ) -> dict[str, dict[str, str | None]]:
-    last: dict[str, dict[str, str | None]] = {}
-    for page in pages(entity_ids):
-        query = select(
-            Decision.entity_id,
-            Decision.verdict,
-            Decision.agent_id,
-            Decision.reason,
-            Decision.successor_id,
-            Decision.annotation_key,
-        ).where(Decision.entity_id.in_(page))
-        for row in connection.execute(query.order_by(Decision.id)):
-            last[row.entity_id] = dict(row._mapping)
-    return last
+    query = select_columns(Decision, _COLUMNS).order_by(Decision.id)
+    rows = rows_in(connection, query, Decision.entity_id, entity_ids)
+    return {row.entity_id: dict(row._mapping) for row in rows}
 
 
 def refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
     """Folds the decisions on each entity, and its activations, into its cached `state`."""
+    query = select(Activation.entity_id, Activation.active).order_by(Activation.id)
     for page in pages(entity_ids):
-        activations = select(Activation.entity_id, Activation.active).order_by(Activation.id)
-        rows = connection.execute(activations.where(Activation.entity_id.in_(page)))
-        active = {row.entity_id: row.active for row in rows}
+        active = dict(rows_in(connection, query, Activation.entity_id, page))
         by_state: dict[State, list[str]] = defaultdict(list)
         for entity_id, history in _verdicts(connection, page).items():
             by_state[fold(history, active=active.get(entity_id, True))].append(entity_id)
@@ -184,17 +163,13 @@ def refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
 
 def decided_states(connection: Connection, entity_ids: Sequence[str]) -> dict[str, State]:
     """The state that each entity has, or would have if it were active."""
-    return {
-        entity_id: fold(history)
-        for page in pages(entity_ids)
-        for entity_id, history in _verdicts(connection, page).items()
-    }
+    return {id_: fold(history) for id_, history in _verdicts(connection, entity_ids).items()}
 
 
 def _verdicts(connection: Connection, entity_ids: Sequence[str]) -> dict[str, list[str]]:
     verdicts: dict[str, list[str]] = {entity_id: [] for entity_id in entity_ids}
-    query = select(Decision.entity_id, Decision.verdict).where(Decision.entity_id.in_(entity_ids))
-    for entity_id, verdict in connection.execute(query.order_by(Decision.id)):
+    query = select(Decision.entity_id, Decision.verdict).order_by(Decision.id)
+    for entity_id, verdict in rows_in(connection, query, Decision.entity_id, entity_ids):
         verdicts[entity_id].append(verdict)
     return verdicts
 
@@ -231,7 +206,5 @@ def decided_under_other_policies(
     )
     with store.read() as connection:
         agents = list(connection.execute(others).scalars())
-        if not agents:
-            return []
-        rows = connection.execute(query.where(Decision.agent_id.in_(agents)))
+        rows = connection.execute(query.where(Decision.agent_id.in_(agents))) if agents else ()
         return list(map(StoredEntity._make, rows))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 
 from db.engine import insert_new, insert_new_text
-from db.entities import pages
+from db.entities import rows_in
 from db.releases import acquire_release_lock
 from db.store import Store, retried
 from db.tables.embeddings import Embedding, EmbeddingSpace
@@ -21,7 +21,6 @@ Kind = Literal["image", "text"]
 Vector = NDArray[np.float32]
 
 _STORED = np.dtype("<f4")
-_PAGE = 1000
 _COLUMNS = ("key", "space_id", "kind", "sha256", "vector")
 
 
@@ -79,13 +78,17 @@ def find_vectors(
     Raises:
         IntegrityError: what is stored is no vector of this space.
     """
+    keys = (digest_of(space.key, kind, sha256) for sha256 in digests)
     found: dict[str, Vector] = {}
     query = select(Embedding.sha256, Embedding.vector)
     with store.read() as connection:
-        for page in pages(digests, _PAGE):
-            keys = [digest_of(space.key, kind, sha256) for sha256 in page]
-            for sha256, data in connection.execute(query.where(Embedding.key.in_(keys))):
-                found[sha256] = _vector(data, space, sha256)
+        for sha256, data in rows_in(connection, query, Embedding.key, keys):
+            if len(data) != space.dimension * _STORED.itemsize:
+                raise IntegrityError(
+                    f"the cached vector of {sha256} must have {space.dimension} numbers of 4 "
+                    f"bytes; got {len(data)} bytes"
+                )
+            found[sha256] = np.frombuffer(data, _STORED).astype(np.float32, copy=False)
     return found
 
 
@@ -116,10 +119,7 @@ def _erased(connection: Connection, digests: Iterable[str]) -> set[str]:
         .join(Withdrawal, Withdrawal.id == WithdrawnDigest.withdrawal_id)
         .where(Withdrawal.erases)
     )
-    found: set[str] = set()
-    for page in pages(digests, _PAGE):
-        found.update(connection.execute(query.where(WithdrawnDigest.sha256.in_(page))).scalars())
-    return found
+    return {sha256 for (sha256,) in rows_in(connection, query, WithdrawnDigest.sha256, digests)}
 
 
 def _key(model: ModelRef, parameters: Mapping[str, Any]) -> str:
@@ -130,12 +130,3 @@ def _select_space(key: str) -> Select[int, str, int]:
     return select(EmbeddingSpace.id, EmbeddingSpace.key, EmbeddingSpace.dimension).where(
         EmbeddingSpace.key == key
     )
-
-
-def _vector(data: bytes, space: Space, sha256: str) -> Vector:
-    if len(data) != space.dimension * _STORED.itemsize:
-        raise IntegrityError(
-            f"the cached vector of {sha256} must have {space.dimension} numbers of 4 bytes; "
-            f"got {len(data)} bytes"
-        )
-    return np.frombuffer(data, _STORED).astype(np.float32, copy=False)

@@ -9,7 +9,18 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import psycopg
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    Select,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import (
     ArgumentError,
@@ -316,6 +327,11 @@ def _reason(error: DBAPIError) -> str:
     return " ".join(str(error.orig).split())
 
 
+def insert_into(connection: Connection, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
+    """An `INSERT` in the dialect of the database, which can say what happens on a conflict."""
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+
+
 def insert_new(
     connection: Connection, table: type[Base], rows: Iterable[Mapping[str, Any]]
 ) -> None:
@@ -323,8 +339,7 @@ def insert_new(
     values = list(rows)
     if not values:
         return
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(table).on_conflict_do_nothing(), values)
+    connection.execute(insert_into(connection, table).on_conflict_do_nothing(), values)
 
 
 def insert_new_text(
@@ -354,6 +369,11 @@ def insert_new_text(
 
 _ARRAYS = {str: "text[]", int: "bigint[]", bytes: "bytea[]"}
 """Types for values that PostgreSQL then fits into columns; a shorter one would cut them off."""
+
+
+def select_columns(table: type[Base], names: Iterable[str]) -> Select[*tuple[Any, ...]]:
+    """A query for the columns of `table` with these names."""
+    return select(*(table.__table__.c[name] for name in names))
 
 
 def escape_like(text: str) -> str:

@@ -1,11 +1,14 @@
 """Entities: made from records, stored, found again, grouped."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
+from sqlalchemy.orm import InstrumentedAttribute
 
 from db.engine import escape_like, insert_new
 from db.store import Store, retried
@@ -64,6 +67,7 @@ def move_to_groups(store: Store, groups: Mapping[str, str]) -> None:
 
 R = TypeVar("R", bound=EntityRecord)
 K = TypeVar("K")
+Columns = TypeVarTuple("Columns")
 Parents = tuple[tuple[Role, str], ...]
 
 LIVE = ("proposed", "accepted")
@@ -132,6 +136,18 @@ def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
         yield page
 
 
+def rows_in(
+    connection: Connection,
+    query: Select[*Columns],
+    column: InstrumentedAttribute[Any],
+    values: Iterable[object],
+    size: int = _PAGE,
+) -> Iterator[Row[*Columns]]:
+    """The rows of `query` with `column` among `values`, however many these are."""
+    for page in pages(values, size):
+        yield from connection.execute(query.where(column.in_(page)))
+
+
 @retried
 def datasets_of(store: Store) -> list[str]:
     """The names of all datasets that have entities, sorted."""
@@ -153,19 +169,17 @@ def select_entities() -> SelectEntities:
     )
 
 
-def _stored(rows: Iterable[Sequence[Any]]) -> list[StoredEntity]:
-    return list(map(StoredEntity._make, rows))
-
-
 @retried
 def fetch(store: Store, ids: Iterable[str]) -> dict[str, StoredEntity]:
     """The entities with these ids; ids that do not exist are left out."""
-    found: dict[str, StoredEntity] = {}
     with store.read() as connection:
-        for page in pages(ids):
-            rows = connection.execute(select_entities().where(Entity.id.in_(page)))
-            found.update((entity.id, entity) for entity in _stored(rows))
-    return found
+        return entities_by_id(connection, ids)
+
+
+def entities_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
+    """The entities with these ids; ids that do not exist are left out."""
+    rows = rows_in(connection, select_entities(), Entity.id, ids)
+    return {row.id: StoredEntity._make(row) for row in rows}
 
 
 def find(
@@ -178,7 +192,7 @@ def find(
 ) -> Iterator[StoredEntity]:
     """The entities of a dataset and kind, oldest first, in pages of constant memory."""
     conditions = _conditions(dataset, kind, states, split)
-    yield from _paged(store, select_entities().where(*conditions).order_by(Entity.seq).limit(_PAGE))
+    yield from map(StoredEntity._make, scan(store, select_entities().where(*conditions)))
 
 
 def find_containing(store: Store, kind: str, text: str) -> Iterator[StoredEntity]:
@@ -188,7 +202,7 @@ def find_containing(store: Store, kind: str, text: str) -> Iterator[StoredEntity
     """
     holds = Entity.payload.like(f"%{escape_like(text)}%", escape="\\")
     query = select_entities().where(Entity.kind == kind, holds)
-    yield from _paged(store, query.order_by(Entity.seq).limit(_PAGE))
+    yield from map(StoredEntity._make, scan(store, query))
 
 
 @retried
@@ -220,21 +234,25 @@ def find_children(store: Store, parent_id: str, role: Role) -> Iterator[StoredEn
         .join(Derivation, Derivation.child_seq == Entity.seq)
         .join(ParentEntity, ParentEntity.seq == Derivation.parent_seq)
         .where(ParentEntity.id == parent_id, Derivation.role == role)
-        .order_by(Entity.seq)
-        .limit(_PAGE)
     )
-    yield from _paged(store, query)
+    yield from map(StoredEntity._make, scan(store, query))
 
 
-def _paged(store: Store, query: SelectEntities) -> Iterator[StoredEntity]:
-    after = 0
+def scan(
+    source: Store | Connection, query: Select[*Columns], size: int = _PAGE
+) -> Iterator[Row[*Columns]]:
+    """The rows of a query of entities, the oldest first, in pages of constant memory.
+
+    The first column must be `Entity.seq`. From a store, each page is a transaction of its own.
+    """
+    after, paged = 0, query.order_by(Entity.seq).limit(size)
     while True:
-        with store.read() as connection:
-            page = _stored(connection.execute(query.where(Entity.seq > after)).all())
+        with source.read() if isinstance(source, Store) else nullcontext(source) as connection:
+            page = connection.execute(paged.where(Entity.seq > after)).all()
         yield from page
-        if len(page) < _PAGE:
+        if len(page) < size:
             return
-        after = page[-1].seq
+        after = page[-1][0]
 
 
 @retried
@@ -242,46 +260,78 @@ def find_in_groups(
     store: Store, dataset: str, kind: str, groups: Iterable[str]
 ) -> list[StoredEntity]:
     """The entities of a dataset and kind that belong to `groups`, oldest first."""
-    found: list[StoredEntity] = []
+    query = select_entities().order_by(Entity.seq)
     with store.read() as connection:
-        for page in pages(groups):
-            query = select_entities().where(Entity.group_key.in_(page)).order_by(Entity.seq)
-            # dataset and kind are compared here, so that no planner prefers their index
-            found.extend(
-                entity
-                for entity in _stored(connection.execute(query).all())
-                if entity.dataset == dataset and entity.kind == kind
-            )
-    return found
+        found = map(StoredEntity._make, rows_in(connection, query, Entity.group_key, groups))
+        # dataset and kind are compared here, so that no planner prefers their index
+        return [one for one in found if one.dataset == dataset and one.kind == kind]
 
 
-def parents_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
-    """For each id the ids that it was derived from in `role`, in order of id."""
-    return _related(store, ids, role, ChildEntity, ParentEntity)
+# Derivations.
 
 
-def children_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
-    """For each id the ids that were derived from it in `role`, in order of id."""
-    return _related(store, ids, role, ParentEntity, ChildEntity)
+class Link(NamedTuple):
+    """The ids of a child and a parent, the role of the parent, and its kind."""
+
+    child: str
+    role: str
+    parent: str
+    parent_kind: str
+
+
+def links(
+    connection: Connection,
+    ids: Iterable[str],
+    roles: Collection[str] | None = None,
+    *,
+    down: bool = False,
+) -> Iterator[Link]:
+    """The links of `ids` to their parents, or `down` to their children, in all roles or these."""
+    query = (
+        select(ChildEntity.id, Derivation.role, ParentEntity.id, ParentEntity.kind)
+        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
+        .join(ParentEntity, ParentEntity.seq == Derivation.parent_seq)
+        .order_by(ChildEntity.seq, Derivation.role, ParentEntity.seq)
+    )
+    if roles is not None:
+        query = query.where(Derivation.role.in_(roles))
+    near = ParentEntity if down else ChildEntity
+    return map(Link._make, rows_in(connection, query, near.id, ids))
+
+
+def children_in(
+    connection: Connection, ids: Iterable[str], roles: Collection[Role]
+) -> Iterator[tuple[str, str | None, StoredEntity]]:
+    """(parent id, model call, child) of everything derived from `ids` in any of `roles`."""
+    query = (
+        select_entities()
+        .add_columns(ParentEntity.id, Entity.model_call_key)
+        .join(Derivation, Derivation.child_seq == Entity.seq)
+        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
+        .where(Derivation.role.in_(roles))
+    )
+    for *entity, parent_id, model_call in rows_in(connection, query, ParentEntity.id, ids):
+        yield parent_id, model_call, StoredEntity._make(entity)
 
 
 @retried
-def _related(
-    store: Store, ids: Iterable[str], role: Role, own: type[Entity], other: type[Entity]
-) -> dict[str, list[str]]:
-    query = (
-        select(own.id, other.id)
-        .select_from(Derivation)
-        .join(ChildEntity, Derivation.child_seq == ChildEntity.seq)
-        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
-        .where(Derivation.role == role)
-        .order_by(other.id)
-    )
+def parents_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
+    """For each id the ids that it was derived from in `role`, in order of id."""
     related: dict[str, list[str]] = defaultdict(list)
     with store.read() as connection:
-        for page in pages(ids):
-            for own_id, other_id in connection.execute(query.where(own.id.in_(page))):
-                related[own_id].append(other_id)
+        for link in sorted(links(connection, ids, (role,)), key=attrgetter("parent")):
+            related[link.child].append(link.parent)
+    return related
+
+
+@retried
+def children_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
+    """For each id the ids that were derived from it in `role`, in order of id."""
+    related: dict[str, list[str]] = defaultdict(list)
+    with store.read() as connection:
+        found = links(connection, ids, (role,), down=True)
+        for link in sorted(found, key=attrgetter("child")):
+            related[link.parent].append(link.child)
     return related
 
 
@@ -291,8 +341,8 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
     Raises:
         IntegrityError: a parent is not stored.
     """
-    links = [(role, entity.id, parent) for entity in entities for role, parent in entity.parents]
-    if not links:
+    named = [(role, entity.id, parent) for entity in entities for role, parent in entity.parents]
+    if not named:
         return
     into = "INSERT INTO derivation (role, child_seq, parent_seq)"
     if connection.dialect.name == "postgresql":
@@ -301,24 +351,20 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
             "FROM unnest(%s::text[], %s::text[], %s::text[]) AS link (role, child_id, parent_id) "
             "JOIN entity AS child ON child.id = child_id "
             "JOIN entity AS parent ON parent.id = parent_id ON CONFLICT DO NOTHING",
-            tuple(map(list, zip(*links, strict=True))),
+            tuple(map(list, zip(*named, strict=True))),
         )
     else:
         inserted = connection.exec_driver_sql(
             f"{into} SELECT ?, child.seq, parent.seq "  # noqa: S608 no foreign text
             "FROM entity AS child, entity AS parent "
             "WHERE child.id = ? AND parent.id = ? ON CONFLICT DO NOTHING",
-            links,
+            named,
         )
-    if inserted.rowcount < len(links):  # linked before, or a parent is missing
-        _require_parents(connection, links)
-
-
-def _require_parents(connection: Connection, links: Sequence[tuple[str, str, str]]) -> None:
-    stored: set[str] = set()
-    for page in pages({parent for _, _, parent in links}):
-        stored.update(connection.execute(select(Entity.id).where(Entity.id.in_(page))).scalars())
-    for role, child, parent in links:
+    if inserted.rowcount == len(named):
+        return
+    parents = {parent for _, _, parent in named}  # linked before, or a parent is missing
+    stored = {id_ for (id_,) in rows_in(connection, select(Entity.id), Entity.id, parents)}
+    for role, child, parent in named:
         if parent not in stored:
             raise IntegrityError(
                 f"entity {child} names {parent} as its '{role}', but no such entity is stored"

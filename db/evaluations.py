@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select, update
 
 from db.engine import insert_new
-from db.entities import pages
+from db.entities import rows_in
 from db.store import Store, retried
 from db.tables.provenance import Entity
 from db.tables.releases import Evaluation
@@ -97,10 +97,7 @@ def _withdrawn(connection: Connection, result: EvaluationResult) -> set[str]:
     """The ids of withdrawn entities that the examples show."""
     shown = {id_ for one in result.directions for hard in one.hardest for id_ in _shown(hard)}
     query = select(Entity.id).where(Entity.state == "withdrawn")
-    found: set[str] = set()
-    for page in pages(sorted(shown)):
-        found.update(connection.execute(query.where(Entity.id.in_(page))).scalars())
-    return found
+    return {id_ for (id_,) in rows_in(connection, query, Entity.id, sorted(shown))}
 
 
 def _without(result: EvaluationResult, gone: set[str]) -> EvaluationResult:

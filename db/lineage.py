@@ -9,20 +9,10 @@ from prov.identifier import Identifier, Namespace, QualifiedName
 from prov.model import PROV, ProvDocument
 from sqlalchemy import Connection, select
 
-from db.engine import escape_like
-from db.entities import pages
+from db.engine import escape_like, select_columns
+from db.entities import links, rows_in
 from db.store import Store, retried
-from db.tables.provenance import (
-    Activity,
-    Agent,
-    Association,
-    ChildEntity,
-    Decision,
-    Derivation,
-    Entity,
-    ParentEntity,
-    Plan,
-)
+from db.tables.provenance import Activity, Agent, Association, Decision, Entity, Plan
 from db.tables.work import ModelCall
 from schemas.base import EntityRecord
 from schemas.errors import UsageError
@@ -185,120 +175,64 @@ def _ancestors(connection: Connection, entity_id: str) -> dict[str, EntityNode]:
 
 
 def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
-    nodes = []
-    for page in pages(ids):
-        parents = _parents(connection, page)
-        query = select(
-            Entity.id,
-            Entity.dataset,
-            Entity.kind,
-            Entity.state,
-            Entity.payload,
-            Entity.activity_id,
-            Entity.model_call_key,
-        )
-        for row in connection.execute(query.where(Entity.id.in_(page))):
-            entity = TracedEntity(row.id, row.dataset, row.kind, row.state, row.payload)
-            links = tuple(parents.get(row.id, ()))
-            nodes.append(EntityNode(entity, str(row.activity_id), row.model_call_key, links))
-    return nodes
-
-
-def _parents(connection: Connection, ids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-    query = (
-        select(ChildEntity.id, Derivation.role, ParentEntity.id)
-        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
-        .join(ParentEntity, ParentEntity.seq == Derivation.parent_seq)
-        .where(ChildEntity.id.in_(ids))
-        .order_by(Derivation.role, ParentEntity.id)
+    parents: dict[str, list[tuple[str, str]]] = {}
+    for link in links(connection, ids):
+        parents.setdefault(link.child, []).append((link.role, link.parent))
+    query = select(
+        *(Entity.id, Entity.dataset, Entity.kind, Entity.state, Entity.payload),
+        *(Entity.activity_id, Entity.model_call_key),
     )
-    links: dict[str, list[tuple[str, str]]] = {}
-    for child_id, role, parent_id in connection.execute(query):
-        links.setdefault(child_id, []).append((role, parent_id))
-    return links
+    nodes = []
+    for id_, dataset, kind, state, payload, activity_id, call in rows_in(
+        connection, query, Entity.id, ids
+    ):
+        entity = TracedEntity(id_, dataset, kind, state, payload)
+        above = tuple(sorted(parents.get(id_, ())))
+        nodes.append(EntityNode(entity, str(activity_id), call, above))
+    return nodes
 
 
 def activities_by_number(connection: Connection, numbers: Iterable[int]) -> dict[str, ActivityNode]:
     """The activities with these numbers in the store."""
-    found: dict[str, ActivityNode] = {}
-    for page in pages(sorted(numbers)):
-        agents: dict[int, list[str]] = {}
-        links = select(Association.activity_id, Association.agent_id).where(
-            Association.activity_id.in_(page)
-        )
-        for activity_id, agent_id in connection.execute(links):
-            agents.setdefault(activity_id, []).append(agent_id)
-        query = select(
-            Activity.id,
-            Plan.stage,
-            Plan.version,
-            Plan.configuration,
-            Activity.code_revision,
-            Activity.flow_run,
-            Activity.started_at,
-            Activity.ended_at,
-        ).join(Plan, Plan.id == Activity.plan_id)
-        for number, stage, version, configuration, *run in connection.execute(
-            query.where(Activity.id.in_(page))
-        ):
-            agent_ids = tuple(sorted(agents.get(number, ())))
-            found[str(number)] = ActivityNode(
-                str(number), stage, version, configuration, agent_ids, ActivityRun(*run)
-            )
+    wanted = sorted(numbers)
+    agents: dict[int, list[str]] = {}
+    query = select(Association.activity_id, Association.agent_id)
+    for number, agent_id in rows_in(connection, query, Association.activity_id, wanted):
+        agents.setdefault(number, []).append(agent_id)
+    plan = Plan.stage, Plan.version, Plan.configuration
+    run = Activity.code_revision, Activity.flow_run, Activity.started_at, Activity.ended_at
+    with_plan = select(Activity.id, *plan, *run).join(Plan, Plan.id == Activity.plan_id)
+    found = {}
+    for number, stage, version, values, *ran in rows_in(connection, with_plan, Activity.id, wanted):
+        agent_ids = tuple(sorted(agents.get(number, ())))
+        node = ActivityNode(str(number), stage, version, values, agent_ids, ActivityRun(*ran))
+        found[node.id] = node
     return found
 
 
 def agents_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, AgentNode]:
     """The agents with these ids."""
-    query = select(Agent.id, Agent.kind, Agent.name, Agent.revision)
-    found: dict[str, AgentNode] = {}
-    for page in pages(sorted(ids)):
-        rows = connection.execute(query.where(Agent.id.in_(page)))
-        found.update((row.id, AgentNode(*row)) for row in rows)
-    return found
+    rows = rows_in(connection, select_columns(Agent, AgentNode._fields), Agent.id, ids)
+    return {row[0]: AgentNode(*row) for row in rows}
 
 
 def calls_by_key(connection: Connection, keys: Iterable[str]) -> dict[str, CallNode]:
     """The model calls with these keys."""
-    query = select(
-        ModelCall.key,
-        ModelCall.agent_id,
-        ModelCall.prompt_digest,
-        ModelCall.parameters,
-        ModelCall.status,
-        ModelCall.tokens_in,
-        ModelCall.tokens_out,
-        ModelCall.cost,
-        ModelCall.currency,
-        ModelCall.served,
-        ModelCall.called_at,
-    )
-    found: dict[str, CallNode] = {}
-    for page in pages(keys):
-        rows = connection.execute(query.where(ModelCall.key.in_(page)))
-        found.update((row.key, CallNode(*row)) for row in rows)
-    return found
+    rows = rows_in(connection, select_columns(ModelCall, CallNode._fields), ModelCall.key, keys)
+    return {row[0]: CallNode(*row) for row in rows}
 
 
 def _decisions(connection: Connection, ids: Sequence[str]) -> dict[str, list[DecisionNode]]:
-    query = select(
-        Decision.entity_id,
-        Decision.verdict,
-        Decision.agent_id,
-        Decision.reason,
-        Decision.successor_id,
-        Decision.decided_at,
-    ).order_by(Decision.id)
+    query = select_columns(Decision, DecisionNode._fields).order_by(Decision.id)
     found: dict[str, list[DecisionNode]] = {}
-    for page in pages(ids):
-        for row in connection.execute(query.where(Decision.entity_id.in_(page))):
-            found.setdefault(row.entity_id, []).append(DecisionNode(*row))
+    for row in rows_in(connection, query, Decision.entity_id, ids):
+        found.setdefault(row.entity_id, []).append(DecisionNode(*row))
     return found
 
 
 # A lineage as a W3C PROV document, to be written as PROV-JSON.
 
-_Attributes = list[tuple[QualifiedName | str | Identifier, Any]]
+_Values = dict[QualifiedName | str | Identifier, Any]
 _LOUPE = Namespace("loupe", "urn:loupe:")
 _AGENT_TYPES = {
     "person": PROV["Person"],
@@ -307,88 +241,64 @@ _AGENT_TYPES = {
 }
 
 
-def prov_document(lineage: Lineage) -> ProvDocument:
-    """Entities, activities and agents of `lineage` with the relations between them.
+def prov_json(lineage: Lineage) -> dict[str, Any]:
+    """Entities, activities and agents of `lineage` with their relations, as PROV-JSON.
 
-    Times, code revisions and flow runs are included where they are known; releases have none.
-    Decisions are activities that use the entity they decide on.
+    Times, code revisions and flow runs are included where they are known; releases have none. Model
+    calls and decisions are activities; a decision uses the entity that it decides on.
     """
     document = ProvDocument()
     document.add_namespace(_LOUPE)
+    values: _Values
     for agent in lineage.agents.values():
-        _add_agent(document, agent)
+        values = {
+            "prov:type": _AGENT_TYPES.get(agent.kind, PROV["Agent"]),
+            "prov:label": agent.name,
+            "loupe:revision": agent.revision,
+        }
+        document.agent(f"loupe:agent-{agent.id}", values)
     for activity in lineage.activities.values():
-        _add_activity(document, activity)
+        name, run = f"loupe:activity-{activity.id}", activity.run
+        values = {
+            "prov:label": f"{activity.stage} {activity.version}",
+            "loupe:configuration": json.dumps(activity.configuration, sort_keys=True),
+        }
+        if run is not None:
+            values |= {"loupe:code_revision": run.code_revision, "loupe:flow_run": run.flow_run}
+        document.activity(name, run and run.started_at, run and run.ended_at, values)
+        for agent_id in activity.agent_ids:
+            document.wasAssociatedWith(name, f"loupe:agent-{agent_id}")
     for call in lineage.calls.values():
-        _add_call(document, call)
+        name = f"loupe:call-{call.key}"
+        values = {
+            "prov:type": _LOUPE["ModelCall"],
+            "loupe:prompt_digest": call.prompt_digest,
+            "loupe:parameters": json.dumps(call.parameters, sort_keys=True),
+            "loupe:tokens_in": call.tokens_in,
+            "loupe:tokens_out": call.tokens_out,
+        }
+        values = {key: value for key, value in values.items() if value is not None}
+        document.activity(name, None, call.called_at, values)
+        document.wasAssociatedWith(name, f"loupe:agent-{call.agent_id}")
     for node in lineage.entities.values():
         _add_entity(document, node)
-    _add_decisions(document, lineage)
-    return document
-
-
-def prov_json(lineage: Lineage) -> dict[str, Any]:
-    """The PROV-JSON serialisation of `lineage`."""
-    text = prov_document(lineage).serialize(format="json") or "{}"
-    parsed: dict[str, Any] = json.loads(text)
+    for entity_id, decisions in lineage.decisions.items():
+        for number, decision in enumerate(decisions):
+            name, at = f"loupe:decision-{entity_id}-{number}", decision.decided_at
+            values = {"prov:type": _LOUPE[decision.verdict], "prov:label": decision.reason}
+            document.activity(name, at, at, values)
+            document.used(name, f"loupe:{entity_id}")
+            document.wasAssociatedWith(name, f"loupe:agent-{decision.agent_id}")
+            if decision.successor_id:
+                document.wasInfluencedBy(f"loupe:{decision.successor_id}", name)
+    parsed: dict[str, Any] = json.loads(document.serialize(format="json") or "{}")
     return parsed
-
-
-def _attributes(values: dict[str, Any]) -> _Attributes:
-    return [(name, value) for name, value in values.items() if value is not None]
-
-
-def _add_agent(document: ProvDocument, agent: AgentNode) -> None:
-    document.agent(
-        f"loupe:agent-{agent.id}",
-        _attributes(
-            {
-                "prov:type": _AGENT_TYPES.get(agent.kind, PROV["Agent"]),
-                "prov:label": agent.name,
-                "loupe:revision": agent.revision,
-            }
-        ),
-    )
-
-
-def _add_activity(document: ProvDocument, activity: ActivityNode) -> None:
-    name = f"loupe:activity-{activity.id}"
-    values = {
-        "prov:label": f"{activity.stage} {activity.version}",
-        "loupe:configuration": json.dumps(activity.configuration, sort_keys=True),
-    }
-    started_at = ended_at = None
-    if (run := activity.run) is not None:
-        started_at, ended_at = run.started_at, run.ended_at
-        values |= {"loupe:code_revision": run.code_revision, "loupe:flow_run": run.flow_run}
-    document.activity(name, started_at, ended_at, _attributes(values))
-    for agent_id in activity.agent_ids:
-        document.wasAssociatedWith(name, f"loupe:agent-{agent_id}")
-
-
-def _add_call(document: ProvDocument, call: CallNode) -> None:
-    name = f"loupe:call-{call.key}"
-    document.activity(
-        name,
-        None,
-        call.called_at,
-        _attributes(
-            {
-                "prov:type": _LOUPE["ModelCall"],
-                "loupe:prompt_digest": call.prompt_digest,
-                "loupe:parameters": json.dumps(call.parameters, sort_keys=True),
-                "loupe:tokens_in": call.tokens_in,
-                "loupe:tokens_out": call.tokens_out,
-            }
-        ),
-    )
-    document.wasAssociatedWith(name, f"loupe:agent-{call.agent_id}")
 
 
 def _add_entity(document: ProvDocument, node: EntityNode) -> None:
     entity = node.entity
     name = f"loupe:{entity.id}"
-    values = {
+    values: _Values = {
         "prov:type": _LOUPE[entity.kind],
         "loupe:dataset": entity.dataset,
         "loupe:state": entity.state,
@@ -396,28 +306,10 @@ def _add_entity(document: ProvDocument, node: EntityNode) -> None:
     }
     if entity.withheld:
         values["loupe:withheld"] = ", ".join(entity.withheld)
-    document.entity(name, _attributes(values))
+    document.entity(name, values)
     document.wasGeneratedBy(name, f"loupe:activity-{node.activity_id}")
     if node.model_call_key:
         document.wasInfluencedBy(name, f"loupe:call-{node.model_call_key}")
     for role, parent in node.parents:
-        document.wasDerivedFrom(
-            name, f"loupe:{parent}", other_attributes=_attributes({"prov:type": _LOUPE[role]})
-        )
-
-
-def _add_decisions(document: ProvDocument, lineage: Lineage) -> None:
-    for entity_id, decisions in lineage.decisions.items():
-        for number, decision in enumerate(decisions):
-            name = f"loupe:decision-{entity_id}-{number}"
-            attributes = _attributes(
-                {
-                    "prov:type": _LOUPE[decision.verdict],
-                    "prov:label": decision.reason,
-                }
-            )
-            document.activity(name, decision.decided_at, decision.decided_at, attributes)
-            document.used(name, f"loupe:{entity_id}")
-            document.wasAssociatedWith(name, f"loupe:agent-{decision.agent_id}")
-            if decision.successor_id:
-                document.wasInfluencedBy(f"loupe:{decision.successor_id}", name)
+        types: _Values = {"prov:type": _LOUPE[role]}
+        document.wasDerivedFrom(name, f"loupe:{parent}", other_attributes=types)

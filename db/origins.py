@@ -1,20 +1,115 @@
 """Where released things come from: crops, embedders, strategies."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
-from db.entities import StoredEntity, pages, select_entities
-from db.release_rows import derived_from, entities_by_id
-from db.tables.provenance import Derivation, Entity, ParentEntity
+from db.entities import StoredEntity, children_in, entities_by_id, links, pages, rows_in
+from db.tables.provenance import Entity
 from schemas.base import canonical_json
-from schemas.proposals import Strategy
+from schemas.errors import IntegrityError
+from schemas.proposals import Strategy, Tracklet, TrackletFrame
 from schemas.provenance import Role
+from schemas.records import Image
 from schemas.recos import ConfusionCheck, ConfusionMatch, DiscriminabilityReport
 from schemas.release import EmbedderPurpose
-from schemas.video import StageSettings
+from schemas.video import StageSettings, Track, Video
+
+# Crops: the video, the tracklet that they were selected in, and the frame.
+#
+# The graph above an image that was cut out of a video::
+#
+# image ─crop_of─► video ─imported_from─► source
+#   └─selected_in─► tracklet (─edited_from─► tracklet) ─► filter report ─► track
+
+_TO_TRACKS = ("tracklet", "filter_report")
+
+
+class CropOrigin(NamedTuple):
+    """What an image was cut out of.
+
+    `embedding` is the detector's vector of the crop, packed as in `Observation`, and `embedder` the
+    tracker that made it; None and "" where no track holds the crop.
+    """
+
+    video_id: str
+    video: Video
+    tracklet_id: str
+    frame: TrackletFrame
+    embedding: str | None
+    embedder: str
+
+
+def crop_origins(
+    connection: Connection, images: Mapping[str, StoredEntity]
+) -> dict[str, CropOrigin]:
+    """For each image that was cut out of a video, by its id, where that was.
+
+    Raises:
+        IntegrityError: no tracklet that an image was selected in shows it.
+    """
+    videos = _parents(connection, images, Role.CROP_OF)
+    tracklets = _parents(connection, videos, Role.SELECTED_IN)
+    embeddings = _embeddings(connection, {one.id for many in tracklets.values() for one in many})
+    found = {}
+    for id_, (video, *_) in videos.items():
+        image = images[id_].record(Image)
+        tracklet_id, frame = _selection(id_, image, video.id, tracklets.get(id_, ()))
+        embedding, embedder = embeddings.get(image.sha256, (None, ""))
+        record = video.record(Video)
+        found[id_] = CropOrigin(video.id, record, tracklet_id, frame, embedding, embedder)
+    return found
+
+
+def _parents(
+    connection: Connection, ids: Iterable[str], role: Role
+) -> dict[str, list[StoredEntity]]:
+    """For each id the entities that it was derived from in `role`, in order of their ids."""
+    found = sorted((link.parent, link.child) for link in links(connection, ids, (role,)))
+    stored = entities_by_id(connection, {parent for parent, _ in found})
+    parents: dict[str, list[StoredEntity]] = defaultdict(list)
+    for parent, child in found:
+        parents[child].append(stored[parent])
+    return parents
+
+
+def _selection(
+    image_id: str, image: Image, video_id: str, tracklets: Iterable[StoredEntity]
+) -> tuple[str, TrackletFrame]:
+    """The first of the tracklets that shows an image, and its frame there.
+
+    The frame is known by the name of the image, `<video>/<track>-<frame>.jpg`: where nothing moves,
+    two frames have the same bytes.
+    """
+    end = PurePosixPath(image.file_path).stem.rpartition("-")[2]
+    number = int(end) if end.isdecimal() else None
+    for tracklet in tracklets:
+        for frame in tracklet.record(Tracklet).frames:
+            if (frame.frame, frame.crop.sha256) == (number, image.sha256):
+                return tracklet.id, frame
+    raise IntegrityError(
+        f"image {image_id} ({image.file_path!r}) was cut out of video {video_id}, but no tracklet "
+        f"that it was selected in shows its bytes ({image.sha256}) in frame {number}"
+    )
+
+
+def _embeddings(connection: Connection, tracklets: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """(embedding, embedder) of the crops of the tracks behind `tracklets`, by their digests."""
+    found: dict[str, tuple[str, str]] = {}
+    below = set(tracklets)
+    while below:
+        above = entities_by_id(connection, {link.parent for link in links(connection, below)})
+        for id_ in sorted(above):
+            if above[id_].kind == Track.kind:
+                track = above[id_].record(Track)
+                for seen in (one for one in track.observations if one.embedding):
+                    found[seen.crop.sha256] = seen.embedding, track.author
+        below = {id_ for id_, entity in above.items() if entity.kind in _TO_TRACKS}
+    return found
+
 
 # Which embedders chose and validated images and captions of a benchmark of tasks, and how.
 #
@@ -40,74 +135,58 @@ class EmbedderOrigin(NamedTuple):
 
 def embedder_origins(connection: Connection, ids: Iterable[str]) -> dict[EmbedderOrigin, int]:
     """How many images and captions among `ids` were chosen or validated by each embedder."""
-    counted: defaultdict[EmbedderOrigin, int] = defaultdict(int)
+    counted = Counter[EmbedderOrigin]()
     for page in pages(ids):
-        for origins in _of_page(connection, page).values():
-            for origin in origins:
-                counted[origin] += 1
+        counted.update(origin for _, origin in set(_origins(connection, page)))
     return dict(counted)
 
 
-def _of_page(connection: Connection, page: Sequence[str]) -> Mapping[str, set[EmbedderOrigin]]:
-    found: defaultdict[str, set[EmbedderOrigin]] = defaultdict(set)
-    for id_, settings in _validated_with(connection, page):
-        found[id_].add(_validation(settings))
-    for id_, stored in _about(connection, page, Role.MEASURED, ConfusionCheck.kind):
+def _origins(connection: Connection, ids: Sequence[str]) -> Iterator[tuple[str, EmbedderOrigin]]:
+    """The images and captions among `ids` that an embedder chose or validated, with the origin."""
+    yield from _validations(connection, ids)
+    for id_, stored in _about(connection, ids, Role.MEASURED, ConfusionCheck.kind):
         check = stored.record(ConfusionCheck)
         chosen = canonical_json({"margin": check.margin})
-        found[id_].add(EmbedderOrigin(check.embedder, "confusing_captions", chosen))
-    for id_, stored in _about(connection, page, Role.MATCHES, ConfusionMatch.kind):
+        yield id_, EmbedderOrigin(check.embedder, "confusing_captions", chosen)
+    for id_, stored in _about(connection, ids, Role.MATCHES, ConfusionMatch.kind):
         match = stored.record(ConfusionMatch)
-        found[id_].add(EmbedderOrigin(match.embedder, "similar_images", "{}"))
-    for id_, settings in _settings(connection, {one: (one,) for one in page}, Role.EXPANDED_WITH):
-        chosen = canonical_json({name: settings[name] for name in _EXPANSION if name in settings})
-        found[id_].add(EmbedderOrigin(settings["embedder"], "candidates", chosen))
-    return found
+        yield id_, EmbedderOrigin(match.embedder, "similar_images", "{}")
+    for id_, values in _settings(connection, ids, Role.EXPANDED_WITH):
+        chosen = canonical_json({name: values[name] for name in _EXPANSION if name in values})
+        yield id_, EmbedderOrigin(values["embedder"], "candidates", chosen)
 
 
-def _validation(settings: Mapping[str, Any]) -> EmbedderOrigin:
-    limits = settings["discriminability"]
-    values = {name: limits[name] for name in _DISCRIMINABILITY}
-    values["temperature"] = settings["temperature"]
-    return EmbedderOrigin(settings["embedder"], "validated_captions", canonical_json(values))
-
-
-def _validated_with(
+def _validations(
     connection: Connection, captions: Sequence[str]
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The measured captions, each with the settings of the measurement."""
-    reports: defaultdict[str, list[str]] = defaultdict(list)
+) -> Iterator[tuple[str, EmbedderOrigin]]:
+    """The measured captions, each with the embedder and settings of the measurement."""
+    reports: dict[str, list[str]] = defaultdict(list)
     for caption, report in _about(connection, captions, Role.MEASURES, DiscriminabilityReport.kind):
         reports[report.id].append(caption)
-    yield from _settings(connection, reports, Role.VALIDATED_WITH)
+    for report_id, values in _settings(connection, reports, Role.VALIDATED_WITH):
+        limits = {name: values["discriminability"][name] for name in _DISCRIMINABILITY}
+        settings = canonical_json({**limits, "temperature": values["temperature"]})
+        for caption in reports[report_id]:
+            yield caption, EmbedderOrigin(values["embedder"], "validated_captions", settings)
 
 
 def _settings(
-    connection: Connection, below: Mapping[str, Sequence[str]], role: Role
+    connection: Connection, ids: Iterable[str], role: Role
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The settings that the keys of `below` name in a role, for each of their values."""
-    links = list(derived_from(connection, below, (role,)))
-    stored = entities_by_id(connection, {parent for _, parent, _ in links})
-    for child, parent, _ in links:
-        values = stored[parent].record(StageSettings).values
-        for one in below[child]:
-            yield one, values
+    """The settings that each of `ids` names in a role."""
+    found = list(links(connection, ids, (role,)))
+    stored = entities_by_id(connection, {link.parent for link in found})
+    for link in found:
+        yield link.child, stored[link.parent].record(StageSettings).values
 
 
 def _about(
-    connection: Connection, ids: Sequence[str], role: Role, kind: str
+    connection: Connection, ids: Iterable[str], role: Role, kind: str
 ) -> Iterator[tuple[str, StoredEntity]]:
     """(id, entity of a kind that names it in a role), without withdrawn entities."""
-    query = (
-        select_entities()
-        .add_columns(ParentEntity.id)
-        .join(Derivation, Derivation.child_seq == Entity.seq)
-        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
-        .where(Derivation.role == role, Entity.kind == kind)
-        .where(Entity.state != "withdrawn", ParentEntity.id.in_(ids))
-    )
-    for *entity, parent_id in connection.execute(query):
-        yield parent_id, StoredEntity._make(entity)
+    for parent_id, _, stored in children_in(connection, ids, (role,)):
+        if stored.kind == kind and stored.state != "withdrawn":
+            yield parent_id, stored
 
 
 # Which models were asked for the strategies that contrastive images were made for, and how.
@@ -141,7 +220,8 @@ def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, St
     strategies = _with_earlier(connection, _above(connection, candidates, Role.MADE_FOR))
     prompts = _above(connection, {one: {one} for one in _all(strategies)}, Role.PROMPTED_BY)
     proposed = [one for one, of_it in prompts.items() if of_it]
-    calls = _calls_of(connection, proposed)
+    query = select(Entity.id, Entity.model_call_key)
+    calls = {id_: key for id_, key in rows_in(connection, query, Entity.id, proposed) if key}
     authors = {
         one: strategy.record(Strategy).author
         for one, strategy in entities_by_id(connection, proposed).items()
@@ -160,8 +240,8 @@ def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, St
 def _above(connection: Connection, below: _Above, role: Role) -> dict[str, set[str]]:
     """For each key, the parents of its entities in a role."""
     parents: dict[str, set[str]] = defaultdict(set)
-    for child, parent, _ in derived_from(connection, _all(below), (role,)):
-        parents[child].add(parent)
+    for link in links(connection, _all(below), (role,)):
+        parents[link.child].add(link.parent)
     return {key: {up for one in many for up in parents[one]} for key, many in below.items()}
 
 
@@ -178,14 +258,3 @@ def _with_earlier(connection: Connection, found: _Above) -> dict[str, set[str]]:
 
 def _all(found: _Above) -> set[str]:
     return {one for many in found.values() for one in many}
-
-
-def _calls_of(connection: Connection, ids: Iterable[str]) -> dict[str, str]:
-    """The key of the model call that each entity came of; those of none are left out."""
-    query = select(Entity.id, Entity.model_call_key)
-    return {
-        id_: key
-        for page in pages(ids)
-        for id_, key in connection.execute(query.where(Entity.id.in_(page)))
-        if key is not None
-    }

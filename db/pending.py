@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, true, update
-from sqlalchemy.dialects import postgresql, sqlite
 
-from db.entities import pages
+from db.engine import insert_into
+from db.entities import pages, rows_in
 from db.store import Store, retried
 from db.tables.provenance import (
     Activation,
@@ -184,8 +184,7 @@ def _selection(pending: Pending) -> str:
 
 def _store_mark(connection: Connection, plan_id: int, selection: str, mark: _Mark) -> None:
     key = {"plan_id": plan_id, "selection": selection}
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    new = dialect.insert(LowWaterMark).values(key | mark._asdict())
+    new = insert_into(connection, LowWaterMark).values(key | mark._asdict())
     connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=mark._asdict()))
 
 
@@ -211,10 +210,8 @@ def _read_mark(connection: Connection, plan_id: int, selection: str) -> _Mark:
 
 def _last_changes(connection: Connection) -> tuple[int, int]:
     """The numbers of the last decision and of the last activation."""
-    decision, activation = (
-        connection.execute(select(func.coalesce(func.max(one), 0))).scalar_one()
-        for one in (Decision.id, Activation.id)
-    )
+    last = [select(func.coalesce(func.max(one), 0)) for one in (Decision.id, Activation.id)]
+    decision, activation = (connection.execute(query).scalar_one() for query in last)
     return decision, activation
 
 
@@ -239,14 +236,9 @@ def _first_reopened(
     """The first input up to the mark that is pending by a change after it."""
     if not mark.seq:
         return None
-    first: int | None = None
-    for page in pages(_changed_after(connection, pending, mark)):
-        query = select(func.min(Entity.seq)).where(
-            is_pending(plan_id, pending), Entity.seq <= mark.seq, Entity.seq.in_(page)
-        )
-        found = connection.execute(query).scalar()
-        first = min(filter(None, (first, found)), default=None)
-    return first
+    query = select(func.min(Entity.seq)).where(is_pending(plan_id, pending), Entity.seq <= mark.seq)
+    found = rows_in(connection, query, Entity.seq, _changed_after(connection, pending, mark))
+    return min((seq for (seq,) in found if seq is not None), default=None)
 
 
 def _changed_after(connection: Connection, pending: Pending, mark: _Mark) -> Iterator[int]:

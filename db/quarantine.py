@@ -1,10 +1,10 @@
 """Quarantine: what stages could not use, with the reason of each."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import and_, delete, exists, func, select, true, update
+from sqlalchemy import and_, delete, exists, func, select, update
 from sqlalchemy.orm import aliased
 
 from db.pending import reset_marks
@@ -29,23 +29,21 @@ def quarantine_counts(
     store: Store, dataset: str | None = None, reason: str | None = None
 ) -> list[QuarantineCount]:
     """Rejected inputs by dataset, stage and reason."""
+    of = Activity.dataset, Plan.stage, Work.reason
     query = (
-        select(Activity.dataset, Plan.stage, Work.reason, func.count())
+        select(*of, func.count())
         .join(Plan, Plan.id == Work.plan_id)
         .join(Activity, Activity.id == Work.activity_id)
         .where(Work.reason.is_not(None))
-        .group_by(Activity.dataset, Plan.stage, Work.reason)
-        .order_by(Activity.dataset, Plan.stage, Work.reason)
+        .group_by(*of)
+        .order_by(*of)
     )
     if dataset is not None:
         query = query.where(Activity.dataset == dataset)
     if reason is not None:
         query = query.where(Work.reason == reason)
     with store.read() as connection:
-        return [
-            QuarantineCount(row[0], row[1], row[2] or "", row[3])
-            for row in connection.execute(query)
-        ]
+        return [QuarantineCount._make(row) for row in connection.execute(query)]
 
 
 def quarantined(
@@ -97,33 +95,34 @@ def unused_answers(
         plan_id: only those of this plan, and what was made of its answers.
     """
     asked = exists().where(ModelCall.stage == Plan.stage, ModelCall.dataset == dataset)
-    own = Activity.dataset == dataset, Plan.id == plan_id if plan_id is not None else true()
-    names = Agent.name, Agent.revision
-    by_model = (
-        select(*names, Plan.stage, Work.reason, func.count())
+    judging = aliased(Plan)
+    requests = (
+        select(Agent.name, Agent.revision, Plan.stage, Work.reason, func.count())
         .select_from(Work)
         .join(Activity, Activity.id == Work.activity_id)
-        .join(Plan, Plan.id == Activity.plan_id)
-        .join(Association, Association.activity_id == Activity.id)
-        .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
-        .where(Work.reason.is_not(None), asked, *own)
-        .group_by(*names, Plan.stage, Work.reason)
+        .where(asked)
+        .group_by(Agent.name, Agent.revision, Plan.stage, Work.reason)
     )
-    judging = aliased(Plan)
-    of_texts = (
-        select(*names, judging.stage, Work.reason, func.count())
+    texts = (
+        select(Agent.name, Agent.revision, judging.stage, Work.reason, func.count())
         .select_from(Work)
         .join(judging, and_(judging.id == Work.plan_id, judging.stage.in_(JUDGING_STAGES)))
         .join(Entity, Entity.seq == Work.input)
         .join(Activity, Activity.id == Entity.activity_id)
-        .join(Plan, Plan.id == Activity.plan_id)
-        .join(Association, Association.activity_id == Activity.id)
-        .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
-        .where(Work.reason.is_not(None), *own)
-        .group_by(*names, judging.stage, Work.reason)
+        .group_by(Agent.name, Agent.revision, judging.stage, Work.reason)
     )
+    rows: list[Any] = []
     with store.read() as connection:
-        rows = [row for query in (by_model, of_texts) for row in connection.execute(query)]
+        for query in (requests, texts):
+            of_models = (
+                query.join(Plan, Plan.id == Activity.plan_id)
+                .join(Association, Association.activity_id == Activity.id)
+                .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
+                .where(Work.reason.is_not(None), Activity.dataset == dataset)
+            )
+            if plan_id is not None:
+                of_models = of_models.where(Plan.id == plan_id)
+            rows += connection.execute(of_models)
     return tuple(
         sorted(UnusedAnswers(f"{row[0]}@{row[1]}", row[2], row[3] or "", row[4]) for row in rows)
     )

@@ -19,19 +19,21 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, or_, select
 
-from db.crop_origins import CropOrigin, crop_origins
 from db.engine import faults_as_errors
-from db.entities import LIVE, StoredEntity, pages, select_entities
+from db.entities import (
+    LIVE,
+    StoredEntity,
+    children_in,
+    entities_by_id,
+    links,
+    rows_in,
+    scan,
+    select_entities,
+)
+from db.origins import CropOrigin, crop_origins
 from db.releases import StoreVersion, time_travel
 from db.store import Store, retried
-from db.tables.provenance import (
-    Agent,
-    ChildEntity,
-    Decision,
-    Derivation,
-    Entity,
-    ParentEntity,
-)
+from db.tables.provenance import Agent, Decision, Entity
 from db.tables.releases import Release, ReleaseItem
 from db.tables.work import ModelCall
 from schemas.provenance import CallRow, Role
@@ -40,7 +42,6 @@ from schemas.records import TermsCorrection
 _DOWN = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
 _UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
 _ROW_KINDS = ("image", "caption", "rewrite")
-_PAGE = 1000
 
 
 class DescribedText(NamedTuple):
@@ -113,25 +114,10 @@ def snapshot(store: Store, past: StoreVersion | None = None) -> Iterator[Connect
 
 def live_images(connection: Connection, dataset: str) -> Iterator[StoredEntity]:
     """The images of a dataset that were not turned down, in no meaningful order, page by page."""
-    query = (
-        select_entities()
-        .where(Entity.dataset == dataset, Entity.kind == "image", Entity.state.in_(LIVE))
-        .order_by(Entity.seq)
-        .limit(_PAGE)
+    query = select_entities().where(
+        Entity.dataset == dataset, Entity.kind == "image", Entity.state.in_(LIVE)
     )
-    after = 0
-    while page := connection.execute(query.where(Entity.seq > after)).all():
-        yield from map(StoredEntity._make, page)
-        after = page[-1].seq
-
-
-def entities_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
-    """The entities with these ids; ids that do not exist are left out."""
-    found: dict[str, StoredEntity] = {}
-    for page in pages(ids):
-        rows = connection.execute(select_entities().where(Entity.id.in_(page)))
-        found.update((row.id, StoredEntity._make(row)) for row in rows)
-    return found
+    yield from map(StoredEntity._make, scan(connection, query))
 
 
 def described_images(connection: Connection, ids: Sequence[str]) -> list[DescribedImage]:
@@ -139,7 +125,7 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
     images = entities_by_id(connection, ids)
     sources = _sources_of(connection, ids)
     nodes = _texts_below(connection, ids)
-    edited = {child for child, _, _ in derived_from(connection, nodes, (Role.EDITED_FROM,))}
+    edited = {link.child for link in links(connection, nodes, (Role.EDITED_FROM,))}
     reviewed = _decided_by_people(connection, nodes)
     prompts = _prompts_of(connection, nodes)
     drafts = _drafts_of(connection, edited)
@@ -182,7 +168,7 @@ def _texts_below(connection: Connection, ids: Sequence[str]) -> dict[str, _Node]
     level = list(ids)
     while level:
         below = []
-        for parent_id, model_call, entity in _children(connection, level):
+        for parent_id, model_call, entity in children_in(connection, level, _DOWN):
             if entity.id in nodes or not _counts(entity, model_call):
                 continue
             parent = nodes.get(parent_id)
@@ -204,35 +190,18 @@ def _is_left_out(entity: StoredEntity) -> bool:
     return entity.kind == "caption" and entity.state in ("rejected", "inactive")
 
 
-def _children(
-    connection: Connection, ids: Iterable[str], roles: Sequence[Role] = _DOWN
-) -> Iterator[tuple[str, str | None, StoredEntity]]:
-    """(parent id, model call, child) of everything derived from `ids` in any of `roles`."""
-    query = (
-        select_entities()
-        .add_columns(ParentEntity.id, Entity.model_call_key)
-        .join(Derivation, Derivation.child_seq == Entity.seq)
-        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
-        .where(Derivation.role.in_(roles))
-    )
-    for page in pages(ids):
-        found = connection.execute(query.where(ParentEntity.id.in_(page)))
-        for *entity, parent_id, model_call in found:
-            yield parent_id, model_call, StoredEntity._make(entity)
-
-
 def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """For each image the id of the source that it was imported from."""
     sources: dict[str, str] = {}
     below: dict[str, list[str]] = {id_: [id_] for id_ in ids}
     while below:
         above: dict[str, list[str]] = defaultdict(list)
-        for child_id, parent_id, kind in derived_from(connection, list(below), _UP):
-            for image in below[child_id]:
+        for child, _, parent, kind in links(connection, list(below), _UP):
+            for image in below[child]:
                 if kind == "source":
-                    sources[image] = min(sources.get(image, parent_id), parent_id)
+                    sources[image] = min(sources.get(image, parent), parent)
                 elif kind in ("image", "video"):
-                    above[parent_id].append(image)
+                    above[parent].append(image)
         below = above
     return sources
 
@@ -243,7 +212,7 @@ def corrections_of(
     """The last correction of the terms of each source that has one, and its id."""
     newest: dict[str, tuple[int, int]] = {}
     corrections: dict[str, tuple[str, TermsCorrection]] = {}
-    for source_id, _, entity in _children(connection, source_ids, (Role.CORRECTS,)):
+    for source_id, _, entity in children_in(connection, source_ids, (Role.CORRECTS,)):
         record = entity.record(TermsCorrection)
         place = record.number, entity.seq  # two runs at once may have given one number
         if entity.state in LIVE and place > newest.get(source_id, (0, 0)):
@@ -261,41 +230,24 @@ def last_correction(store: Store, source_id: str) -> tuple[str, TermsCorrection]
 
 def _prompts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:
     prompts: dict[str, list[str]] = defaultdict(list)
-    for child_id, parent_id, _ in derived_from(connection, ids, (Role.PROMPTED_BY,)):
-        prompts[child_id].append(parent_id)
+    for link in links(connection, ids, (Role.PROMPTED_BY,)):
+        prompts[link.child].append(link.parent)
     return prompts
 
 
 def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
     """The model's draft of each caption that began as one, also where the draft was withdrawn."""
     began = {id_: id_ for id_ in ids}
-    while above := _edited_captions(connection, set(began.values())):
+    while above := {
+        link.child: link.parent
+        for link in links(connection, set(began.values()), (Role.EDITED_FROM,))
+        if link.parent_kind == "caption"
+    }:
         began = {id_: above.get(earlier, earlier) for id_, earlier in began.items()}
     earlier = {id_: first for id_, first in began.items() if first != id_}
     drafted = _prompts_of(connection, set(earlier.values()))
     drafts = entities_by_id(connection, drafted)
     return {id_: drafts[first] for id_, first in earlier.items() if first in drafts}
-
-
-def _edited_captions(connection: Connection, ids: Iterable[str]) -> dict[str, str]:
-    """What those of `ids` that are edits of captions were made of."""
-    edits = derived_from(connection, ids, (Role.EDITED_FROM,))
-    return {child: parent for child, parent, kind in edits if kind == "caption"}
-
-
-def derived_from(
-    connection: Connection, ids: Iterable[str], roles: Sequence[Role]
-) -> Iterator[tuple[str, str, str]]:
-    """(child id, parent id, parent's kind): what `ids` were derived from in any of `roles`."""
-    query = (
-        select(ChildEntity.id, ParentEntity.id, ParentEntity.kind)
-        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
-        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
-        .where(Derivation.role.in_(roles))
-    )
-    for page in pages(ids):
-        for row in connection.execute(query.where(ChildEntity.id.in_(page))):
-            yield row[0], row[1], row[2]
 
 
 def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
@@ -307,17 +259,14 @@ def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
         .order_by(Decision.id)
     )
     decided: set[str] = set()
-    for page in pages(ids):
-        for entity_id, verdict in connection.execute(query.where(Decision.entity_id.in_(page))):
-            (decided.discard if verdict == "reopen" else decided.add)(entity_id)
+    for entity_id, verdict in rows_in(connection, query, Decision.entity_id, ids):
+        (decided.discard if verdict == "reopen" else decided.add)(entity_id)
     return decided
 
 
 def candidates_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
     """For each contrastive image among `ids` the candidate that it was, where it was made here."""
-    parents = {
-        child: parent for child, parent, _ in derived_from(connection, ids, (Role.ACCEPTED_FROM,))
-    }
+    parents = {link.child: link.parent for link in links(connection, ids, (Role.ACCEPTED_FROM,))}
     candidates = entities_by_id(connection, set(parents.values()))
     return {child: candidates[parent] for child, parent in parents.items()}
 
@@ -344,6 +293,5 @@ def model_calls(connection: Connection, keys: Iterable[str]) -> Iterator[CallRow
         ModelCall.currency,
         ModelCall.served,
     ).join(Agent, Agent.id == ModelCall.agent_id)
-    for page in pages(keys):
-        for row in connection.execute(query.where(ModelCall.key.in_(page))):
-            yield CallRow(*row)
+    for row in rows_in(connection, query, ModelCall.key, keys):
+        yield CallRow(*row)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from db.engine import insert_new, insert_new_text
+from db.engine import insert_new, insert_new_text, select_columns
 from db.entities import pages
 from db.lineage import SHORTEST_PREFIX
 from db.store import Store, retried
@@ -110,6 +110,10 @@ class StateMark(NamedTuple):
     activation: int
     withdrawal: int
     correction: int
+
+
+_MARKS = tuple(f"{name}_mark" for name in StateMark._fields)
+"""The columns of a release for its mark."""
 
 
 class StoreVersion(NamedTuple):
@@ -222,7 +226,10 @@ def store_release(
     """
     with store.write() as connection:
         acquire_release_lock(connection)
-        known = _id_of(connection, manifest.dataset, manifest.version)
+        query = select(Release.id).where(
+            Release.dataset == manifest.dataset, Release.version == manifest.version
+        )
+        known = connection.execute(query).scalar_one_or_none()
         if known is not None and known != manifest.id:
             raise IntegrityError(
                 f"{manifest.dataset} {manifest.version} was released as {known[:12]}, and what "
@@ -271,11 +278,6 @@ def adopt_folder(
     return folder
 
 
-def _id_of(connection: Connection, dataset: str, version: str) -> str | None:
-    query = select(Release.id).where(Release.dataset == dataset, Release.version == version)
-    return connection.execute(query).scalar_one_or_none()
-
-
 def _insert(
     connection: Connection,
     manifest: Manifest,
@@ -290,7 +292,7 @@ def _insert(
         "folder": str(folder),
         "manifest": manifest.model_dump(mode="json"),
         "built_at": datetime.now(UTC),
-        **{f"{name}_mark": number for name, number in mark._asdict().items()},
+        **dict(zip(_MARKS, mark, strict=True)),
     }
     connection.execute(insert(Release), row)
     for page in pages(entity_ids):
@@ -301,20 +303,16 @@ def _insert(
 @retried
 def list_releases(store: Store, dataset: str | None = None) -> list[StoredRelease]:
     """All releases, or those of one dataset, by dataset and version."""
-    query = select(
-        Release.manifest,
-        Release.folder,
-        Release.built_at,
-        Release.entity_mark,
-        Release.decision_mark,
-        Release.activation_mark,
-        Release.withdrawal_mark,
-        Release.correction_mark,
-    )
+    query = select_columns(Release, ("manifest", "folder", "built_at", *_MARKS))
     if dataset is not None:
         query = query.where(Release.dataset == dataset)
     with store.read() as connection:
-        releases = [_stored(*row) for row in connection.execute(query)]
+        releases = [
+            StoredRelease(
+                Manifest.model_validate(manifest), Path(folder), built_at, StateMark(*marks)
+            )
+            for manifest, folder, built_at, *marks in connection.execute(query)
+        ]
     return sorted(
         releases, key=lambda one: (one.manifest.dataset, version_numbers(one.manifest.version))
     )
@@ -368,13 +366,6 @@ def released_entities(store: Store, release_id: str) -> list[str]:
     query = select(ReleaseItem.entity_id).where(ReleaseItem.release_id == release_id)
     with store.read() as connection:
         return sorted(connection.execute(query).scalars())
-
-
-def _stored(
-    manifest: dict[str, object], folder: str, built_at: datetime, *marks: int
-) -> StoredRelease:
-    mark = StateMark(*marks)
-    return StoredRelease(Manifest.model_validate(manifest), Path(folder), built_at, mark)
 
 
 class WithdrawnItems(NamedTuple):

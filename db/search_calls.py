@@ -88,13 +88,29 @@ def reserve_search(
         if claim_id is None:
             return Busy()
         if row is not None:  # its claim has ended
-            _set_aside(connection, search.key, status=LOST)
+            lost = {"key": uuid4().hex, "status": LOST}
+            connection.execute(update(ModelCall).where(ModelCall.key == search.key).values(lost))
         used = _requests_since(connection, search.service, budget.day_began)
         if budget.most is not None and used >= budget.most:
             store.claims.release(connection, claim_id)
             return Spent(used)
         register_agents(connection, [agent])
-        connection.execute(insert(ModelCall), _new_row(search, agent, claim_id))
+        reserved = {
+            "key": search.key,
+            "agent_id": agent.id,
+            "stage": SEARCH_STAGE,
+            "dataset": search.dataset,
+            "prompt_digest": "",
+            "parameters": search.parameters,
+            "request": search.request.model_dump(mode="json"),
+            "response": claim_id,
+            "status": IN_FLIGHT,
+            "tokens_in": 1,
+            "tokens_out": 0,
+            "seconds": 0.0,
+            "called_at": search.asked_at,
+        }
+        connection.execute(insert(ModelCall), reserved)
         return Reserved(claim_id)
 
 
@@ -126,10 +142,19 @@ def settle_search(
     """
     with store.write() as connection:
         _take_turn(connection, search.service)
-        reserved = _reserved(connection, search.key, claim_id)
+        own = select(ModelCall.tokens_in).where(*_is_own(search.key, claim_id))
+        reserved = connection.execute(own).scalar_one_or_none() or 0
         before = _requests_since(connection, search.service, budget.day_began) - reserved
         cost = costs(outcome.requests, max(0, before))
-        values = {**_columns(outcome), "cost": cost, "currency": currency}
+        is_answer = isinstance(outcome, SearchAnswer)
+        values = {
+            "response": outcome.model_dump_json(),
+            "status": "answered" if is_answer else outcome.reason,
+            "tokens_in": outcome.requests,
+            "seconds": outcome.seconds if is_answer else 0.0,
+            "cost": cost,
+            "currency": currency,
+        }
         if isinstance(outcome, SearchFailure) and outcome.retriable:
             if outcome.requests == 0:
                 connection.execute(delete(ModelCall).where(*_is_own(search.key, claim_id)))
@@ -178,55 +203,12 @@ def _row_of(connection: Connection, key: str) -> Row[str, str] | None:
     return connection.execute(query).one_or_none()
 
 
-def _reserved(connection: Connection, key: str, claim_id: str) -> int:
-    query = select(ModelCall.tokens_in).where(*_is_own(key, claim_id))
-    return connection.execute(query).scalar_one_or_none() or 0
-
-
 def _is_own(key: str, claim_id: str) -> tuple[Any, ...]:
     return ModelCall.key == key, ModelCall.status == IN_FLIGHT, ModelCall.response == claim_id
 
 
 def _own(key: str, claim_id: str) -> Any:
     return update(ModelCall).where(*_is_own(key, claim_id))
-
-
-def _set_aside(connection: Connection, key: str, status: str) -> None:
-    values = {"key": uuid4().hex, "status": status}
-    connection.execute(update(ModelCall).where(ModelCall.key == key).values(values))
-
-
-def _new_row(search: NewSearch, agent: AgentRef, claim_id: str) -> dict[str, Any]:
-    return {
-        "key": search.key,
-        "agent_id": agent.id,
-        "stage": SEARCH_STAGE,
-        "dataset": search.dataset,
-        "prompt_digest": "",
-        "parameters": search.parameters,
-        "request": search.request.model_dump(mode="json"),
-        "response": claim_id,
-        "status": IN_FLIGHT,
-        "tokens_in": 1,
-        "tokens_out": 0,
-        "seconds": 0.0,
-        "cost": None,
-        "currency": None,
-        "called_at": search.asked_at,
-    }
-
-
-def _columns(outcome: SearchOutcome) -> dict[str, Any]:
-    if isinstance(outcome, SearchAnswer):
-        status, seconds = "answered", outcome.seconds
-    else:
-        status, seconds = outcome.reason, 0.0
-    return {
-        "response": outcome.model_dump_json(),
-        "status": status,
-        "tokens_in": outcome.requests,
-        "seconds": seconds,
-    }
 
 
 def _outcome(row: Row[str, str]) -> SearchOutcome:

@@ -5,18 +5,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    select,
-    true,
-)
+from sqlalchemy import ColumnElement, Connection, Row, select, true
 from sqlalchemy.orm import aliased
 
 from db.engine import escape_like
-from db.entities import pages
+from db.entities import links, rows_in, scan
 from db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
-from db.tables.provenance import ChildEntity, Derivation, Entity, ParentEntity
+from db.tables.provenance import Derivation, Entity
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.provenance import Role
@@ -29,8 +24,7 @@ def contrast_method(payload: str) -> str | None:
 
 # What people know entities by: the file of a picture, the words of a text.
 
-_FILES = ("image", "video")
-KNOWN = (*_FILES, "caption", "rewrite")
+KNOWN = ("image", "video", "caption", "rewrite")
 """Kinds that people know by a file or a text."""
 
 
@@ -54,12 +48,10 @@ def names_of(connection: Connection, ids: Iterable[str]) -> dict[str, Named]:
     """What entities are known by, by id; of other kinds nothing is returned."""
     found = {}
     for id_, kind, text in _payloads(connection, ids, KNOWN):
+        is_file = kind in ("image", "video")
+        names = ("file_path", "source", "identity") if is_file else ("text",)
         payload = json.loads(text)
-        if kind in _FILES:
-            known = payload["file_path"], payload.get("source"), payload.get("identity")
-            found[id_] = Named(*known)
-        else:
-            found[id_] = Named(text=payload["text"])
+        found[id_] = Named(**{name: payload.get(name) for name in names})
     return found
 
 
@@ -116,7 +108,7 @@ def own_digests(kind: str, payload: str) -> set[str]:
 
 def own_blobs(kind: str, payload: str) -> set[Blob]:
     """The files in the blob store that belong to an entity."""
-    if kind not in PICTURED and kind not in _CUT:
+    if kind not in WITH_FILES:
         return set()
     record = json.loads(payload)
     pictures = [one for known in (PICTURED, _CUT) if kind in known for one in known[kind](record)]
@@ -163,9 +155,9 @@ def needed_blobs(
         if id_ not in withdrawn
         and (own := {one.sha256 for one in own_blobs(kind, payload)} & wanted)
     }
-    for id_, _, _, _, state in _entities(connection, naming):
-        if state != "withdrawn":
-            found.update(dict.fromkeys(naming[id_], id_))
+    query = select(Entity.id).where(Entity.state != "withdrawn").order_by(Entity.seq)
+    for (id_,) in rows_in(connection, query, Entity.id, naming):
+        found.update(dict.fromkeys(naming[id_], id_))
     return found
 
 
@@ -277,9 +269,7 @@ def _annotator(connection: Connection, target: WithdrawalTarget) -> Iterator[str
         .join(made, made.seq == Derivation.child_seq)
         .where(Derivation.role == Role.ANNOTATED_BY, made.kind.not_in(_WRITTEN))
     )
-    selecting: set[str] = set()
-    for page in pages(wrote):
-        selecting.update(connection.execute(query.where(answer.id.in_(page))).scalars())
+    selecting = {id_ for (id_,) in rows_in(connection, query, answer.id, wrote)}
     yield from (id_ for id_ in wrote if id_ not in selecting)
 
 
@@ -312,17 +302,9 @@ def _naming(
 
 def _scan(connection: Connection, *where: ColumnElement[bool]) -> Iterator[tuple[str, str, str]]:
     """(id, kind, payload) of all entities for which `where` holds, page by page."""
-    query = (
-        select(Entity.seq, Entity.id, Entity.kind, Entity.payload)
-        .where(*where)
-        .order_by(Entity.seq)
-        .limit(_PAGE)
-    )
-    after = 0
-    while page := connection.execute(query.where(Entity.seq > after)).all():
-        for _, id_, kind, payload in page:
-            yield id_, kind, payload
-        after = page[-1].seq
+    query = select(Entity.seq, Entity.id, Entity.kind, Entity.payload).where(*where)
+    for _, id_, kind, payload in scan(connection, query, _PAGE):
+        yield id_, kind, payload
 
 
 # The closure: all that is withdrawn with the targets, each entity with the reason.
@@ -407,22 +389,23 @@ class _Search:
                 continue
             if id_ not in best or (holds and not best[id_][1]):
                 best[id_] = step
-        for row in _entities(self._connection, best):
-            _, holds, because, of = best[row[0]]
-            self.found[row[0]] = Dependent(*row, holds, because, of)
-            self.new.append(row[0])
+        query = select(Entity.id, Entity.seq, Entity.dataset, Entity.kind, Entity.state)
+        for row in rows_in(self._connection, query.order_by(Entity.seq), Entity.id, best):
+            _, holds, because, of = best[row.id]
+            self.found[row.id] = Dependent(*row, holds, because, of)
+            self.new.append(row.id)
             if holds:
-                self.new_holding.append(row[0])
+                self.new_holding.append(row.id)
 
     def descendants(self, ids: Sequence[str]) -> Iterator[_Step]:
         """The children of `ids` that are withdrawn with them."""
-        edges = list(_edges(self._connection, ids, None, down=True))
-        contrasts = {child for child, role, _, _ in edges if role == Role.CONTRAST_OF}
+        below = list(links(self._connection, ids, down=True))
+        contrasts = {link.child for link in below if link.role == Role.CONTRAST_OF}
         methods = {
             id_: contrast_method(payload)
             for id_, _, payload in _payloads(self._connection, contrasts)
         }
-        for child, role, parent, _ in edges:
+        for child, role, parent, _ in below:
             policy = cascade_policy(role, methods.get(child))
             if policy is not CascadePolicy.KEEP:
                 holds = self.found[parent].holds and policy is CascadePolicy.ERASE
@@ -430,15 +413,15 @@ class _Search:
 
     def equivalents(self, ids: Sequence[str]) -> Iterator[_Step]:
         """What is the same as `ids`, and the parents that they leave empty."""
-        for child, _, parent, _ in _edges(self._connection, ids, (Role.SAMPLED_FROM,), down=False):
-            yield parent, True, Role.SAMPLED_FROM, child
+        for link in links(self._connection, ids, (Role.SAMPLED_FROM,)):
+            yield link.parent, True, Role.SAMPLED_FROM, link.child
         yield from self._same_bytes(ids)
         parents: dict[str, str] = {}
-        for child, role, parent, kind in _edges(self._connection, ids, EMPTIED, down=False):
+        for child, role, parent, kind in links(self._connection, ids, EMPTIED):
             if empties(role, kind):
                 parents.setdefault(parent, child)
         kept = set()
-        for child, role, parent, kind in _edges(self._connection, parents, EMPTIED, down=True):
+        for child, role, parent, kind in links(self._connection, parents, EMPTIED, down=True):
             known = self.found.get(child)
             if empties(role, kind) and (known is None or not known.holds):
                 kept.add(parent)
@@ -457,37 +440,11 @@ class _Search:
                     yield id_, True, SAME, of[digest]
 
 
-def _entities(
-    connection: Connection, ids: Iterable[str]
-) -> Iterator[tuple[str, int, str, str, str]]:
-    query = select(Entity.id, Entity.seq, Entity.dataset, Entity.kind, Entity.state)
-    for page in pages(ids):
-        yield from connection.execute(query.where(Entity.id.in_(page)).order_by(Entity.seq))
-
-
 def _payloads(
     connection: Connection, ids: Iterable[str], kinds: Collection[str] = ()
-) -> Iterator[tuple[str, str, str]]:
+) -> Iterator[Row[str, str, str]]:
     """(id, kind, payload) of those entities, of all kinds or of these."""
     query = select(Entity.id, Entity.kind, Entity.payload).order_by(Entity.seq)
     if kinds:
         query = query.where(Entity.kind.in_(kinds))
-    for page in pages(ids):
-        yield from connection.execute(query.where(Entity.id.in_(page)))
-
-
-def _edges(
-    connection: Connection, ids: Iterable[str], roles: Sequence[str] | None, *, down: bool
-) -> Iterator[tuple[str, str, str, str]]:
-    """(child, role, parent, its kind) of the links below or above `ids`, in these roles or all."""
-    near = ParentEntity if down else ChildEntity
-    query = (
-        select(ChildEntity.id, Derivation.role, ParentEntity.id, ParentEntity.kind)
-        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
-        .join(ParentEntity, ParentEntity.seq == Derivation.parent_seq)
-        .order_by(ChildEntity.seq, Derivation.role, ParentEntity.seq)
-    )
-    if roles is not None:
-        query = query.where(Derivation.role.in_(roles))
-    for page in pages(ids):
-        yield from connection.execute(query.where(near.id.in_(page)))
+    return rows_in(connection, query, Entity.id, ids)

@@ -10,7 +10,7 @@ from db.annotations import counted_answers
 from db.decisions import decided_states
 from db.embeddings import Kind
 from db.engine import insert_new
-from db.entities import AgentRef, pages
+from db.entities import AgentRef, pages, rows_in
 from db.releases import acquire_release_lock
 from db.reviews import WAITING
 from db.store import Store, retried
@@ -19,7 +19,6 @@ from db.tables.provenance import Decision, Derivation, Entity
 from db.tables.review import Annotation, Annotator, Pseudonym, ReviewImage, ReviewTask
 from db.tables.withdrawals import WithdrawnDigest
 from db.tables.work import Checkpoint
-from db.withdrawal_graph import Blob, needed_blobs
 from schemas.base import digest_of, sha256_of
 from schemas.provenance import Role
 
@@ -145,9 +144,8 @@ def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:
     """The digests of the texts among these entities, by which their vectors are stored."""
     query = select(Entity.payload).where(Entity.kind.in_(_EMBEDDED_TEXTS))
     with store.read() as connection:
-        for page in pages(entity_ids):
-            for payload in connection.execute(query.where(Entity.id.in_(page))).scalars():
-                yield sha256_of(json.loads(payload)["text"].encode())
+        for (payload,) in rows_in(connection, query, Entity.id, entity_ids):
+            yield sha256_of(json.loads(payload)["text"].encode())
 
 
 @retried
@@ -219,10 +217,3 @@ def forget_person(store: Store, pseudonym: str) -> bool:
             .values(name=pseudonym, user_id=-1, state="left")
         ).rowcount
     return known + named > 0
-
-
-@retried
-def still_needed(store: Store, blobs: Collection[Blob]) -> set[str]:
-    """The files, by digest, that a picture needs which is not withdrawn."""
-    with store.read() as connection:
-        return set(needed_blobs(connection, blobs))

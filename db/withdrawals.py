@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
-from db.entities import AgentRef, NewEntity, pages, register_agents
+from db.entities import AgentRef, NewEntity, pages, register_agents, rows_in
 from db.releases import acquire_release_lock
 from db.roles import CascadePolicy, cascade_policy
 from db.store import Store, retried
@@ -25,16 +25,8 @@ from db.withdrawal_graph import (
 )
 from schemas.base import canonical_json, digest_of
 from schemas.errors import UsageError
-from schemas.provenance import AgentKind, Role
+from schemas.provenance import Role
 from schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice, version_numbers
-
-
-@retried
-def count_refused(store: Store) -> int:
-    """How many withdrawn files there are that are not imported again."""
-    query = select(func.count()).select_from(WithdrawnDigest).where(WithdrawnDigest.is_refused)
-    with store.read() as connection:
-        return connection.execute(query).scalar_one()
 
 
 @retried
@@ -119,8 +111,21 @@ def find_withdrawal(store: Store, name: str) -> StoredWithdrawal:
 
 def read_withdrawals(connection: Connection, *those: ColumnElement[bool]) -> list[StoredWithdrawal]:
     """The withdrawals for which all of `those` hold, oldest first."""
-    rows = connection.execute(_STORED.where(*those).order_by(WithdrawalRow.id))
-    return [_stored(row) for row in rows]
+    query = select(WithdrawalRow.__table__, Agent.kind, Agent.name, Agent.revision)
+    query = query.join(Agent, Agent.id == WithdrawalRow.agent_id).where(*those)
+    return [
+        StoredWithdrawal(
+            row.id,
+            row.key,
+            WithdrawalRequest(WithdrawalTarget(**row.target), row.ground, row.erases),
+            row.reason,
+            AgentRef(row.kind, row.name, row.revision),
+            row.state,
+            row.confirmed_at,
+            row.finished_at,
+        )
+        for row in connection.execute(query.order_by(WithdrawalRow.id))
+    ]
 
 
 @retried
@@ -155,29 +160,6 @@ def counts_of(store: Store, withdrawal: int) -> list[WithdrawalCount]:
     with store.read() as connection:
         rows = connection.execute(query).all()
     return [WithdrawalCount(dataset=row[0], kind=row[1], entities=row[2]) for row in rows]
-
-
-_STORED = select(
-    WithdrawalRow.id,
-    WithdrawalRow.key,
-    WithdrawalRow.target,
-    WithdrawalRow.ground,
-    WithdrawalRow.erases,
-    WithdrawalRow.reason,
-    Agent.kind,
-    Agent.name,
-    Agent.revision,
-    WithdrawalRow.state,
-    WithdrawalRow.confirmed_at,
-    WithdrawalRow.finished_at,
-).join(Agent, Agent.id == WithdrawalRow.agent_id)
-
-
-def _stored(row: Sequence[Any]) -> StoredWithdrawal:
-    id_, key, target, ground, erases, reason, kind, name, revision, state, confirmed, ended = row
-    request = WithdrawalRequest(WithdrawalTarget.model_validate(target), ground, erases)
-    agent = AgentRef(cast("AgentKind", kind), name, revision)
-    return StoredWithdrawal(id_, key, request, reason, agent, state, confirmed, ended)
 
 
 # The steps of a withdrawal that were done.
@@ -420,9 +402,9 @@ def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]
         return
     by_entity: dict[str, set[int]] = defaultdict(set)
     query = select(WithdrawnEntity.entity_id, WithdrawnEntity.withdrawal_id)
-    for page in pages(sorted({parent for one in entities for _, parent in one.parents})):
-        for id_, withdrawal in connection.execute(query.where(WithdrawnEntity.entity_id.in_(page))):
-            by_entity[id_].add(withdrawal)
+    parents = sorted({parent for one in entities for _, parent in one.parents})
+    for id_, withdrawal in rows_in(connection, query, WithdrawnEntity.entity_id, parents):
+        by_entity[id_].add(withdrawal)
     late: dict[int, set[str]] = defaultdict(set)
     is_changed = bool(by_entity)
     while is_changed:  # until no child of a child is added, whatever their order
@@ -454,35 +436,24 @@ def _is_withdrawn_with(entity: NewEntity, role: str) -> bool:
 
 def releases_holding(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
     """The ids of the releases that hold any of these entities."""
-    found: set[str] = set()
     query = select(ReleaseItem.release_id).distinct()
-    for page in pages(sorted(entity_ids)):
-        found.update(connection.execute(query.where(ReleaseItem.entity_id.in_(page))).scalars())
-    return found
+    return {id_ for (id_,) in rows_in(connection, query, ReleaseItem.entity_id, sorted(entity_ids))}
 
 
 def related_releases(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
     """The ids of all releases of the datasets of which any release holds these entities."""
-    datasets: set[str] = set()
-    query = select(Release.dataset).distinct()
-    for page in pages(releases_holding(connection, entity_ids)):
-        datasets.update(connection.execute(query.where(Release.id.in_(page))).scalars())
-    related = select(Release.id).where(Release.dataset.in_(datasets))
+    holding = releases_holding(connection, entity_ids)
+    datasets = rows_in(connection, select(Release.dataset), Release.id, holding)
+    related = select(Release.id).where(Release.dataset.in_({dataset for (dataset,) in datasets}))
     return set(connection.execute(related).scalars())
 
 
 @retried
-def notices_of(store: Store, withdrawal: int) -> list[WithdrawalNotice]:
-    """The notices of a withdrawal, by dataset and version."""
+def notices_of(store: Store, withdrawal: int | None = None) -> list[WithdrawalNotice]:
+    """The notices of a withdrawal, or of all, by dataset and version."""
+    those = () if withdrawal is None else (NoticeRow.withdrawal_id == withdrawal,)
     with store.read() as connection:
-        return _notices(connection, NoticeRow.withdrawal_id == withdrawal)
-
-
-@retried
-def all_notices(store: Store) -> list[WithdrawalNotice]:
-    """The notices of all withdrawals, by dataset and version."""
-    with store.read() as connection:
-        return _notices(connection)
+        return _notices(connection, *those)
 
 
 def dataset_notices(connection: Connection, dataset: str, mark: int) -> list[WithdrawalNotice]:

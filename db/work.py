@@ -17,10 +17,9 @@ from sqlalchemy import (
     select,
     true,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from db.decisions import NewDecision, append_decisions
-from db.engine import insert_new, insert_new_text
+from db.engine import insert_into, insert_new, insert_new_text
 from db.entities import (
     AgentRef,
     NewEntity,
@@ -28,6 +27,7 @@ from db.entities import (
     insert_derivations,
     pages,
     register_agents,
+    rows_in,
     select_entities,
 )
 from db.pending import Pending, is_pending, reset_marks
@@ -43,30 +43,22 @@ from schemas.records import Rejection
 def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, int]:
     """By how many plans of a stage each of the inputs was worked on; none of those without."""
     plans = select(Plan.id).where(Plan.stage == stage)
-    counts: dict[int, int] = {}
+    query = select(Work.input, func.count()).where(Work.plan_id.in_(plans)).group_by(Work.input)
     with store.read() as connection:
-        for page in pages(inputs):
-            query = (
-                select(Work.input, func.count())
-                .where(Work.plan_id.in_(plans), Work.input.in_(page))
-                .group_by(Work.input)
-            )
-            counts.update((input_, count) for input_, count in connection.execute(query))
-    return counts
+        return dict(rows_in(connection, query, Work.input, inputs))
 
 
 @retried
 def rejections_of(store: Store, plan_id: int, inputs: Iterable[int]) -> dict[int, Rejection]:
     """The rejections of inputs by a plan, without those that it did not reject."""
-    found: dict[int, Rejection] = {}
+    query = select(Work.input, Work.rejection).where(
+        Work.plan_id == plan_id, Work.status == "rejected"
+    )
     with store.read() as connection:
-        for page in pages(inputs):
-            query = select(Work.input, Work.rejection).where(
-                Work.plan_id == plan_id, Work.status == "rejected", Work.input.in_(page)
-            )
-            for input_, text in connection.execute(query):
-                found[input_] = Rejection.model_validate_json(text or "{}")
-    return found
+        return {
+            input_: Rejection.model_validate_json(text or "{}")
+            for input_, text in rows_in(connection, query, Work.input, inputs)
+        }
 
 
 @retried
@@ -86,15 +78,8 @@ def drop_rejections(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
 # Concurrent runs share the pending inputs of a plan by claims on chunks (`db.claims`).
 
 _ENTITY_COLUMNS = (
-    "id",
-    "dataset",
-    "kind",
-    "split",
-    "group_key",
-    "state",
-    "payload",
-    "activity_id",
-    "model_call_key",
+    *("id", "dataset", "kind", "payload", "split", "group_key"),
+    *("model_call_key", "state", "activity_id"),
 )
 _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejection")
 
@@ -238,12 +223,9 @@ def drop_claims(store: Store, *claim_ids: str) -> None:
 @retried
 def worked_inputs(store: Store, plan_id: int, inputs: Sequence[int]) -> set[int]:
     """Those of `inputs` that the plan has already worked on."""
-    done: set[int] = set()
+    query = select(Work.input).where(Work.plan_id == plan_id)
     with store.read() as connection:
-        for page in pages(inputs):
-            query = select(Work.input).where(Work.plan_id == plan_id, Work.input.in_(page))
-            done.update(connection.execute(query).scalars())
-    return done
+        return {input_ for (input_,) in rows_in(connection, query, Work.input, inputs)}
 
 
 @retried
@@ -285,20 +267,25 @@ def _insert_work(
     connection: Connection, plan_id: int, activity_id: int, results: Sequence[WorkResult]
 ) -> list[WorkResult]:
     """Stores the work rows of `results`; gives those whose inputs had none before."""
-    rows = [_work_row(plan_id, activity_id, result) for result in results]
+    rows: list[tuple[Any, ...]] = []
+    for one in results:
+        status, reason, text = "done", None, None
+        if (refused := one.rejection) is not None:
+            status, reason, text = "rejected", refused.reason, refused.model_dump_json()
+        rows.append((plan_id, one.input, status, activity_id, reason, text))
     if insert_new_text(connection, Work, _WORK_COLUMNS, rows) == len(rows):
         return list(results)
-    own: set[int] = set()
-    for page in pages(result.input for result in results):
-        query = select(Work.input).where(Work.plan_id == plan_id, Work.input.in_(page))
-        own.update(connection.execute(query.where(Work.activity_id == activity_id)).scalars())
+    query = select(Work.input).where(Work.plan_id == plan_id, Work.activity_id == activity_id)
+    inputs = (result.input for result in results)
+    own = {input_ for (input_,) in rows_in(connection, query, Work.input, inputs)}
     return [result for result in results if result.input in own]
 
 
 def _insert_entities(
     connection: Connection, activity_id: int, entities: Sequence[NewEntity]
 ) -> None:
-    insert_new_text(connection, Entity, _ENTITY_COLUMNS, _entity_rows(entities, activity_id))
+    rows = [(*own, model_call, "proposed", activity_id) for *own, _parents, model_call in entities]
+    insert_new_text(connection, Entity, _ENTITY_COLUMNS, rows)
     insert_derivations(connection, entities)
     withdraw_late_children(connection, entities)
 
@@ -323,37 +310,6 @@ def _insert_activity(connection: Connection, activity: ActivityRecord) -> int:
         [{"activity_id": activity_id, "agent_id": agent_id} for agent_id in agent_ids],
     )
     return activity_id
-
-
-def _entity_rows(entities: Sequence[NewEntity], activity_id: int) -> list[tuple[Any, ...]]:
-    return [
-        (
-            entity.id,
-            entity.dataset,
-            entity.kind,
-            entity.split,
-            entity.group,
-            "proposed",
-            entity.payload,
-            activity_id,
-            entity.model_call,
-        )
-        for entity in entities
-    ]
-
-
-def _work_row(plan_id: int, activity_id: int, result: WorkResult) -> tuple[Any, ...]:
-    rejection = result.rejection
-    if rejection is None:
-        return (plan_id, result.input, "done", activity_id, None, None)
-    return (
-        plan_id,
-        result.input,
-        "rejected",
-        activity_id,
-        rejection.reason,
-        rejection.model_dump_json(),
-    )
 
 
 # Checkpoints of long inputs, from which the next run continues after a kill.
@@ -397,8 +353,7 @@ def save_checkpoint(
     with store.write() as connection:
         if entities:
             store_activity(connection, activity, entities)
-        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-        new = dialect.insert(Checkpoint).values(**row)
+        new = insert_into(connection, Checkpoint).values(**row)
         connection.execute(
             new.on_conflict_do_update(
                 index_elements=[Checkpoint.plan_id, Checkpoint.input],

@@ -21,7 +21,7 @@ from db.withdrawal_graph import Blob
 from flows.ccd.edit_measures import change_between, difference_overlay
 from flows.engine.context import RunContext
 from flows.ufine6926.crops import MARGIN, cut, encode
-from flows.withdrawal.residual import DRAWN
+from flows.withdrawal.residual import DRAWN, files_below
 from models.embedding import plain_picture
 from models.image_editor import build_image_editor
 from release.manifest import MANIFEST, read_files
@@ -129,11 +129,11 @@ class _Sources:
         by_path: dict[str, set[Blob]] = defaultdict(set)
         for blob, entity in self._naming(wanted, Image.kind):
             by_path[entity.record(Image).file_path].add(blob)
-        for path, root in self._places(by_path, (*self._folders, *self._drawn)):
-            image = inspect_image(root, path)
+        for path, file in files_below((*self._folders, *self._drawn), by_path):
+            image = inspect_image(Path(file.as_posix().removesuffix(f"/{path}")), path)
             if isinstance(image, InspectedImage):
                 for blob in by_path[path]:
-                    yield blob, (image.data, str(root / path))
+                    yield blob, (image.data, str(file))
 
     def _cut_from_videos(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
         """Crops of people, cut out of their frames again."""
@@ -145,9 +145,9 @@ class _Sources:
                     frames = seen.setdefault((track.video, track.video_sha256), defaultdict(list))
                     frames[one.frame].append((blob, one))
         videos = {path for path, _ in seen}
-        places = list(self._places(videos, (*self._folders, *self._drawn)))
+        files = list(files_below((*self._folders, *self._drawn), videos))
         for (path, digest), frames in seen.items():
-            for url in (str(root / path) for found, root in places if found == path):
+            for url in (str(file) for found, file in files if found == path):
                 with suppress(VideoRefusedError):
                     if video_digest(url, path)[0] == digest:
                         yield from _crops(url, path, frames)
@@ -193,19 +193,6 @@ class _Sources:
         for page in pages(found, 500):
             entities = fetch(self._context.store, {id_ for _, id_ in page})
             yield from ((blob, entities[id_]) for blob, id_ in page if id_ in entities)
-
-    def _places(self, paths: Iterable[str], roots: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-        """(path, folder) for each file whose path below a folder, at any depth, is one of these."""
-        by_name: dict[str, list[str]] = defaultdict(list)
-        for path in paths:
-            by_name[path.rpartition("/")[2]].append(path)
-        if not by_name:
-            return
-        for root in roots:
-            for found in root.rglob("*"):
-                for path in by_name.get(found.name, ()):
-                    if found.as_posix().endswith(f"/{path}"):
-                        yield path, Path(found.as_posix().removesuffix(f"/{path}"))
 
     def _parents(self, entity: StoredEntity, role: Role) -> list[str]:
         return parents_of(self._context.store, [entity.id], role).get(entity.id, [])

@@ -16,9 +16,9 @@ from typing import NamedTuple, get_args
 from sqlalchemy import Connection
 
 from db.blobs import BlobStore
-from db.entities import StoredEntity, datasets_of
+from db.entities import StoredEntity, datasets_of, entities_by_id
 from db.origins import EmbedderOrigin, embedder_origins
-from db.release_rows import entities_by_id, released_rows, snapshot
+from db.release_rows import released_rows, snapshot
 from db.releases import (
     StateMark,
     StoreVersion,

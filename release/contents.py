@@ -6,15 +6,13 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from db.crop_origins import CropOrigin
-from db.entities import StoredEntity, pages
-from db.origins import UNKNOWN, StrategyOrigin, strategy_origins
+from db.entities import StoredEntity, entities_by_id, pages
+from db.origins import UNKNOWN, CropOrigin, StrategyOrigin, strategy_origins
 from db.release_rows import (
     DescribedImage,
     candidates_of,
     corrections_of,
     described_images,
-    entities_by_id,
     live_images,
     model_calls,
 )

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.blobs import suffix_of
-from db.crop_origins import CropOrigin
 from db.entities import LIVE, StoredEntity
+from db.origins import CropOrigin
 from db.release_rows import DescribedImage, DescribedText
 from release.publishable import published_name
 from release.rows import (

@@ -9,7 +9,7 @@ from db.entities import LIVE, NewEntity, StoredEntity, find, new_entity
 from db.release_rows import last_correction
 from db.releases import list_releases
 from db.store import Store
-from db.withdrawals import count_refused, refused_files
+from db.withdrawals import refused_files
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.release_facts import release_facts
@@ -52,17 +52,15 @@ class Tombstones:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: tuple[int, dict[str, str]] = (0, {})
+        self._known: dict[str, str] = {}
 
     def look(self) -> None:
         """Learns what was withdrawn meanwhile."""
-        if (count := count_refused(self._store)) != self._known[0]:
-            self._known = (count, refused_files(self._store))
+        self._known = refused_files(self._store)
 
     def refusal(self, stage: str, file_path: str, digests: Iterable[str]) -> Rejection | None:
         """Why a file is not taken in, where one of its digests is that of a withdrawn file."""
-        _, keys = self._known
-        key = next((keys[one] for one in digests if one in keys), None)
+        key = next((self._known[one] for one in digests if one in self._known), None)
         if key is None:
             return None
         return Rejection(

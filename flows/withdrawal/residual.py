@@ -14,8 +14,8 @@ from db.reviews import tasks_to_erase
 from db.store import Store
 from db.withdrawal_graph import names_of
 from db.withdrawals import StoredWithdrawal, notices_of, withdrawn_entities
-from flows.withdrawal.releases import manifest_in
 from release.export.formats import read_export
+from release.manifest import manifest_in
 from release.notices_files import NOTICES
 from release.report.page import REPORT, ReportRecord
 from schemas.provenance import Role
@@ -110,10 +110,13 @@ def residual_copies(store: Store, home: Path, withdrawal: StoredWithdrawal) -> R
     known = {one.folder.resolve() for one in list_releases(store)}
     parents = {folder.parent for folder in known} | {home.resolve()}
     datasets = sorted({one.dataset for one in notices})
+    drawn = files_below(
+        (home / folder for folder in DRAWN), {one for many in originals.values() for one in many}
+    )
     return ResidualCopies(
         tuple(_made_from({one.release for one in notices}, parents, known)),
         {source: tuple(sorted(files)) for source, files in sorted(originals.items())},
-        tuple(_drawn(home, {file for files in originals.values() for file in files})),
+        tuple(dict.fromkeys(file for _, file in drawn)),
         tuple(home / NOTICES / f"{dataset}.json" for dataset in datasets),
         dict(sorted(Counter(one.server for one in tasks_to_erase(store, withdrawal.id)).items())),
     )
@@ -146,13 +149,13 @@ def _releases_in(folder: Path) -> Iterator[str]:
         yield manifest.id
 
 
-def _drawn(home: Path, files: Collection[str]) -> Iterator[Path]:
-    """The files below the home that were drawn there."""
-    endings: dict[str, set[str]] = {}
-    for file in files:
-        endings.setdefault(file.rpartition("/")[2], set()).add(f"/{file}")
-    for folder in DRAWN if files else ():
-        for path in sorted((home / folder).rglob("*")):
-            wanted = endings.get(path.name, ())
-            if any(path.as_posix().endswith(ending) for ending in wanted):
-                yield path
+def files_below(roots: Iterable[Path], paths: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """(path, file) for each file in `roots`, at any depth, whose path ends with one of `paths`."""
+    by_name: dict[str, list[str]] = {}
+    for path in paths:
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    for root in roots if by_name else ():
+        for file in sorted(root.rglob("*")):
+            for path in by_name.get(file.name, ()):
+                if file.as_posix().endswith(f"/{path}"):
+                    yield path, file
