@@ -2,9 +2,8 @@
 
 import getpass
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 from rich.markup import escape
@@ -86,7 +85,10 @@ def withdraw(
     The plan is shown first, and nothing is changed before it is confirmed. After an interruption,
     the same command, or --resume, finishes the withdrawal.
     """
-    from flows.withdrawal.plan import plan_withdrawal, request_of
+    from db.entities import AgentRef
+    from flows.engine.context import open_context
+    from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
+    from models.profiles.settings import load_settings
 
     given = {
         "entity": entity,
@@ -95,7 +97,8 @@ def withdraw(
         "video": video,
         "annotator": annotator,
     }
-    with _opened_context() as context:
+    context = open_context(load_settings(), flow_run="loupe withdraw")
+    with closing(context.store):
         if resume:
             _resume(context, as_json)
             return
@@ -109,9 +112,9 @@ def withdraw(
             _finish(context, open_, as_json)
             return
         if not as_json:
-            from flows.cli.withdrawal_display import plan_display
+            from flows.cli.withdrawal_display import print_plan
 
-            out.print(plan_display(plan))
+            print_plan(plan)
         has_reason = bool((reason or "").strip())
         if plan.is_done or dry_run:
             if as_json:
@@ -124,13 +127,10 @@ def withdraw(
             raise UsageError("a withdrawal needs a reason, in your words: --reason '…'")
         if not yes:
             _ask(plan)
-        _confirm(context, plan, str(reason), as_json)
+        from flows.withdrawal.execution import carry_out  # noqa: F401 - fails before anything is done
 
-
-_NARROWED = ("identity", "source", "video")
-"""What --dataset may narrow."""
-_IN_RELEASE = ("entity", "identity")
-"""What --release may name."""
+        agent = AgentRef("person", getpass.getuser())
+        _finish(context, confirm(context.store, plan, str(reason), agent), as_json)
 
 
 def _target(
@@ -161,13 +161,13 @@ def _target(
             "and --annotator"
         )
     ((sort, name),) = named
-    if dataset is not None and sort not in _NARROWED:
+    if dataset is not None and sort not in ("identity", "source", "video"):
         raise UsageError(
             "--dataset goes with --identity, --source and --video; an id is unique, and an "
             "annotator's work is withdrawn everywhere: leave --dataset out"
         )
     if release is not None:
-        if sort not in _IN_RELEASE:
+        if sort not in ("entity", "identity"):
             raise UsageError("--release goes with the file of a row, and with --identity")
         if dataset or source:
             raise UsageError("--release determines the dataset and source: leave these out")
@@ -193,16 +193,13 @@ def _ground(name: str | None) -> "Ground":
     Raises:
         UsageError: there is none.
     """
-    from typing import get_args
-
     from schemas.withdrawal import Ground
 
-    grounds: tuple[Ground, ...] = get_args(Ground)
-    for ground in grounds:
-        if ground == name:
-            return ground
-    got = f"; got {name!r}" if name else ""
-    raise UsageError(f"a withdrawal needs a --ground: one of {', '.join(grounds)}{got}")
+    grounds = get_args(Ground)
+    if name not in grounds:
+        got = f"; got {name!r}" if name else ""
+        raise UsageError(f"a withdrawal needs a --ground: one of {', '.join(grounds)}{got}")
+    return cast("Ground", name)
 
 
 def _ask(plan: "WithdrawalPlan") -> None:
@@ -219,15 +216,6 @@ def _ask(plan: "WithdrawalPlan") -> None:
     words = f"withdraw {len(plan.reached)}"
     if typer.prompt(f"Type {words!r} to confirm, anything else to cancel") != words:
         raise UsageError("it was not confirmed; nothing was withdrawn")
-
-
-def _confirm(context: "RunContext", plan: "WithdrawalPlan", reason: str, as_json: bool) -> None:
-    from db.entities import AgentRef
-    from flows.withdrawal.execution import carry_out  # noqa: F401 - fails before anything is done
-    from flows.withdrawal.plan import confirm
-
-    agent = AgentRef("person", getpass.getuser())
-    _finish(context, confirm(context.store, plan, reason, agent), as_json)
 
 
 def _resume(context: "RunContext", as_json: bool) -> None:
@@ -277,7 +265,7 @@ def _carry_out(
         All that is known of the withdrawal then, and why a step failed, if one did.
     """
     from db.withdrawals import find_withdrawal
-    from flows.cli.withdrawal_display import residual_display, step_text
+    from flows.cli.withdrawal_display import print_residual, step_text
     from flows.withdrawal.execution import carry_out
     from flows.withdrawal.residual import residual_copies
 
@@ -296,20 +284,8 @@ def _carry_out(
         shown = f"{done.request.target} is withdrawn{unfinished}; to see it again: "
         out.print(escape(f"{shown}loupe withdrawals {done.key[:12]}"), soft_wrap=True)
         out.print()
-        out.print(residual_display(left), soft_wrap=True)
+        print_residual(left)
     return document(context.store, done, left), failure
-
-
-@contextmanager
-def _opened_context() -> Iterator["RunContext"]:
-    from flows.engine.context import open_context
-    from models.profiles.settings import load_settings
-
-    context = open_context(load_settings(), flow_run="loupe withdraw")
-    try:
-        yield context
-    finally:
-        context.store.close()
 
 
 # What was withdrawn.
@@ -356,7 +332,7 @@ def withdrawals(
 
 def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
     from db.withdrawals import counts_of, notices_of, steps_of
-    from flows.cli.withdrawal_display import residual_display, withdrawal_display
+    from flows.cli.withdrawal_display import print_residual, print_withdrawal
     from flows.withdrawal.residual import residual_copies
     from models.profiles.settings import load_settings
 
@@ -366,9 +342,9 @@ def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None
         return
     id_ = withdrawal.id
     counts, notices = counts_of(store, id_), notices_of(store, id_)
-    out.print(withdrawal_display(withdrawal, counts, notices, steps_of(store, id_)))
+    print_withdrawal(withdrawal, counts, notices, steps_of(store, id_))
     out.print()
-    out.print(residual_display(left), soft_wrap=True)
+    print_residual(left)
 
 
 def document(
