@@ -260,3 +260,11 @@ def _opened(path: Path) -> Iterator[JsonCursor]:
             yield JsonCursor(file, MAX_CHARACTERS, strict=True)
         except JsonBreak as fault:
             raise ValueError(f"it is not valid JSON ({fault}, byte {fault.offset:,})") from fault
+
+
+def manifest_in(folder: Path) -> Manifest | None:
+    """The manifest in a folder; None where there is none that can be read."""
+    try:
+        return read_manifest(folder)
+    except (ValueError, OSError):
+        return None

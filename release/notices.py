@@ -4,7 +4,6 @@ import fcntl
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -97,35 +96,6 @@ _COLUMNS = [
     for name in COLUMN_NAMES
     if name in ("id", "source", "identity", "file_path", "image_entity_id", *_TEXTS, "translations")
 ]
-
-
-def withdrawn_rows(folder: Path, entity_ids: AbstractSet[str]) -> tuple[WithdrawnRow, ...]:
-    """The rows of a release whose image, or some of whose texts, are among `entity_ids`.
-
-    Images are found in the manifest, texts in the Parquet shards; in those that an earlier
-    withdrawal erased no text can be found.
-
-    Raises:
-        UsageError: there is no release in `folder`.
-        IntegrityError: the manifest, or a shard that is there, cannot be read.
-    """
-    _, listed = read_listed(folder)
-    found = [
-        _row(file.path, file.entity_id)
-        for file in listed.values()
-        if file.entity_id is not None and file.entity_id in entity_ids
-    ]
-    for shard in shards_among(listed):
-        for row in entity_rows(folder / shard) if (folder / shard).exists() else ():
-            texts = tuple(text for text in texts_of(row) if text in entity_ids)
-            if texts and row["image_entity_id"] not in entity_ids:
-                found.append(_row(row["file_path"], row["image_entity_id"], texts))
-    return tuple(sorted(found, key=lambda row: row.number))
-
-
-def _row(file_path: str, entity_id: str, texts: tuple[str, ...] = ()) -> WithdrawnRow:
-    number = row_number(file_path)
-    return WithdrawnRow(number=number, file_path=file_path, entity_id=entity_id, texts=texts)
 
 
 def row_number(file_path: str) -> int:

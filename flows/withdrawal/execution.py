@@ -9,6 +9,7 @@ from db.entities import datasets_of
 from db.evaluations import forget_examples
 from db.releases import list_releases
 from db.reviews import tasks_to_erase
+from db.withdrawal_graph import needed_blobs
 from db.withdrawal_traces import (
     close_reviews,
     drop_checkpoints,
@@ -17,7 +18,6 @@ from db.withdrawal_traces import (
     forget_texts,
     forget_vectors,
     return_answers,
-    still_needed,
     text_digests,
 )
 from db.withdrawals import (
@@ -37,7 +37,7 @@ from flows.engine.gates import open_desks
 from flows.engine.release_facts import release_facts
 from flows.engine.releasing import release_checks, release_signer
 from flows.withdrawal.plan import ANNOTATOR, sweep
-from flows.withdrawal.releases import Patch, rows_of, withdrawn_rows
+from flows.withdrawal.releases import Patch
 from flows.withdrawal.residual import erase_pages
 from release.build import build_release
 from release.folder import remove_abandoned
@@ -229,7 +229,8 @@ class _Work:
     def _erase(self) -> Details:
         """Erases files, except those that an entity needs that is not withdrawn."""
         blobs = erased_blobs(self._store, self._id)
-        needed = still_needed(self._store, blobs)
+        with self._store.read() as connection:
+            needed = needed_blobs(connection, blobs).keys()
         erased = sum(
             self._context.blobs.erase(blob.sha256, blob.media_type)
             for blob in blobs
@@ -248,20 +249,14 @@ class _Work:
         return {"removed": removed + abandoned, "evaluations": examples}
 
     def _release(self, patch: Patch) -> Details:
-        """Builds a patch, unless a release has its version already.
-
-        `run_again` says that this release holds some of it: the same command withdraws it from
-        there, too.
-        """
+        """Builds a patch, unless a release has its version already."""
         releases = list_releases(self._store, patch.base.manifest.dataset)
         existing = [one for one in releases if one.manifest.version == patch.version]
         manifest = existing[0].manifest if existing else self._build(patch)
-        rows = [row for one in existing for row in rows_of(self._store, one)]
         return {
             "id": manifest.id,
             "version": manifest.version,
             "images": manifest.statistics.images,
-            "run_again": bool(withdrawn_rows(rows, set(self._entities()))),
         }
 
     def _build(self, patch: Patch) -> Manifest:

@@ -30,16 +30,14 @@ from db.withdrawals import (
     earlier_of,
     extend_withdrawal,
     key_of,
-    notices_of,
     record_withdrawal,
     related_releases,
     withdrawn_entities,
 )
-from flows.withdrawal.releases import Affected, AffectedRelease, affected_releases, manifest_in
+from flows.withdrawal.releases import Affected, AffectedRelease, affected_releases
 from flows.withdrawal.residual import pages_of
+from release.manifest import manifest_in
 from release.notices import files_to_erase
-from release.notices_files import read_mark
-from schemas.errors import IntegrityError
 from schemas.withdrawal import ERASING, Ground, WithdrawalCount
 
 ANNOTATOR = "annotator"
@@ -59,12 +57,9 @@ class WithdrawalPlan(NamedTuple):
         kept: files that stay although their entity is withdrawn, with the entity that needs each.
         affected: the releases concerned, and the patches that replace them.
         release_files: files to erase in folders of releases, by release.
-        marked: the ids of releases whose folders are marked with all these rows already.
         pages: pages to erase below the home.
         evaluations: how many stored evaluations show any of it in an example, which is erased.
         related: the ids of all releases of the datasets of the affected ones.
-        unnoticed: the ids of releases whose rows earlier withdrawals on the same request, if there
-            are any, did not name completely.
         earlier: withdrawals on the same request.
     """
 
@@ -77,11 +72,9 @@ class WithdrawalPlan(NamedTuple):
     kept: Mapping[str, str]
     affected: Affected
     release_files: Mapping[str, tuple[str, ...]]
-    marked: frozenset[str]
     pages: tuple[str, ...]
     evaluations: int
     related: frozenset[str]
-    unnoticed: tuple[str, ...]
     earlier: tuple[StoredWithdrawal, ...]
 
     @property
@@ -91,8 +84,8 @@ class WithdrawalPlan(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether an earlier withdrawal on the same request covers all of it, releases included."""
-        return bool(self.earlier) and not (self.new or self.reopened or self.unnoticed)
+        """Whether an earlier withdrawal on the same request covers all of it."""
+        return bool(self.earlier) and not (self.new or self.reopened)
 
     @property
     def unfinished(self) -> StoredWithdrawal | None:
@@ -185,7 +178,6 @@ def plan_withdrawal(
         related = frozenset(related_releases(connection, reached.keys()))
         named = names_of(connection, reached)
     affected = affected_releases(store, reached.keys())
-    noticed = [notice for one in earlier for notice in notices_of(store, one.id)]
     release_files, pages, evaluations = dict[str, tuple[str, ...]](), list[str](), 0
     if request.erases:
         release_files = _release_files(affected, request.ground)
@@ -203,15 +195,9 @@ def plan_withdrawal(
         files.kept,
         affected,
         release_files,
-        frozenset(one.release.manifest.id for one in affected.releases if _is_marked(one)),
         tuple(pages),
         evaluations,
         related,
-        tuple(
-            one.release.manifest.id
-            for one in affected.releases
-            if earlier and not one.is_covered_by(noticed)
-        ),
         earlier,
     )
 
@@ -329,23 +315,9 @@ def _release_files(affected: Affected, ground: Ground) -> dict[str, tuple[str, .
     found = {}
     for one in affected.releases:
         folder = one.release.folder
-        if _has_folder(one):
+        manifest = manifest_in(folder)
+        if manifest is not None and manifest.id == one.release.manifest.id:
             files = files_to_erase(folder, [one.notice("planned", ground)])
             existing = sorted(path for path in files if (folder / path).is_file())
             found[one.release.manifest.id] = tuple(existing)
     return found
-
-
-def _is_marked(affected: AffectedRelease) -> bool:
-    if not _has_folder(affected):
-        return False
-    try:
-        mark = read_mark(affected.release.folder)
-    except IntegrityError:
-        return False
-    return mark is not None and affected.is_covered_by(mark.notices)
-
-
-def _has_folder(affected: AffectedRelease) -> bool:
-    manifest = manifest_in(affected.release.folder)
-    return manifest is not None and manifest.id == affected.release.manifest.id

@@ -7,22 +7,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from db.release_rows import snapshot
 from db.releases import StoredRelease, StoreVersion, find_release, list_releases
 from db.store import Store
 from db.withdrawal_graph import WithdrawalTarget
 from db.withdrawals import releases_holding
 from release.contents import Contents
-from release.manifest import MANIFEST, read_manifest
+from release.manifest import MANIFEST, manifest_in
 from release.notices import entity_rows, row_number, texts_of
 from release.parquet_rows import shards_among
 from release.reading import read_listed
 from release.scratch import Scratch
 from release.tiers import TIERS
 from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest, Version
+from schemas.release import Version
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow, version_numbers
 
 
@@ -203,14 +201,6 @@ def _find_release(store: Store, name: str) -> StoredRelease:
     )
 
 
-def manifest_in(folder: Path) -> Manifest | None:
-    """The manifest in a folder; None where there is none that can be read."""
-    try:
-        return read_manifest(folder)
-    except (ValidationError, ValueError, OSError):
-        return None
-
-
 # Which rows of which releases are withdrawn, and which patches replace the newest ones.
 
 _ANCHOR = re.compile(r"images/([0-9]+)_")
@@ -245,16 +235,6 @@ class AffectedRelease(NamedTuple):
         """How many rows lose some of their texts, and stay."""
         gone = set(self.undescribed)
         return sum(not row.is_whole and row.number not in gone for row in self.rows)
-
-    def is_covered_by(self, notices: Iterable[WithdrawalNotice]) -> bool:
-        """Whether these notices name all its rows."""
-        own = [one for one in notices if one.release == self.release.manifest.id]
-        gone = {row.entity_id for one in own for row in one.rows if not row.texts}
-        texts = {text for one in own for row in one.rows for text in row.texts}
-        return bool(own) and all(
-            row.entity_id in gone or (row.texts and texts.issuperset(row.texts))
-            for row in self.rows
-        )
 
     def notice(self, withdrawal: str, ground: Ground) -> WithdrawalNotice:
         """The notice for its holders."""
@@ -305,7 +285,7 @@ def affected_releases(store: Store, withdrawn: Collection[str]) -> Affected:
     with store.read() as connection:
         holding = releases_holding(connection, ids)
     rows = {one.manifest.id: rows_of(store, one) for one in known if one.manifest.id in holding}
-    found = {id_: withdrawn_rows(own, ids) for id_, own in rows.items()}
+    found = {id_: _withdrawn_rows(own, ids) for id_, own in rows.items()}
     hit = {id_ for id_ in holding if found.get(id_)}
     newest = {_line(one): one for one in known}
     patches = list(_patches(store, newest, hit, rows, ids))
@@ -323,7 +303,7 @@ def affected_releases(store: Store, withdrawn: Collection[str]) -> Affected:
     return Affected(tuple(releases), tuple(one for one in patches if one.rows))
 
 
-def withdrawn_rows(
+def _withdrawn_rows(
     rows: Iterable[RowEntities], withdrawn: Collection[str]
 ) -> tuple[WithdrawnRow, ...]:
     """The rows whose image, or some of whose texts, are among the ids `withdrawn`."""

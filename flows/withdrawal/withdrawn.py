@@ -4,14 +4,12 @@ import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from db.engine import is_there
 from db.lineage import Lineage
 from db.store import Store
-from db.withdrawals import all_notices
+from db.withdrawals import notices_of
 from models.profiles.settings import Settings
-from release.manifest import read_manifest
+from release.manifest import manifest_in
 from release.notices import affected_rows, known_of, notices_of_home, withdrawn_sentence
 from release.notices_files import WITHDRAWN, followed, merged, superseding
 from schemas.base import Record
@@ -84,7 +82,7 @@ def notices_known(home: Path, store: Store) -> tuple[WithdrawalNotice, ...]:
     Raises:
         IntegrityError: a file of notices cannot be read.
     """
-    return followed(merged(notices_of_home(home), all_notices(store)))
+    return followed(merged(notices_of_home(home), notices_of(store)))
 
 
 def withdrawal_of(
@@ -114,7 +112,7 @@ def withdrawal_in(folder: Path, known: Iterable[WithdrawalNotice]) -> ReleaseWit
         IntegrityError: the mark cannot be read.
     """
     given = tuple(known)
-    manifest = _manifest_in(folder) if _may_be_withdrawn(folder, given) else None
+    manifest = _manifest_of(folder, given)
     return None if manifest is None else withdrawal_of(manifest, folder, given)
 
 
@@ -124,7 +122,7 @@ def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[Withd
     Empty where its manifest cannot be read; a mark that cannot be read is ignored.
     """
     given = tuple(known)
-    manifest = _manifest_in(folder) if _may_be_withdrawn(folder, given) else None
+    manifest = _manifest_of(folder, given)
     if manifest is None:
         return ()
     try:
@@ -133,13 +131,11 @@ def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[Withd
         return affected_rows(known_of(manifest.id, None, given))
 
 
-def _may_be_withdrawn(folder: Path, known: Collection[WithdrawalNotice]) -> bool:
-    """Whether to look which release it is: the manifest of a large one takes a second to read."""
-    return bool(known) or os.path.lexists(folder / WITHDRAWN)
+def _manifest_of(folder: Path, known: Collection[WithdrawalNotice]) -> Manifest | None:
+    """The manifest of a release of which something may be withdrawn; None where it is not read.
 
-
-def _manifest_in(folder: Path) -> Manifest | None:
-    try:
-        return read_manifest(folder)
-    except (ValidationError, ValueError, OSError):
+    That of a large release takes a second to read.
+    """
+    if not known and not os.path.lexists(folder / WITHDRAWN):
         return None
+    return manifest_in(folder)
