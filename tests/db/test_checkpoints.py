@@ -38,35 +38,21 @@ def save(
     save_checkpoint(store, activity_of(plan_id), VIDEO, checkpoint, entities)
 
 
-def test_a_checkpoint_comes_back_with_what_was_finished(store: Store, plan_id: int) -> None:
-    finished = caption(1)
+def test_a_checkpoint_comes_back_and_only_a_later_one_takes_its_place(
+    store: Store, plan_id: int
+) -> None:
+    finished, later = caption(1), StoredCheckpoint(1000, b"later")
     save(store, plan_id, HALF, [finished])
     assert load_checkpoint(store, plan_id, VIDEO) == HALF
     assert set(fetch(store, [finished.id])) == {finished.id}
-
-
-def test_other_inputs_and_plans_have_their_own(store: Store, plan_id: int) -> None:
-    save(store, plan_id, HALF)
     other = register_plan(store, "track_people", "2", {})
     assert load_checkpoint(store, plan_id, VIDEO + 1) is None
     assert load_checkpoint(store, other, VIDEO) is None
-
-
-def test_a_later_checkpoint_takes_the_place_of_an_earlier_one(store: Store, plan_id: int) -> None:
-    later = StoredCheckpoint(1000, b"later")
-    save(store, plan_id, HALF)
     save(store, plan_id, later)
     assert load_checkpoint(store, plan_id, VIDEO) == later
-    assert row_count(store, Checkpoint) == 1
-
-
-def test_who_was_overtaken_does_not_set_it_back(store: Store, plan_id: int) -> None:
-    finished = caption(1)
-    later = StoredCheckpoint(1000, b"later")
-    save(store, plan_id, later, [finished])
-    save(store, plan_id, HALF, [finished])
+    save(store, plan_id, HALF, [finished])  # a run that was overtaken
     assert load_checkpoint(store, plan_id, VIDEO) == later
-    assert row_count(store, Entity) == 1
+    assert (row_count(store, Checkpoint), row_count(store, Entity)) == (1, 1)
 
 
 def test_without_what_was_finished_there_is_no_checkpoint(store: Store, plan_id: int) -> None:

@@ -35,13 +35,9 @@ def test_a_claim_of_a_silent_process_is_taken_over_after_its_lease(store: Store)
     assert (row_count(store, Claim), row_count(store, Process)) == (1, 1)
 
 
-def test_a_claim_of_a_dead_neighbour_is_taken_over_at_once(store: Store) -> None:
-    take(store)
-    hand_over_claims(store, ended_place())
-    assert take(store) is not None
-
-
-def test_who_lost_a_claim_cannot_release_that_of_the_new_owner(store: Store) -> None:
+def test_a_claim_of_a_dead_neighbour_is_taken_over_at_once_and_is_the_new_owners(
+    store: Store,
+) -> None:
     first = take(store)
     hand_over_claims(store, ended_place())
     assert first is not None

@@ -90,34 +90,21 @@ def states_of(store: Store, ids: list[str]) -> list[str]:
     return [stored[id_].state for id_ in ids]
 
 
-def test_a_decision_repeated_is_one_row(store: Store) -> None:
+def test_a_decision_repeated_is_one_row_and_another_reason_or_person_another(store: Store) -> None:
+    decide(store)
+    with pytest.raises(IntegrityError):
+        decide(store, NewDecision("0" * 32, "accept", SOFTWARE))
+    assert row_count(store, Decision) == 0
     entity = caption(1)
     store_entities(store, [entity])
     accept = NewDecision(entity.id, "accept", SOFTWARE)
     decide(store, accept, accept)
     decide(store, accept)
     assert stored_verdicts(store) == ["accept"]
-
-
-def test_another_reason_or_person_is_another_decision(store: Store) -> None:
-    entity = caption(1)
-    store_entities(store, [entity])
-    decide(store, NewDecision(entity.id, "accept", SOFTWARE))
     decide(store, NewDecision(entity.id, "accept", PERSON))
     decide(store, NewDecision(entity.id, "accept", PERSON, reason="looked again"))
-    decide(store, NewDecision(entity.id, "accept", SOFTWARE))
+    decide(store, accept)
     assert row_count(store, Decision) == 4
-
-
-def test_a_decision_on_nothing_is_refused(store: Store) -> None:
-    with pytest.raises(IntegrityError):
-        decide(store, NewDecision("0" * 32, "accept", SOFTWARE))
-    assert row_count(store, Decision) == 0
-
-
-def test_no_decisions_are_no_work(store: Store) -> None:
-    decide(store)
-    assert row_count(store, Decision) == 0
 
 
 def test_two_who_decide_at_once_leave_the_state_that_their_rows_fold_to(store: Store) -> None:

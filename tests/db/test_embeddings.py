@@ -55,16 +55,20 @@ def test_images_texts_and_other_models_have_their_own(store: Store, space: Space
     assert [find_vectors(store, other, "image", digests) for other in others] == [{}, {}]
 
 
-def test_a_space_is_registered_once_and_found_again(store: Store, space: Space) -> None:
+def test_a_space_is_registered_once_and_names_its_model(store: Store, space: Space) -> None:
     assert register_space(store, MODEL, dict(reversed(PARAMETERS.items())), 6) == space
     assert find_space(store, MODEL, PARAMETERS) == space
     assert find_space(store, MODEL, {}) is None
     assert row_count(store, EmbeddingSpace) == 1
-
-
-def test_another_model_under_the_same_name_is_refused(store: Store, space: Space) -> None:
     with pytest.raises(IntegrityError, match="have 6 numbers, those it gives now have 7"):
         register_space(store, MODEL, PARAMETERS, 7)
+    store_vectors(store, space, "text", [], vectors_of(0))
+    assert find_vectors(store, space, "text", []) == {}
+    store_vectors(store, space, "text", digests_of(1), vectors_of(1))
+    query = select(EmbeddingSpace.model, EmbeddingSpace.revision, EmbeddingSpace.parameters)
+    with store.read() as connection:
+        row = connection.execute(query.join(Embedding)).one()
+    assert tuple(row) == ("clip", "1", PARAMETERS)
 
 
 def test_what_is_cached_stays_as_it_is(store: Store, space: Space) -> None:
@@ -74,11 +78,6 @@ def test_what_is_cached_stays_as_it_is(store: Store, space: Space) -> None:
     found = find_vectors(store, space, "text", digests)
     assert np.array_equal(found[digests[0]], vectors[0])
     assert np.array_equal(found[digests[2]], vectors[2] + 1)
-
-
-def test_nothing_is_stored_and_found_of_nothing(store: Store, space: Space) -> None:
-    store_vectors(store, space, "text", [], vectors_of(0))
-    assert find_vectors(store, space, "text", []) == {}
 
 
 def test_a_damaged_vector_is_named(store: Store, space: Space) -> None:
@@ -99,11 +98,3 @@ def test_many_are_stored_and_found_in_little_time(store: Store) -> None:
     seconds = time.perf_counter() - start
     assert np.array_equal(np.stack([found[digest] for digest in digests]), vectors)
     assert seconds < 30  # a fraction of a second on a machine with nothing else to do
-
-
-def test_who_made_a_vector_can_be_read(store: Store, space: Space) -> None:
-    store_vectors(store, space, "text", digests_of(1), vectors_of(1))
-    query = select(EmbeddingSpace.model, EmbeddingSpace.revision, EmbeddingSpace.parameters)
-    with store.read() as connection:
-        row = connection.execute(query.join(Embedding)).one()
-    assert tuple(row) == ("clip", "1", PARAMETERS)

@@ -7,30 +7,21 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
-from db.engine import NEWEST_VERSION, escape_like, migrate, open_engine
+from db.engine import NEWEST_VERSION, escape_like, migrate
 from db.store import Store
 from db.tables import Base
 from schemas.errors import ConfigurationError
 
 
-def test_migrations_make_the_tables_of_the_models(empty_database_url: str) -> None:
+def test_migrations_make_the_tables_of_the_models_once(empty_database_url: str) -> None:
     store = Store.open(empty_database_url)
+    migrate(store.engine)
     with store.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
         assert set(Base.metadata.tables) < set(inspect(connection).get_table_names())
+        versions = connection.execute(text("SELECT version_num FROM alembic_version"))
+        assert versions.scalars().all() == [NEWEST_VERSION]
     store.close()
-
-
-def test_migrating_twice_changes_nothing(database_url: str) -> None:
-    engine = open_engine(database_url)
-    migrate(engine)
-    migrate(engine)
-    with engine.connect() as connection:
-        versions = (
-            connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
-        )
-    engine.dispose()
-    assert versions == [NEWEST_VERSION]
 
 
 def test_a_database_of_a_newer_loupe_is_refused(empty_database_url: str) -> None:

@@ -12,16 +12,12 @@ from tests.db.samples import SOFTWARE, caption, store_entities
 from tests.schemas.evaluations import evaluation
 
 
-def test_what_is_stored_comes_back(store: Store) -> None:
-    result = evaluation()
-    stored = store_evaluation(store, result)
-    assert stored.is_new
-    assert stored.evaluation.result == result
-    assert evaluations_of(store, result.release.id) == [stored.evaluation]
-
-
-def test_an_equal_evaluation_is_stored_once_and_the_first_stands(store: Store) -> None:
-    first = store_evaluation(store, evaluation(seconds=1.0))
+def test_an_evaluation_comes_back_and_of_equal_ones_the_first_stays(store: Store) -> None:
+    result = evaluation(seconds=1.0)
+    first = store_evaluation(store, result)
+    assert first.is_new
+    assert first.evaluation.result == result
+    assert evaluations_of(store, result.release.id) == [first.evaluation]
     again = store_evaluation(store, evaluation(seconds=2.0))
     assert not again.is_new
     assert again.evaluation == first.evaluation

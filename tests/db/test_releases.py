@@ -52,7 +52,15 @@ def test_a_release_is_stored_once(world: World, tmp_path: Path) -> None:
     assert released_entities(world.store, stored.manifest.id) == sorted(ids)
 
 
-def test_another_content_is_not_stored_and_not_published(store: Store, tmp_path: Path) -> None:
+def test_another_content_or_what_cannot_be_published_is_not_stored(
+    store: Store, tmp_path: Path
+) -> None:
+    def fail() -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        store_release(store, manifest(), tmp_path, [], MARK, fail)
+    assert list_releases(store) == []
     published: list[str] = []
     store_release(store, manifest(), tmp_path, [], MARK, lambda: published.append("first"))
     with pytest.raises(IntegrityError, match="choose a new version"):
@@ -60,15 +68,6 @@ def test_another_content_is_not_stored_and_not_published(store: Store, tmp_path:
             store, manifest(digit="b"), tmp_path, [], MARK, lambda: published.append("other")
         )
     assert published == ["first"]
-
-
-def test_what_cannot_be_published_is_not_stored(store: Store, tmp_path: Path) -> None:
-    def fail() -> None:
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        store_release(store, manifest(), tmp_path, [], MARK, fail)
-    assert list_releases(store) == []
 
 
 def test_releases_are_listed_by_version_and_found_by_name(store: Store, tmp_path: Path) -> None:
@@ -87,16 +86,14 @@ def test_releases_are_listed_by_version_and_found_by_name(store: Store, tmp_path
         find_release(store, "x")
 
 
-def test_an_incomplete_name_finds_nothing(store: Store, tmp_path: Path) -> None:
+def test_an_incomplete_name_finds_nothing_and_a_dataset_may_be_called_like_an_id(
+    store: Store, tmp_path: Path
+) -> None:
     """An unset variable, for one, does not select the only release there is."""
-    store_release(store, manifest(), tmp_path, [], MARK)
+    store_release(store, manifest("1.0.0", "c"), tmp_path, [], MARK)
     for name in ("", "@", "@1.0.0", f"{DATASET}@", f"{DATASET}@1.0", " "):
         with pytest.raises(UsageError, match=f"no release can be meant by '{name}'; there are: "):
             find_release(store, name)
-
-
-def test_a_dataset_may_be_called_like_an_id(store: Store, tmp_path: Path) -> None:
-    store_release(store, manifest("1.0.0", "c"), tmp_path, [], MARK)
     with pytest.raises(UsageError, match=r"by 'ccc' \(of an id 6 digits are wanted\); there are:"):
         find_release(store, "ccc")
     store_release(store, manifest("1.0.0", "d", "cccccc"), tmp_path, [], MARK)

@@ -64,25 +64,17 @@ def test_a_search_in_flight_is_waited_for(store: Store) -> None:
     assert reserve_search(store, new(), DAY) == find_search(store, new().key) == FOUND
 
 
-def test_a_claim_of_another_machine_holds(store: Store) -> None:
-    reserve(store)
-    hand_over_claims(store)
+def test_a_claim_that_has_ended_is_taken_over_and_who_lost_it_changes_nothing(
+    store: Store,
+) -> None:
+    first = reserve(store)
+    hand_over_claims(store)  # to another machine
     assert reserve_search(store, new(), DAY) == Busy()
     assert counted(store) == 1
-
-
-def test_a_claim_that_has_ended_is_taken_over(store: Store) -> None:
-    reserve(store)
-    hand_over_claims(store, ended_place())
-    assert isinstance(reserve_search(store, new(), DAY), Reserved)
+    hand_over_claims(store, ended_place(), "a dead process")
+    second = reserve(store)
     assert statuses(store) == ["in_flight", LOST]
     assert counted(store) == 2, "whether the first was sent, nobody knows"
-
-
-def test_who_lost_the_claim_changes_nothing(store: Store) -> None:
-    first = reserve(store)
-    hand_over_claims(store, ended_place())
-    second = reserve(store)
     settle(store, first, SearchFailure(reason="x", detail="", retriable=False))
     assert not reserve_retry(store, new(), first, DAY)
     abandon_search(store, new(), first)

@@ -17,7 +17,7 @@ def agents(store: Store) -> list[str]:
         return list(connection.execute(select(Agent.name)).scalars())
 
 
-def test_a_transaction_that_fails_leaves_nothing(store: Store) -> None:
+def test_a_reader_sees_one_state_and_a_transaction_that_fails_leaves_nothing(store: Store) -> None:
     def fail() -> None:
         with store.write() as connection:
             register_agents(connection, [SOFTWARE])
@@ -26,9 +26,6 @@ def test_a_transaction_that_fails_leaves_nothing(store: Store) -> None:
     with pytest.raises(ZeroDivisionError):
         fail()
     assert agents(store) == []
-
-
-def test_a_reader_sees_one_state_though_others_write(store: Store) -> None:
     count = select(Agent.name)
     with store.read() as reader:
         before = reader.execute(count).all()

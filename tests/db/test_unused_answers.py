@@ -65,10 +65,6 @@ def test_what_was_asked_for_in_vain_is_counted_by_model_and_reason(store: Store)
     assert unused_answers(store, DATASET, plan_id + 100) == ()
     assert unused_answers(store, "other") == ()
     assert used_answers(store, DATASET, plan_id) == 2
-
-
-def test_a_model_has_answered_with_these_parameters_alone(store: Store) -> None:
-    ask_and_check(store)
     assert has_answered(store, MODEL, PARAMETERS, [STAGE])
     assert not has_answered(store, MODEL, {**PARAMETERS, "seed": 1}, [STAGE])
     assert not has_answered(store, MODEL, PARAMETERS, ["caption_image"])

@@ -1,5 +1,6 @@
 """The closure of a withdrawal, on graphs of all shapes, against a literal recursion."""
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from db.entities import NewEntity, new_entity
 from db.roles import CascadePolicy, cascade_policy, empties
 from db.store import Store
 from db.tables import Base
-from db.withdrawal_graph import EMPTY, SAME, TARGET, closure, own_digests
+from db.withdrawal_graph import EMPTY, SAME, TARGET, Blob, closure, own_blobs, own_digests
 from schemas.base import sha256_of
 from schemas.proposals import Picture as ReviewBatch
 from schemas.proposals import Tracklet, TrackletFrame
@@ -272,3 +273,14 @@ def test_a_confusing_caption_goes_with_the_caption_in_whose_words_it_is(store: S
     store_entities(store, [one, like, said, confusing, asked])
     assert reached(store, [one]) == {one.id, said.id, confusing.id, asked.id}
     assert reached(store, [like]) == {like.id, confusing.id, asked.id}
+
+
+def test_what_was_downloaded_is_known_as_it_was_sent_too() -> None:
+    payload = json.dumps(
+        {
+            "picture": {"sha256": "kept", "media_type": "image/jpeg", "width_px": 9},
+            "source_sha256": "sent",
+        }
+    )
+    assert own_digests("found_picture", payload) == {"kept", "sent"}
+    assert own_blobs("found_picture", payload) == {Blob("kept", "image/jpeg")}

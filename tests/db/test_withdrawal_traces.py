@@ -36,15 +36,6 @@ def test_items_judged_by_one_person_are_asked_again_and_others_stay(store: Store
     assert judged(store, "nobody") == []
 
 
-def test_a_rejection_is_a_judgement_too_and_one_that_was_overruled_is_none(store: Store) -> None:
-    rejected, overruled = store_rewrites(store, 2)
-    desk = Desk(store)
-    desk.decide(rejected, "reject", desk.answer(rejected, "a", "reject"))
-    desk.decide(overruled, "reject", desk.answer(overruled, "a", "reject"))
-    desk.decide(overruled, "accept", None, person="b")
-    assert judged(store, "a") == [rejected]
-
-
 def test_where_others_disagree_the_remaining_answers_decide_again(store: Store) -> None:
     """An adjudicator's word stood above theirs; without it they may come to something else."""
     against, split, behind, edited = store_rewrites(store, 4)
@@ -65,37 +56,36 @@ def test_where_others_disagree_the_remaining_answers_decide_again(store: Store) 
     assert undecided_items(store, QUEUE, 1) == sorted([against, split])
 
 
-def test_an_answer_to_a_gold_item_is_no_second_judgement(store: Store) -> None:
-    (item,) = store_rewrites(store, 1)
+def test_a_rejection_is_a_judgement_too_and_one_that_was_overruled_or_of_gold_is_none(
+    store: Store,
+) -> None:
+    rejected, overruled, of_gold = store_rewrites(store, 3)
     desk = Desk(store)
-    desk.answer(item, "b", gold=True)
-    desk.decide(item, "accept", desk.answer(item, "a"))
-    assert judged(store, "a") == [item]
+    desk.decide(rejected, "reject", desk.answer(rejected, "a", "reject"))
+    desk.decide(overruled, "reject", desk.answer(overruled, "a", "reject"))
+    desk.decide(overruled, "accept", None, person="b")
+    desk.answer(of_gold, "b", gold=True)
+    desk.decide(of_gold, "accept", desk.answer(of_gold, "a"))
+    assert judged(store, "a") == sorted([rejected, of_gold])
 
 
-def test_no_answer_of_the_person_counts_any_more(store: Store) -> None:
-    answered, waiting = store_rewrites(store, 2)
-    desk = Desk(store)
-    desk.answer(answered, "a")
-    desk.answer(answered, "b")
-    desk.give(waiting, "a")
-    assert return_answers(store, "a") == 1
-    assert desk.task_state(answered, "a") == "returned"
-    assert desk.task_state(answered, "b") == "answered"
-    assert desk.task_state(waiting, "a") == "closed"
-    assert return_answers(store, "a") == 0
-
-
-def test_questions_that_wait_are_closed_and_answers_are_kept(store: Store) -> None:
+def test_no_answer_of_a_person_counts_and_questions_that_wait_are_closed(store: Store) -> None:
     answered, waiting, other = store_rewrites(store, 3)
     desk = Desk(store)
     desk.answer(answered, "a")
-    desk.give(waiting, "a")
-    desk.give(other, "a")
+    desk.answer(answered, "b")
+    for item in (waiting, other):
+        desk.give(item, "a")
     assert close_reviews(store, [answered, waiting]) == 1
     assert desk.task_state(answered, "a") == "answered"
     assert desk.task_state(waiting, "a") == "closed"
     assert desk.task_state(other, "a") == "open"
+    assert return_answers(store, "a") == 1
+    assert desk.task_state(answered, "a") == "returned"
+    assert desk.task_state(answered, "b") == "answered"
+    assert desk.task_state(other, "a") == "closed"
+    assert return_answers(store, "a") == 0
+    assert not forget_person(store, "reviewer-1")
 
 
 def test_vectors_are_forgotten_in_every_space_and_of_one_kind(store: Store) -> None:
@@ -109,7 +99,3 @@ def test_vectors_are_forgotten_in_every_space_and_of_one_kind(store: Store) -> N
         assert find_vectors(store, space, "image", digests).keys() == {digests[1]}
         assert find_vectors(store, space, "text", digests).keys() == set(digests)
     assert forget_vectors(store, "image", digests[:1]) == 0
-
-
-def test_a_name_that_nobody_knows_cannot_be_forgotten(store: Store) -> None:
-    assert not forget_person(store, "reviewer-1")

@@ -114,25 +114,26 @@ def test_a_claim_is_respected_until_it_ends(store: Store, plan_id: int) -> None:
     assert inputs(claim(store, plan_id)) == inputs(theirs)
 
 
-def test_a_claim_of_a_process_that_died_is_taken_over_at_once(store: Store, plan_id: int) -> None:
-    theirs = claim(store, plan_id)
+def test_a_chunk_is_claimed_again_where_it_was_given_back_or_its_process_died(
+    store: Store, plan_id: int
+) -> None:
+    first = claim(store, plan_id)
+    drop_claims(store, first.claim_id)
+    assert not live_claims(store, plan_id, DATASET)
+    assert inputs(claim(store, plan_id)) == inputs(first)
     hand_over_claims(store, ended_place())
-    assert inputs(claim(store, plan_id)) == inputs(theirs)
+    assert inputs(claim(store, plan_id)) == inputs(first)
 
 
-def test_what_is_claimed_as_a_whole_is_claimed_once(store: Store, plan_id: int) -> None:
+def test_what_is_claimed_as_a_whole_is_claimed_once_until_the_claim_ends(
+    store: Store, plan_id: int
+) -> None:
     ours = claim_whole(store, plan_id, DATASET)
     assert ours is not None
     assert claim_whole(store, plan_id, DATASET) is None, "threads of one process are two runs"
     assert claim_whole(store, plan_id, "another") is not None
     drop_claims(store, ours)
     assert claim_whole(store, plan_id, DATASET) is not None
-
-
-def test_a_whole_claim_is_taken_over_where_it_ended_or_its_process_died(
-    store: Store, plan_id: int
-) -> None:
-    claim_whole(store, plan_id, DATASET)
     hand_over_claims(store)
     assert claim_whole(store, plan_id, DATASET) is None
     hand_over_claims(store, ended_place(), "a dead process")
@@ -140,13 +141,6 @@ def test_a_whole_claim_is_taken_over_where_it_ended_or_its_process_died(
     hand_over_claims(store, "", "a silent process")
     store.claims.lease_seconds = 0
     assert claim_whole(store, plan_id, DATASET) is not None
-
-
-def test_a_chunk_given_back_can_be_claimed_again(store: Store, plan_id: int) -> None:
-    first = claim(store, plan_id)
-    drop_claims(store, first.claim_id)
-    assert not live_claims(store, plan_id, DATASET)
-    assert inputs(claim(store, plan_id)) == inputs(first)
 
 
 def test_a_chunk_is_stored_with_all_that_belongs_to_it(store: Store, plan_id: int) -> None:
@@ -205,13 +199,10 @@ def test_an_input_that_was_worked_on_meanwhile_keeps_its_result(store: Store, pl
     assert row_count(store, Claim) == 0
 
 
-def test_a_time_without_a_zone_is_refused(store: Store, plan_id: int) -> None:
+def test_times_must_name_their_zone_and_come_back_as_utc(store: Store, plan_id: int) -> None:
     naive = activity_of(plan_id)._replace(started_at=datetime(2024, 1, 1))  # noqa: DTZ001
     with pytest.raises(Exception, match="must name its zone"):
         commit_chunk(store, naive, [])
-
-
-def test_times_come_back_as_utc(store: Store, plan_id: int) -> None:
     commit(store, plan_id, claim(store, plan_id))
     with store.read() as connection:
         started = connection.execute(select(Activity.started_at)).scalars().first()

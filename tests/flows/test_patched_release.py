@@ -25,7 +25,9 @@ def home(tmp_path: Path) -> Iterator[Home]:
     made.store.close()
 
 
-def test_the_patch_is_the_release_of_the_run(home: Home) -> None:
+def test_the_newest_patch_is_the_release_of_the_run_and_another_version_is_built(
+    home: Home,
+) -> None:
     home.withdraw("identity", "9", **OF)
     report = BuildReport(DATASET)
     release(home.run, report, Released(), "1.0.0")
@@ -35,21 +37,12 @@ def test_the_patch_is_the_release_of_the_run(home: Home) -> None:
         f"to release what was decided or brought in since, raise the version in the build file"
     )
     assert report.warnings == [warning]
-
-
-def test_the_newest_of_several_patches_is(home: Home) -> None:
-    home.withdraw("identity", "9", **OF)
     home.withdraw("identity", "10", **OF)
     for version in ("1.0.0", "1.0.1"):
         found = patched_release(home.store, DATASET, version)
         assert found is not None
         assert found.release.manifest.version == "1.0.2"
-    found = patched_release(home.store, DATASET, "1.0.2")
-    assert found is None
-
-
-def test_another_version_is_built_as_ever(home: Home) -> None:
-    home.withdraw("identity", "9", **OF)
+    assert patched_release(home.store, DATASET, "1.0.2") is None
     report = BuildReport(DATASET)
     release(home.run, report, Released(), "1.1.0")
     assert report.release == home.release("1.1.0")

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
+from db.store import Store
+from db.tables.releases import Release
 from flows.cli.main import app
 from release.build import build_release
 from release.diff import compare_releases
@@ -71,26 +74,29 @@ def both() -> Composer:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copied for each test: releases are marked where they were built."""
+    """An installation with both releases, to be copied."""
     home = tmp_path_factory.mktemp("made")
-    store_world(home, both().contents()).store.close()
+    world = store_world(home, both().contents())
+    for dataset in (PEOPLE, STREET):
+        folder = home / "releases" / f"{dataset}-1.0.0"
+        build_release(world.store, world.blobs, dataset, "1.0.0", folder)
+    world.store.close()
     return home
 
 
 @pytest.fixture
 def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    from db.blobs import BlobStore
-    from db.store import Store
-
     home = Path(shutil.copytree(made, tmp_path / "home"))
     monkeypatch.setenv("LOUPE_HOME", str(home))
-    store, blobs = Store.open(f"sqlite:///{home / 'loupe.db'}"), BlobStore(str(home / "blobs"))
-    for dataset in (PEOPLE, STREET):
-        folder = home / "releases" / f"{dataset}-1.0.0"
-        build_release(store, blobs, dataset, "1.0.0", folder)
-        shutil.copytree(folder, tmp_path / "copies" / dataset)
+    here = Installation(home, tmp_path / "copies")
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    with store.write() as connection:
+        for dataset in (PEOPLE, STREET):
+            of = update(Release).where(Release.dataset == dataset)
+            connection.execute(of.values(folder=str(here.old(dataset))))
+            shutil.copytree(here.old(dataset), here.copies / dataset)
     store.close()
-    return Installation(home, tmp_path / "copies")
+    return here
 
 
 def loupe(*arguments: str | Path) -> Result:

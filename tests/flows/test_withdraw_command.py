@@ -157,20 +157,16 @@ def test_what_was_withdrawn_is_not_imported_again(home: Path, tmp_path: Path, lo
     context.store.close()
 
 
-def test_killed_again_and_again_it_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
-    """SIGKILL, which nothing can answer: all runs but the last end so, soon after a step."""
+def test_killed_it_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
+    """SIGKILL, which nothing can answer, soon after a step; all steps: `test_withdrawal`."""
     undisturbed = home_of(tmp_path / "undisturbed")
     undisturbed.withdraw("identity", "9", dataset=DATASET, source=SOURCE)
     home = home_of(tmp_path / "home")
     home.store.close()
-    chance = random.Random(5)
-    kills = 0
-    for _ in range(3):
-        run = start(home.folder)
-        if run.wait_for(1, "✓") and not run.ended_within(chance.uniform(0, 0.02)):
-            run.kill()
-            kills += 1
-    assert kills > 0
+    run = start(home.folder)
+    assert run.wait_for(1, "✓")
+    assert not run.ended_within(random.Random(5).uniform(0, 0.02))
+    run.kill()
     last = start(home.folder)
     assert last.wait() == 0, last.output
     store = Store.open(f"sqlite:///{home.folder / 'loupe.db'}")
@@ -269,7 +265,6 @@ def test_of_what_is_withdrawn_already_it_is_said(installed: Home, loupe: Loupe) 
     assert "withdrawn before" in shown.out
     again = loupe(*asked_on("quality"), "--erase", "--dry-run")
     assert "all of it is withdrawn already" in again.out
-    assert "marked before" in again.out
 
 
 class Killed(BaseException):
@@ -305,12 +300,13 @@ def test_from_the_moment_it_is_confirmed_no_release_passes_for_sound(
         refused = loupe("release", "upload", str(copy), "--to", "me/x")
         assert refused.exit_code == 2
         assert "it is not uploaded" in refused.err
-        out = tmp_path / f"export {len(done)}"
-        exported = loupe("release", "export", str(copy), "--format", "coco", "--out", str(out))
-        assert "withdrawn in part" in exported.err
-        report = tmp_path / f"report {len(done)}"
-        reported = loupe("release", "report", str(copy), "--out", str(report), "--json")
-        assert reported.json["withdrawn"] == 2
+        if len(done) < 3:  # all notices are given, and nothing changes for readers of files
+            out = tmp_path / f"export {len(done)}"
+            exported = loupe("release", "export", str(copy), "--format", "coco", "--out", str(out))
+            assert "withdrawn in part" in exported.err
+            report = tmp_path / f"report {len(done)}"
+            reported = loupe("release", "report", str(copy), "--out", str(report), "--json")
+            assert reported.json["withdrawn"] == 2
         try:
             carry_out(run, withdrawal, once_more)
         except Killed:

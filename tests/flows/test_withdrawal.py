@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,16 +10,17 @@ from sqlalchemy import insert, select
 
 from db.blobs import BlobStore
 from db.decisions import NewDecision, append_decisions
-from db.embeddings import find_vectors, register_space, store_vectors
+from db.embeddings import Space, find_vectors, register_space, store_vectors
 from db.entities import children_of, fetch, find, new_entity
 from db.evaluations import evaluations_of, store_evaluation
 from db.releases import find_release, released_entities
 from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks
 from db.tables.review import Pseudonym
 from db.withdrawals import find_withdrawal, list_withdrawals, notices_of, refused_files, steps_of
-from flows.evaluation.leaderboard import collect
+from flows.evaluation.leaderboard import Leaderboard, collect
 from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
 from flows.withdrawal.execution import carry_out
+from flows.withdrawal.plan import WithdrawalPlan
 from release.notices_files import read_mark, read_notices
 from release.reading import read_release
 from release.rebuild import rebuild_release
@@ -73,28 +74,89 @@ def person(home: Home, **values: Any) -> Any:
     return home.plan("identity", "9", dataset=DATASET, source=FINE.name, **values)
 
 
-def test_a_person_goes_from_both_datasets_with_all_that_was_said(home: Home) -> None:
-    own = images(home, "9")
+def ask_about(home: Home, *entities: str, sha256: str) -> None:
+    """Puts an open question about each entity, all showing one image."""
+    tasks = [
+        StoredTask(digest_of("task", one), "people", one, "", "review", False, "desk", 1, 7, "open")
+        for one in entities
+    ]
+    shown = {one.key: [ShownImage(sha256, "image/jpeg")] for one in tasks}
+    announce_tasks(home.store, tasks, shown)
+
+
+def at_desk() -> MemoryOffice:
+    """The review server of these questions."""
+    office = MemoryOffice()
+    office.server.url = "desk"
+    return office
+
+
+class Shown(NamedTuple):
+    """Vectors, questions and pages of a person and of others, before a withdrawal."""
+
+    own: dict[str, Image]
+    others: dict[str, Image]
+    space: Space
+    board: Leaderboard
+    document: str
+    leaderboard: Path
+    page: Path
+
+    @classmethod
+    def on(cls, home: Home) -> "Shown":
+        """Makes them in an installation."""
+        own, others = images(home, "9"), images(home, "10")
+        space = register_space(home.store, ModelRef(name="m", revision="1"), {}, 2)
+        digests = [one.sha256 for one in (*own.values(), *others.values())]
+        store_vectors(home.store, space, "image", digests, np.ones((4, 2), np.float32))
+        asked = next(iter(own))
+        ask_about(home, asked, next(iter(others)), sha256=own[asked].sha256)
+        release = home.release("1.0.0")
+        store_evaluation(home.store, made_up(read_release(release), "model", 0.3))
+        board = collect(home.store, str(release))
+        written = write_leaderboard(board, leaderboard_folder(home.folder, board))
+        page = home.folder / "reports" / f"{DATASET}-captions.html"
+        page.parent.mkdir()
+        page.touch()
+        document = written.document.read_text()
+        return cls(own, others, space, board, document, written.page, page)
+
+
+class Gone(NamedTuple):
+    """An installation from which a person was withdrawn for privacy, and what was before."""
+
+    home: Home
+    plan: WithdrawalPlan
+    shown: Shown
+
+
+@pytest.fixture(scope="module")
+def gone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gone]:
+    """Only read: what was withdrawn stays so."""
+    home = home_of(tmp_path_factory.mktemp("gone") / "home")
+    shown = Shown.on(home)
+    before = left_of(home)
     plan = person(home)
-    kinds = {(one.dataset, one.kind): one.entities for one in plan.counts()}
-    assert kinds["icfg-pedes", "image"] == kinds[DATASET, "image"] == len(own) == 2
+    assert left_of(home) == before, "a plan changes nothing"
+    carry_out(home.run, home.confirmed(plan), desks=at_desk())
+    yield Gone(home, plan, shown)
+    home.store.close()
+
+
+def test_a_person_goes_from_both_datasets_with_all_that_was_said(gone: Gone) -> None:
+    kinds = {(one.dataset, one.kind): one.entities for one in gone.plan.counts()}
+    assert kinds["icfg-pedes", "image"] == kinds[DATASET, "image"] == len(gone.shown.own) == 2
     assert kinds[DATASET, "caption"] == 4
     assert not any(kind in ("source", "prompt") for _, kind in kinds)
-    carry_out(home.run, home.confirmed(plan))
-    states = home.states()
-    gone = {id_ for id_, state in states.items() if state == "withdrawn"}
-    assert gone == set(plan.reached)
+    states = gone.home.states()
+    assert {id_ for id_, state in states.items() if state == "withdrawn"} == set(gone.plan.reached)
+    others = {one.sha256 for one in images(gone.home, "9", SOURCES[0].name).values()}
+    assert sha256_of(picture(0)) in others, "the same name in another source is another person"
 
 
-def test_nothing_is_changed_by_looking(home: Home) -> None:
-    before = left_of(home)
-    person(home)
-    assert left_of(home) == before
-
-
-def test_the_patch_is_the_release_without_what_went(home: Home) -> None:
-    plan = home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
-    (patch,) = plan.affected.patches
+def test_the_patch_is_the_release_without_what_went(gone: Gone) -> None:
+    home = gone.home
+    (patch,) = gone.plan.affected.patches
     old = find_release(home.store, f"{DATASET}@1.0.0").manifest
     new = find_release(home.store, f"{DATASET}@1.0.1").manifest
     assert (patch.version, patch.rows) == ("1.0.1", new.statistics.images)
@@ -102,7 +164,90 @@ def test_the_patch_is_the_release_without_what_went(home: Home) -> None:
     assert not verify_release(home.release("1.0.1"))
     notices = read_notices(home.release("1.0.1") / "withdrawals.json").notices
     assert [one.superseded_by for one in notices] == ["1.0.1"]
-    assert {row.entity_id for row in notices[0].rows} == set(images(home, "9"))
+    assert {row.entity_id for row in notices[0].rows} == gone.shown.own.keys()
+
+
+def test_files_and_all_that_shows_them_are_erased_and_no_others(gone: Gone) -> None:
+    home, shown = gone.home, gone.shown
+    mark = read_mark(home.release("1.0.0"))
+    assert mark is not None
+    (notice,) = mark.notices
+    assert len(notice.rows) == len(shown.own)
+    assert not any((home.release("1.0.0") / row.file_path).exists() for row in notice.rows)
+    assert (home.folder / "notices" / f"{DATASET}.json").is_file()
+    for images_, are_there in ((shown.own, False), (shown.others, True)):
+        for one in images_.values():
+            assert home.world.blobs.has(one.sha256, one.media_type) == are_there
+            found = find_vectors(home.store, shown.space, "image", [one.sha256])
+            assert bool(found) == are_there
+
+
+def test_questions_about_it_are_closed_and_it_is_shown_no_more(gone: Gone) -> None:
+    tasks = review_tasks(gone.home.store, "people").values()
+    own = next(iter(gone.shown.own))
+    other = next(iter(gone.shown.others))
+    assert {one.entity_id: one.state for one in tasks} == {own: "closed", other: "open"}
+    with gone.home.store.read() as connection:
+        assert open_image_media_type(connection, gone.shown.own[own].sha256) is None
+
+
+def test_what_evaluations_and_pages_show_of_it_is_erased(gone: Gone, tmp_path: Path) -> None:
+    home, shown, ids = gone.home, gone.shown, set(gone.plan.reached)
+    assert any(id_ in shown.document for id_ in ids), "there is something to erase"
+    assert not shown.leaderboard.parent.exists()
+    assert not shown.page.exists()
+    for path in write_leaderboard(collect(home.store, str(home.release("1.0.0"))), tmp_path):
+        assert not any(id_ in path.read_text() for id_ in ids)
+    (stored,) = evaluations_of(home.store, gone.plan.affected.releases[0].release.manifest.id)
+    assert stored.result.directions[0].scores == shown.board.boards[0].models[0].scores
+
+
+def test_it_is_done_once(gone: Gone) -> None:
+    before = left_of(gone.home)
+    plan = person(gone.home)
+    assert plan.is_done
+    carry_out(gone.home.run, find_withdrawal(gone.home.store, plan.earlier[0].key))
+    assert left_of(gone.home) == before
+
+
+def test_on_grounds_of_quality_all_else_stays_and_another_ground_may_still_erase_it(
+    home: Home,
+) -> None:
+    shown = Shown.on(home)
+    plan = home.plan("identity", "9", "quality", dataset=DATASET, source=FINE.name)
+    carry_out(home.run, home.confirmed(plan), desks=at_desk())
+    assert {one.dataset for one in plan.reached.values()} == {DATASET}
+    own = shown.own.values()
+    assert all(home.world.blobs.has(one.sha256, one.media_type) for one in own)
+    assert refused_files(home.store) == {}
+    assert shown.leaderboard.exists()
+    assert shown.page.exists()
+    plan = person(home)
+    carry_out(home.run, home.confirmed(plan), desks=at_desk())
+    assert plan.affected.patches == ()
+    assert [one.superseded_by for one in plan.affected.releases] == ["1.0.1"]
+    assert not any(home.world.blobs.has(one.sha256, one.media_type) for one in own)
+
+
+def test_what_is_made_of_it_after_it_was_shown_stops_it_and_after_it_was_confirmed_goes_too(
+    home: Home,
+) -> None:
+    def derive(text: str) -> str:
+        parent = (Role.REWRITE_OF, next(iter(images(home, "9"))))
+        made = Rewrite(source="s", text=text, author="m@1")
+        entity = new_entity(made, DATASET, parents=[parent])
+        store_entities(home.store, [entity])
+        return entity.id
+
+    plan = person(home)
+    derive("late")
+    with pytest.raises(UsageError, match="has changed since"):
+        home.confirmed(plan)
+    assert list_withdrawals(home.store) == []
+    withdrawal = home.confirmed(person(home))
+    later = derive("later")
+    carry_out(home.run, withdrawal)
+    assert home.states()[later] == "withdrawn"
 
 
 def test_what_was_accepted_since_is_no_part_of_the_patch(home: Home) -> None:
@@ -144,33 +289,6 @@ def test_a_release_tells_of_all_withdrawals_from_those_before_it(home: Home) -> 
     assert not verify_release(home.release("1.0.2"))
 
 
-def test_the_old_release_says_what_went_and_loses_the_files(home: Home) -> None:
-    rows = [one.file_path for one in images(home, "9").values()]
-    home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
-    mark = read_mark(home.release("1.0.0"))
-    assert mark is not None
-    (notice,) = mark.notices
-    assert len(notice.rows) == len(rows) == 2
-    assert not any((home.release("1.0.0") / row.file_path).exists() for row in notice.rows)
-    assert (home.folder / "notices" / f"{DATASET}.json").is_file()
-
-
-def test_files_are_erased_where_the_ground_demands_it(home: Home) -> None:
-    own = images(home, "9").values()
-    home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
-    assert not any(home.world.blobs.has(one.sha256, one.media_type) for one in own)
-    others = images(home, "10").values()
-    assert all(home.world.blobs.has(one.sha256, one.media_type) for one in others)
-
-
-def test_on_grounds_of_quality_the_original_and_the_files_stay(home: Home) -> None:
-    own = images(home, "9").values()
-    plan = home.withdraw("identity", "9", "quality", dataset=DATASET, source=FINE.name)
-    assert {one.dataset for one in plan.reached.values()} == {DATASET}
-    assert all(home.world.blobs.has(one.sha256, one.media_type) for one in own)
-    assert refused_files(home.store) == {}
-
-
 def test_a_file_that_another_dataset_needs_is_kept_and_said(home: Home) -> None:
     own = images(home, "9")
     plan = home.withdraw("identity", "9", "quality", dataset=DATASET, source=FINE.name, erases=True)
@@ -183,46 +301,6 @@ def test_bytes_may_be_kept_though_the_ground_would_erase_them(home: Home) -> Non
     home.withdraw("identity", "9", dataset=DATASET, source=FINE.name, erases=False)
     assert all(home.world.blobs.has(one.sha256, one.media_type) for one in own)
     assert refused_files(home.store).keys() == {one.sha256 for one in own}
-
-
-def test_vectors_of_what_is_erased_are_forgotten_and_no_others(home: Home) -> None:
-    own = [one.sha256 for one in images(home, "9").values()]
-    others = [one.sha256 for one in images(home, "10").values()]
-    space = register_space(home.store, ModelRef(name="m", revision="1"), {}, 2)
-    vectors = np.ones((4, 2), np.float32)
-    store_vectors(home.store, space, "image", [*own, *others], vectors)
-    home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
-    found = find_vectors(home.store, space, "image", [*own, *others])
-    assert found.keys() == set(others)
-
-
-def ask_about(home: Home, *entities: str, sha256: str) -> None:
-    """Puts an open question about each entity, all showing one image."""
-    tasks = [
-        StoredTask(digest_of("task", one), "people", one, "", "review", False, "desk", 1, 7, "open")
-        for one in entities
-    ]
-    shown = {one.key: [ShownImage(sha256, "image/jpeg")] for one in tasks}
-    announce_tasks(home.store, tasks, shown)
-
-
-def at_desk() -> MemoryOffice:
-    """The review server of these questions."""
-    office = MemoryOffice()
-    office.server.url = "desk"
-    return office
-
-
-def test_questions_about_it_are_closed_and_it_is_shown_no_more(home: Home) -> None:
-    ids = list(images(home, "9"))
-    stays = next(iter(images(home, "10")))
-    sha256 = images(home, "9")[ids[0]].sha256
-    ask_about(home, ids[0], stays, sha256=sha256)
-    carry_out(home.run, home.confirmed(person(home)), desks=at_desk())
-    states = {one.entity_id: one.state for one in review_tasks(home.store, "people").values()}
-    assert states == {ids[0]: "closed", stays: "open"}
-    with home.store.read() as connection:
-        assert open_image_media_type(connection, sha256) is None
 
 
 @pytest.mark.postgres
@@ -267,7 +345,10 @@ def test_a_text_goes_alone_and_its_row_says_so(home: Home) -> None:
     assert not verify_release(home.release("1.0.1"))
 
 
-def test_a_source_goes_whole(home: Home) -> None:
+def test_a_source_goes_whole_or_from_one_dataset_alone(home: Home) -> None:
+    in_one = home.plan("source", FINE.name, "quality", dataset=DATASET).reached.values()
+    assert {one.dataset for one in in_one} == {DATASET}
+    assert sum(one.kind == "image" for one in in_one) == 4
     plan = home.withdraw("source", FINE.name, "copyright")
     assert find_release(home.store, DATASET).manifest.statistics.images == 8
     assert {one.kind for one in plan.reached.values()} > {"source", "image", "caption"}
@@ -302,46 +383,6 @@ def test_an_annotators_texts_go_and_items_only_they_judged_are_asked_again(home:
         assert connection.execute(select(Pseudonym.name)).first() is None
 
 
-def test_it_is_done_once(home: Home) -> None:
-    home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
-    before = left_of(home)
-    plan = person(home)
-    assert plan.is_done
-    carry_out(home.run, find_withdrawal(home.store, plan.earlier[0].key))
-    assert left_of(home) == before
-
-
-def test_a_second_ground_may_still_erase_what_was_only_withdrawn(home: Home) -> None:
-    own = images(home, "9").values()
-    home.withdraw("identity", "9", "quality", dataset=DATASET, source=FINE.name)
-    plan = home.withdraw("identity", "9", "privacy", dataset=DATASET, source=FINE.name)
-    assert plan.affected.patches == ()
-    assert [one.superseded_by for one in plan.affected.releases] == ["1.0.1"]
-    assert not any(home.world.blobs.has(one.sha256, one.media_type) for one in own)
-
-
-def test_what_is_made_of_it_while_it_goes_goes_too(home: Home) -> None:
-    withdrawal = home.confirmed(person(home))
-    caption = new_entity(
-        Rewrite(source="s", text="late", author="m@1"),
-        DATASET,
-        parents=[(Role.REWRITE_OF, next(iter(images(home, "9"))))],
-    )
-    store_entities(home.store, [caption])
-    carry_out(home.run, withdrawal)
-    assert home.states()[caption.id] == "withdrawn"
-
-
-def test_what_changed_since_it_was_shown_is_not_withdrawn_unseen(home: Home) -> None:
-    plan = person(home)
-    late = Rewrite(source="s", text="late", author="m@1")
-    parent = (Role.REWRITE_OF, next(iter(images(home, "9"))))
-    store_entities(home.store, [new_entity(late, DATASET, parents=[parent])])
-    with pytest.raises(UsageError, match="has changed since"):
-        home.confirmed(plan)
-    assert list_withdrawals(home.store) == []
-
-
 def test_a_missing_folder_is_skipped(home: Home, tmp_path: Path) -> None:
     home.release("1.0.0").rename(tmp_path / "elsewhere")
     plan = home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
@@ -353,30 +394,29 @@ def test_a_missing_folder_is_skipped(home: Home, tmp_path: Path) -> None:
     assert not verify_release(home.release("1.0.1"))
 
 
-@pytest.mark.parametrize(
-    ("obstacle", "wanted"),
-    [
-        (f"releases/.{DATASET}-1.0.0.WITHDRAWN.json", "cannot be marked"),
-        (f".notices.{DATASET}.json", "notices cannot be written"),
-    ],
-)
 def test_a_folder_that_cannot_be_written_to_keeps_nothing_else_waiting(
-    home: Home, obstacle: str, wanted: str
+    made: DerivedRecord,
 ) -> None:
     """One sentence says so, everything else is done, and what is left is done later."""
-    (home.folder / obstacle).mkdir()
-    plan = person(home)
-    withdrawal = home.confirmed(plan)
-    with pytest.raises(UsageError, match=wanted):
+    obstacles = {
+        f"releases/.{DATASET}-1.0.0.WITHDRAWN.json": "cannot be marked",
+        f".notices.{DATASET}.json": "notices cannot be written",
+    }
+    for obstacle, wanted in obstacles.items():
+        home = made(wanted)
+        (home.folder / obstacle).mkdir()
+        plan = person(home)
+        withdrawal = home.confirmed(plan)
+        with pytest.raises(UsageError, match=wanted):
+            carry_out(home.run, withdrawal)
+        assert home.release("1.0.1").is_dir()
+        assert not any(home.world.blobs.has(*blob) for blob in plan.erased)
+        assert not list_withdrawals(home.store)[0].is_finished
+        (home.folder / obstacle).rmdir()
         carry_out(home.run, withdrawal)
-    assert home.release("1.0.1").is_dir()
-    assert not any(home.world.blobs.has(*blob) for blob in plan.erased)
-    assert not list_withdrawals(home.store)[0].is_finished
-    (home.folder / obstacle).rmdir()
-    carry_out(home.run, withdrawal)
-    assert list_withdrawals(home.store)[0].is_finished
-    assert read_mark(home.release("1.0.0")) is not None
-    assert (home.folder / "notices" / f"{DATASET}.json").is_file()
+        assert list_withdrawals(home.store)[0].is_finished
+        assert read_mark(home.release("1.0.0")) is not None
+        assert (home.folder / "notices" / f"{DATASET}.json").is_file()
 
 
 def test_a_patch_that_cannot_be_built_keeps_nothing_else_waiting(home: Home) -> None:
@@ -394,12 +434,6 @@ def test_a_patch_that_cannot_be_built_keeps_nothing_else_waiting(home: Home) -> 
     carry_out(home.run, withdrawal)
     assert find_withdrawal(home.store, withdrawal.key).is_finished
     assert not verify_release(home.release("1.0.1"))
-
-
-def test_what_a_dataset_took_of_a_source_goes_from_there_alone(home: Home) -> None:
-    plan = home.withdraw("source", FINE.name, "quality", dataset=DATASET)
-    assert {one.dataset for one in plan.reached.values()} == {DATASET}
-    assert sum(one.kind == "image" for one in plan.reached.values()) == 4
 
 
 class Killed(BaseException):
@@ -452,41 +486,3 @@ def test_killed_while_it_erases_it_goes_on_with_the_rest(made: DerivedRecord) ->
         carry_out(home.with_blobs(mortal), withdrawal)
     carry_out(home.run, withdrawal)
     assert left_of(home) == left_of(undisturbed)
-
-
-def test_the_bytes_are_those_that_the_pictures_have(home: Home) -> None:
-    """The worlds of these tests hold what they say, or nothing above would mean anything."""
-    assert sha256_of(picture(0)) in {
-        one.sha256 for one in images(home, "9", SOURCES[0].name).values()
-    }
-
-
-def test_what_evaluations_and_pages_show_of_it_is_erased(home: Home) -> None:
-    own = images(home, "9")
-    texts = [text for id_ in own for text in children_of(home.store, [id_], Role.DESCRIBES)[id_]]
-    read = read_release(home.release("1.0.0"))
-    store_evaluation(home.store, made_up(read, "model", 0.3))
-    board = collect(home.store, str(home.release("1.0.0")))
-    written = write_leaderboard(board, leaderboard_folder(home.folder, board))
-    page = home.folder / "reports" / f"{DATASET}-captions.html"
-    page.parent.mkdir()
-    page.touch()
-    ids = {*own, *texts}
-    assert any(id_ in written.document.read_text() for id_ in ids)
-    home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
-    assert not written.page.parent.exists()
-    assert not page.exists()
-    again = write_leaderboard(collect(home.store, str(home.release("1.0.0"))), page.parent)
-    for path in again:
-        assert not any(id_ in path.read_text() for id_ in ids)
-    (stored,) = evaluations_of(home.store, read.manifest.id)
-    assert stored.result.directions[0].scores == board.boards[0].models[0].scores
-
-
-def test_pages_and_examples_stay_where_files_are_kept(home: Home) -> None:
-    read = read_release(home.release("1.0.0"))
-    store_evaluation(home.store, made_up(read, "model", 0.3))
-    board = collect(home.store, str(home.release("1.0.0")))
-    written = write_leaderboard(board, leaderboard_folder(home.folder, board))
-    home.withdraw("identity", "9", "consent", dataset=DATASET, source=FINE.name)
-    assert written.page.exists()

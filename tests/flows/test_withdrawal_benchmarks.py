@@ -50,28 +50,26 @@ def images_in(home: Home, name: str) -> int:
     return find_release(home.store, name).manifest.statistics.images
 
 
-def test_an_anchor_takes_its_group_along_and_no_other(made: DerivedRecord) -> None:
+def test_an_anchor_takes_its_group_along_and_a_contrast_goes_alone(made: DerivedRecord) -> None:
+    """What was found for an anchor keeps its file."""
     benchmark = ccd_world.benchmark()
     home = made(benchmark.world)
-    group = benchmark.groups[0]
-    home.withdraw("entity", group.anchor)
-    in_benchmark = {one.id for one in find(home.store, CCD, Image.kind)}
-    assert gone(home, Image.kind) & in_benchmark == {group.anchor, *group.contrasts}
-    assert images_in(home, f"{CCD}@1.0.1") == images_in(home, f"{CCD}@1.0.0") - 3
-    assert not verify_release(home.release("1.0.1", CCD))
-
-
-def test_what_was_found_for_an_anchor_keeps_its_file(made: DerivedRecord) -> None:
-    benchmark = ccd_world.benchmark()
-    home = made(benchmark.world)
-    group = benchmark.groups[0]
+    group, other = benchmark.groups[:2]
     images = {one.id: one.record(Image) for one in find(home.store, CCD, Image.kind)}
     home.withdraw("entity", group.anchor)
+    assert gone(home, Image.kind) & images.keys() == {group.anchor, *group.contrasts}
+    assert images_in(home, f"{CCD}@1.0.1") == images_in(home, f"{CCD}@1.0.0") - 3
+    assert not verify_release(home.release("1.0.1", CCD))
     for contrast in group.contrasts:
         record = images[contrast]
         assert record.contrast is not None
         is_there = home.world.blobs.has(record.sha256, record.media_type)
         assert is_there == (record.contrast.way == "search")
+    plan = home.withdraw("entity", other.contrasts[0], "copyright")
+    reached = {id_ for id_, one in plan.reached.items() if one.kind == Image.kind}
+    assert reached == {other.contrasts[0]}
+    assert images_in(home, f"{CCD}@1.0.2") == images_in(home, f"{CCD}@1.0.1") - 1
+    assert not verify_release(home.release("1.0.2", CCD))
 
 
 def test_an_anchor_without_captions_leaves_no_group(made: DerivedRecord) -> None:
@@ -91,35 +89,10 @@ def test_an_anchor_without_captions_leaves_no_group(made: DerivedRecord) -> None
     assert all(one.is_finished for one in list_withdrawals(home.store))
 
 
-def test_a_contrastive_image_goes_alone(made: DerivedRecord) -> None:
-    benchmark = ccd_world.benchmark()
-    home = made(benchmark.world)
-    contrast = benchmark.groups[1].contrasts[0]
-    plan = home.withdraw("entity", contrast, "copyright")
-    assert {id_ for id_, one in plan.reached.items() if one.kind == Image.kind} == {contrast}
-    assert images_in(home, f"{CCD}@1.0.1") == images_in(home, f"{CCD}@1.0.0") - 1
-    assert not verify_release(home.release("1.0.1", CCD))
-
-
-def test_all_tiers_of_a_state_are_patched_and_contain_each_other(made: DerivedRecord) -> None:
-    benchmark = recos_world.benchmark()
-    home = made(benchmark.world, TIERS)
-    taken = benchmark.images["v0"][0]
-    plan = home.withdraw("entity", taken)
-    assert [one.version for one in plan.affected.patches] == ["0.1.1", "1.1.1", "2.1.1"]
-    top = find_release(home.store, f"{RECOS}@2.1.1").manifest
-    assert [one.version for one in top.contains] == ["0.1.1", "1.1.1"]
-    for version, _ in TIERS:
-        mark = read_mark(home.release(version, RECOS))
-        assert mark is not None
-        assert [row.entity_id for row in mark.notices[0].rows] == [taken]
-        patch = f"{version[:-1]}1"
-        assert mark.notices[0].superseded_by == patch
-        assert images_in(home, f"{RECOS}@{patch}") == images_in(home, f"{RECOS}@{version}") - 1
-        assert not verify_release(home.release(patch, RECOS))
-
-
-def test_a_tier_that_held_none_of_it_goes_along_and_is_not_marked(made: DerivedRecord) -> None:
+def test_all_tiers_of_a_state_are_patched_together_and_contain_each_other(
+    made: DerivedRecord,
+) -> None:
+    """Also a tier that held none of it, which is not marked."""
     benchmark = recos_world.benchmark()
     home = made(benchmark.world, TIERS)
     plan = home.withdraw("entity", benchmark.images["v2"][0])
@@ -127,9 +100,24 @@ def test_a_tier_that_held_none_of_it_goes_along_and_is_not_marked(made: DerivedR
     assert [one.release.manifest.version for one in plan.affected.releases] == ["2.1.0"]
     assert read_mark(home.release("0.1.0", RECOS)) is None
     assert images_in(home, f"{RECOS}@0.1.1") == images_in(home, f"{RECOS}@0.1.0")
+    taken = benchmark.images["v0"][0]
+    plan = home.withdraw("entity", taken)
+    assert [one.version for one in plan.affected.patches] == ["0.1.2", "1.1.2", "2.1.2"]
+    top = find_release(home.store, f"{RECOS}@2.1.2").manifest
+    assert [one.version for one in top.contains] == ["0.1.2", "1.1.2"]
+    for tier in ("0.1", "1.1", "2.1"):
+        mark = read_mark(home.release(f"{tier}.1", RECOS))
+        assert mark is not None
+        assert [row.entity_id for row in mark.notices[0].rows] == [taken]
+        assert mark.notices[0].superseded_by == f"{tier}.2"
+        before, after = (images_in(home, f"{RECOS}@{tier}.{patch}") for patch in (1, 2))
+        assert after == before - 1
+        assert not verify_release(home.release(f"{tier}.2", RECOS))
 
 
-def test_a_person_in_a_video_goes_with_track_and_crops_and_others_stay(made: DerivedRecord) -> None:
+def test_a_person_in_a_video_goes_alone_and_a_video_with_everybody_in_it(
+    made: DerivedRecord,
+) -> None:
     home = made(street_world.street_world())
     dataset = street_world.DATASET
     others = home.plan("identity", "street-2", dataset=dataset).reached
@@ -147,15 +135,9 @@ def test_a_person_in_a_video_goes_with_track_and_crops_and_others_stay(made: Der
     assert len(erased) == 3
     assert images_in(home, f"{dataset}@1.0.1") == images_in(home, f"{dataset}@1.0.0") - 3
     assert not verify_release(home.release("1.0.1", dataset))
-
-
-def test_a_video_goes_with_everybody_in_it(made: DerivedRecord) -> None:
-    home = made(street_world.street_world())
-    dataset = street_world.DATASET
     plan = home.withdraw("video", "square.mp4", "law")
-    images = {id_ for id_, one in plan.reached.items() if one.kind == "image"}
-    assert len(images) == 2
+    assert sum(one.kind == "image" for one in plan.reached.values()) == 2
     (video,) = (one for one in plan.reached.values() if one.kind == "video")
     assert home.states()[video.id] == "withdrawn"
-    videos = find_release(home.store, f"{dataset}@1.0.1").manifest.videos
+    videos = find_release(home.store, f"{dataset}@1.0.2").manifest.videos
     assert "square.mp4" not in {one.file_path for one in videos}

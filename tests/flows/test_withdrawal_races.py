@@ -11,12 +11,12 @@ import pytest
 
 from db.entities import NewEntity, find, new_entity
 from db.releases import find_release, list_releases, released_entities, store_release
-from db.withdrawals import StoredWithdrawal, erased_blobs, list_withdrawals, notices_of, steps_of
+from db.withdrawals import erased_blobs, list_withdrawals, notices_of
 from flows.engine.pipeline import PipelineRun, PipelineSpec, Step, run_build
 from flows.withdrawal.execution import carry_out, resume_reopened
 from flows.withdrawal.plan import WithdrawalPlan
 from release.build import build_release
-from release.notices_files import followed, read_mark, read_notices
+from release.notices_files import read_mark
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.provenance import Role
@@ -119,29 +119,6 @@ def test_what_was_released_since_it_was_shown_is_shown_first(home: Home) -> None
     assert read_mark(home.release("2.0.0")) is not None
 
 
-def test_a_release_without_notice_gets_one_by_the_same_request(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As one that an earlier Loupe built side by side."""
-
-    def inspect(_folder: Path, _manifest: Manifest) -> None:
-        home.withdraw("identity", "9", dataset=DATASET, source=FINE)
-
-    with monkeypatch.context() as unguarded:
-        unguarded.setattr("db.releases._refuse_withdrawn", lambda *_: None)
-        build(home, "2.0.0", inspect)
-    plan = person(home)
-    (unnoticed,) = plan.unnoticed
-    assert not plan.is_done
-    assert read_mark(home.release("2.0.0")) is None
-    withdrawal = home.confirmed(plan)
-    carry_out(home.run, withdrawal)
-    assert unnoticed in {one.release for one in notices_of(home.store, withdrawal.id)}
-    assert read_mark(home.release("2.0.0")) is not None
-    assert versions(home) == ["1.0.0", "1.0.1", "2.0.0", "2.0.1"]
-    assert person(home).is_done
-
-
 def test_a_withdrawn_prompt_does_not_keep_what_it_led_to_from_release(home: Home) -> None:
     prompts = [one.id for one in find(home.store, DATASET, "prompt")]
     home.withdraw("entity", prompts[0], "other")
@@ -219,18 +196,26 @@ def test_a_run_leaves_confirmed_withdrawals_to_the_process_that_confirmed_them(h
     assert versions(home) == ["1.0.0"]
 
 
-@pytest.mark.parametrize("last", ["find what came since", "erase files", "write notices"])
-def test_what_comes_between_the_steps_goes_before_it_is_finished(home: Home, last: str) -> None:
-    withdrawal = home.confirmed(person(home))
-    late: list[tuple[NewEntity, Image]] = []
+def test_what_comes_between_the_steps_goes_before_it_is_finished(tmp_path: Path) -> None:
+    for last in ("find what came since", "erase files", "write notices"):
+        home = home_of(tmp_path / last)
+        withdrawal = home.confirmed(person(home))
+        late: list[tuple[NewEntity, Image]] = []
 
-    def on_step(name: str, _details: object) -> None:
-        if name == last and not late:
-            late.append(late_picture(home))
-            store_entities(home.store, [late[0][0]])
+        def on_step(
+            name: str,
+            _details: object,
+            home: Home = home,
+            last: str = last,
+            late: list[tuple[NewEntity, Image]] = late,
+        ) -> None:
+            if name == last and not late:
+                late.append(late_picture(home))
+                store_entities(home.store, [late[0][0]])
 
-    carry_out(home.run, withdrawal, on_step)
-    assert_taken_back(home, *late[0])
+        carry_out(home.run, withdrawal, on_step)
+        assert_taken_back(home, *late[0])
+        home.store.close()
 
 
 def test_resume_tells_programs_of_all_that_it_finished_in_one_list(
@@ -284,34 +269,6 @@ def test_a_number_that_another_withdrawal_took_is_taken_for_its_own(home: Home) 
     (notice,) = notices_of(home.store, first.id)
     assert notice.superseded_by == "1.0.1"
     assert not set(released_entities(home.store, release_of(home, "1.0.1"))) & plan.reached.keys()
-
-
-def test_a_number_taken_by_a_release_that_holds_some_of_it_is_reported(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As by a release that an earlier Loupe built side by side: the same command patches it."""
-    withdrawal: list[StoredWithdrawal] = []
-
-    def inspect(_folder: Path, _manifest: Manifest) -> None:
-        withdrawal.append(home.confirmed(person(home)))
-
-    with monkeypatch.context() as unguarded:
-        unguarded.setattr("db.releases._refuse_withdrawn", lambda *_: None)
-        build(home, "1.0.1", inspect)
-    carry_out(home.run, withdrawal[0])
-    assert versions(home) == ["1.0.0", "1.0.1"]
-    steps = {one.step: one.details for one in steps_of(home.store, withdrawal[0].id)}
-    assert steps[f"release {DATASET} 1.0.1"]["run_again"]
-    assert not person(home).is_done
-    home.withdraw("identity", "9", dataset=DATASET, source=FINE)
-    assert read_mark(home.release("1.0.1")) is not None
-    assert versions(home) == ["1.0.0", "1.0.1", "1.0.2"]
-    published = read_notices(home.folder / "notices" / f"{DATASET}.json").notices
-    assert {one.version: one.superseded_by for one in followed(published)} == {
-        "1.0.0": "1.0.2",
-        "1.0.1": "1.0.2",
-    }
-    assert person(home).is_done
 
 
 def release_of(home: Home, version: str) -> str:

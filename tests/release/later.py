@@ -16,11 +16,11 @@ from db.tables.withdrawals import Withdrawal, WithdrawalNotice, WithdrawnEntity
 from db.tables.work import ModelCall
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from release.manifest import read_manifest
-from release.notices import withdrawn_rows
 from schemas.provenance import Role
 from schemas.records import Caption, Rewrite
 from schemas.withdrawal import Ground
 from schemas.withdrawal import WithdrawalNotice as Notice
+from tests.release.notice_samples import withdrawn_rows
 from tests.release.worlds import LLAMA, Composer, World, model_call, picture, source
 
 REVIEWER = AgentRef("person", "reviewer-9")

@@ -1,12 +1,13 @@
 """Notices of rows of a small release."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from release.manifest import read_manifest
-from release.notices import withdrawn_rows
+from release.notices import entity_rows, row_number, texts_of
 from release.parquet_rows import read_parquet_rows
-from schemas.withdrawal import Ground, WithdrawalNotice
+from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 
 SHARD = "data/test-00000-of-00001.parquet"
 
@@ -14,6 +15,20 @@ SHARD = "data/test-00000-of-00001.parquet"
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     """The rows of a release with one shard."""
     return list(read_parquet_rows(folder / SHARD))
+
+
+def withdrawn_rows(folder: Path, entity_ids: Collection[str]) -> tuple[WithdrawnRow, ...]:
+    """The rows of a release whose image, or some of whose texts, are among `entity_ids`."""
+    found = []
+    for row in (
+        row for shard in sorted(folder.glob("data/*.parquet")) for row in entity_rows(shard)
+    ):
+        path, image = row["file_path"], row["image_entity_id"]
+        texts = () if image in entity_ids else tuple(set(texts_of(row)).intersection(entity_ids))
+        if texts or image in entity_ids:
+            number = row_number(path)
+            found.append(WithdrawnRow(number=number, file_path=path, entity_id=image, texts=texts))
+    return tuple(sorted(found, key=lambda row: row.number))
 
 
 def notice_of(

@@ -12,11 +12,11 @@ from release.build import BuiltRelease, build_release
 from release.diff import compare_releases
 from release.diff.reading import WITHHELD
 from release.diff.records import Difference
-from release.notices import withdrawn_rows
 from release.rebuild import rebuild_release
 from release.versions import Bump, check_version, required_bump
 from schemas.withdrawal import WithdrawalNotice
 from tests.release.later import Later, bytes_of
+from tests.release.notice_samples import withdrawn_rows
 from tests.release.test_rebuild import patch_of
 from tests.release.worlds import DATASET, World
 

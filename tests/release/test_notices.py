@@ -12,7 +12,6 @@ from release.notices import (
     MarkedRelease,
     mark_release,
     record_notices,
-    withdrawn_rows,
     withdrawn_sentence,
 )
 from release.notices_files import (
@@ -34,18 +33,6 @@ from tests.release.worlds import DATASET
 @pytest.fixture
 def copy(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / "releases" / "copy"))
-
-
-def test_rows_are_found_by_image_and_by_text(copy: Path) -> None:
-    row = rows_of(copy)[4]
-    caption = row["caption_entity_ids"][1]
-    (whole,) = withdrawn_rows(copy, {str(row["image_entity_id"]), caption})
-    assert whole == WithdrawnRow(
-        number=5, file_path="images/5.jpg", entity_id=str(row["image_entity_id"])
-    )
-    (part,) = withdrawn_rows(copy, {caption})
-    assert (part.number, part.texts, part.is_whole) == (5, (caption,), False)
-    assert withdrawn_rows(copy, {"f" * 32}) == ()
 
 
 def test_a_mark_is_read_back_and_nothing_else_changes(copy: Path) -> None:
