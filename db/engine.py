@@ -329,7 +329,9 @@ def _reason(error: DBAPIError) -> str:
 
 def insert_into(connection: Connection, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
     """An `INSERT` in the dialect of the database, which can say what happens on a conflict."""
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table)
+    return sqlite.insert(table)
 
 
 def insert_new(

@@ -252,7 +252,7 @@ def scan(
         yield from page
         if len(page) < size:
             return
-        after = page[-1][0]
+        after = page[-1].seq
 
 
 @retried

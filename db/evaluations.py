@@ -69,28 +69,27 @@ def evaluations_of(
 @retried
 def count_showing(store: Store, entity_ids: Iterable[str]) -> int:
     """How many evaluations show any of these in an example."""
-    gone = set(entity_ids)
     with store.read() as connection:
-        results = connection.execute(select(Evaluation.result)).scalars()
-        found = (EvaluationResult.model_validate(one) for one in results)
-        return sum(_without(one, gone) != one for one in found)
+        return sum(1 for _ in _showing(connection, set(entity_ids)))
 
 
 @retried
 def forget_examples(store: Store, entity_ids: Iterable[str]) -> int:
     """Removes, for good, the examples that show any of these; gives of how many evaluations."""
-    gone, changed = set(entity_ids), 0
     with store.write() as connection:
-        for id_ in connection.execute(select(Evaluation.id)).scalars().all():
-            own = Evaluation.id == id_
-            stored = connection.execute(select(Evaluation.result).where(own)).scalar_one()
-            result = EvaluationResult.model_validate(stored)
-            kept = _without(result, gone)
-            if kept != result:
-                values = {"result": kept.model_dump(mode="json")}
-                connection.execute(update(Evaluation).where(own).values(values))
-                changed += 1
-    return changed
+        changed = list(_showing(connection, set(entity_ids)))
+        for id_, kept in changed:
+            values = {"result": kept.model_dump(mode="json")}
+            connection.execute(update(Evaluation).where(Evaluation.id == id_).values(values))
+    return len(changed)
+
+
+def _showing(connection: Connection, gone: set[str]) -> Iterator[tuple[str, EvaluationResult]]:
+    """The evaluations whose examples show any of these, without those examples."""
+    for id_, stored in connection.execute(select(Evaluation.id, Evaluation.result)):
+        result = EvaluationResult.model_validate(stored)
+        if (kept := _without(result, gone)) != result:
+            yield id_, kept
 
 
 def _withdrawn(connection: Connection, result: EvaluationResult) -> set[str]:

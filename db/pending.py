@@ -238,7 +238,7 @@ def _first_reopened(
         return None
     query = select(func.min(Entity.seq)).where(is_pending(plan_id, pending), Entity.seq <= mark.seq)
     found = rows_in(connection, query, Entity.seq, _changed_after(connection, pending, mark))
-    return min((seq for (seq,) in found if seq is not None), default=None)
+    return min(filter(None, (seq for (seq,) in found)), default=None)
 
 
 def _changed_after(connection: Connection, pending: Pending, mark: _Mark) -> Iterator[int]:

@@ -146,12 +146,11 @@ def settle_search(
         reserved = connection.execute(own).scalar_one_or_none() or 0
         before = _requests_since(connection, search.service, budget.day_began) - reserved
         cost = costs(outcome.requests, max(0, before))
-        is_answer = isinstance(outcome, SearchAnswer)
         values = {
             "response": outcome.model_dump_json(),
-            "status": "answered" if is_answer else outcome.reason,
+            "status": "answered" if isinstance(outcome, SearchAnswer) else outcome.reason,
             "tokens_in": outcome.requests,
-            "seconds": outcome.seconds if is_answer else 0.0,
+            "seconds": outcome.seconds if isinstance(outcome, SearchAnswer) else 0.0,
             "cost": cost,
             "currency": currency,
         }

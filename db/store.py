@@ -97,20 +97,13 @@ class Store:
             DatabaseLostError: the connection broke, or cannot be made for `patience_seconds`.
             ServiceError: the database does not answer or failed.
         """
-        with (
-            faults_as_errors(self.engine),
-            self._connect_to_read() as connection,
-            connection.begin(),
-        ):
-            yield connection
-
-    def _connect_to_read(self) -> Connection:
-        connection = self._connect()
-        if self.engine.dialect.name == "postgresql":  # where each statement sees a state of its own
-            connection.execution_options(
-                isolation_level="REPEATABLE READ", postgresql_readonly=True
-            )
-        return connection
+        with faults_as_errors(self.engine), self._connect() as connection:
+            if self.engine.dialect.name == "postgresql":  # each statement would see its own state
+                connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:

@@ -187,11 +187,9 @@ def _find_release(store: Store, name: str) -> StoredRelease:
     folder = Path(name)
     if not folder.is_dir():
         return find_release(store, name)
-    if not (folder / MANIFEST).is_file():
-        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
     manifest = manifest_in(folder)
     if manifest is None:
-        raise UsageError(f"{folder / MANIFEST} is not the manifest of a release")
+        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST} of one")
     for one in list_releases(store, manifest.dataset):
         if one.manifest.id == manifest.id:
             return one._replace(folder=folder)
