@@ -17,14 +17,7 @@ from db.store import Store, retried
 from db.tables.provenance import Agent
 from db.tables.work import ModelCall
 from schemas.base import sha256_of
-from schemas.chat import (
-    ChatAnswer,
-    ChatFailure,
-    ChatOutcome,
-    ChatRequest,
-    ModelRef,
-    ServedModel,
-)
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
 from schemas.errors import ServiceError
 from schemas.provenance import ANSWERED
 

@@ -13,14 +13,7 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, func, select, tr
 from db.engine import insert_into
 from db.entities import pages, rows_in
 from db.store import Store, retried
-from db.tables.provenance import (
-    Activation,
-    Decision,
-    Derivation,
-    Entity,
-    ParentEntity,
-    Plan,
-)
+from db.tables.provenance import Activation, Decision, Derivation, Entity, ParentEntity, Plan
 from db.tables.work import LowWaterMark, Work
 from schemas.base import canonical_json, digest_of
 

@@ -18,11 +18,7 @@ from db.tables.releases import Release, ReleaseItem
 from db.tables.withdrawals import Withdrawal as WithdrawalRow
 from db.tables.withdrawals import WithdrawalNotice as NoticeRow
 from db.tables.withdrawals import WithdrawalStep, WithdrawnDigest, WithdrawnEntity
-from db.withdrawal_graph import (
-    Blob,
-    WithdrawalTarget,
-    contrast_method,
-)
+from db.withdrawal_graph import Blob, WithdrawalTarget, contrast_method
 from schemas.base import canonical_json, digest_of
 from schemas.errors import UsageError
 from schemas.provenance import Role

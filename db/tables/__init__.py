@@ -12,22 +12,7 @@ Tables are imported from the module of their subject. Whichever is imported, thi
 it, so that foreign keys always find the tables they name, and the metadata of `Base` is whole.
 """
 
-from db.tables import (
-    embeddings,
-    provenance,
-    releases,
-    review,
-    withdrawals,
-    work,
-)
+from db.tables import embeddings, provenance, releases, review, withdrawals, work
 from db.tables.base import Base
 
-__all__ = [
-    "Base",
-    "embeddings",
-    "provenance",
-    "releases",
-    "review",
-    "withdrawals",
-    "work",
-]
+__all__ = ["Base", "embeddings", "provenance", "releases", "review", "withdrawals", "work"]
