@@ -98,7 +98,7 @@ def bars(
     for place, (label, value) in enumerate(pairs):
         text = texts[place] if texts else f"{value:,}"
         share = share_text(value, whole) if whole else ""
-        part = Part(0, _round(100 * value / most), "plain", f"{label}: {text}")
+        part = Part(0, round(100 * value / most, 2), "plain", f"{label}: {text}")
         made.append(Bar(label, text, (part,), share, links[place] if links else ""))
     return Bars(title, columns, tuple(made), note)
 
@@ -110,7 +110,7 @@ def stacked(label: str, values: Sequence[tuple[str, str, int]], whole: int) -> B
         length = 100 * value / whole if whole else 0
         if value:
             details = f"{title}: {value:,} ({share_text(value, whole)})"
-            parts.append(Part(_round(at), _round(length), kind, details))
+            parts.append(Part(round(at, 2), round(length, 2), kind, details))
         at += length
     first = values[0][2] if values else 0
     return Bar(label, f"{first:,} of {whole:,}", tuple(parts), share_text(first, whole))
@@ -145,25 +145,24 @@ def histogram(
         value = f"{start:,}–{start + step - 1:,}"
         columns.append(
             Column(
-                _round(_LEFT + start * across + 0.75),
-                _round(floor - height),
-                _round(max(step * across - 1.5, 0.5)),
-                _round(height),
+                round(_LEFT + start * across + 0.75, 2),
+                round(floor - height, 2),
+                round(max(step * across - 1.5, 0.5), 2),
+                round(height, 2),
                 f"{value} {unit}: {count:,} {counted}",
                 value,
                 f"{count:,}",
             )
         )
     every = step * max(1, -(-longest // (_LABELS * step)))
+    starts = range(0, longest + 1, every)
+    heights = [top * tick // _TICKS for tick in range(_TICKS + 1)]
     return Histogram(
         title,
         note,
         tuple(columns),
-        tuple(Tick(_round(_LEFT + at * across), f"{at:,}") for at in range(0, longest + 1, every)),
-        tuple(
-            Tick(_round(floor - top * tick // _TICKS * up), f"{top * tick // _TICKS:,}")
-            for tick in range(_TICKS + 1)
-        ),
+        tuple(Tick(round(_LEFT + at * across, 2), f"{at:,}") for at in starts),
+        tuple(Tick(round(floor - at * up, 2), f"{at:,}") for at in heights),
         _LEFT,
         wide - _RIGHT,
         floor,
@@ -191,7 +190,3 @@ def rounded_up(count: int) -> int:
             if steps * unit >= count:
                 return steps * unit
         unit *= 10
-
-
-def _round(value: float) -> float:
-    return round(value, 2)

@@ -3,18 +3,13 @@
 import json
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from release.changes import FieldChange
 from release.diff import compare_releases
-from release.diff.records import (
-    Difference,
-    RowDifference,
-    RowKind,
-    RowPlace,
-    TextChange,
-)
+from release.diff.records import Difference, RowDifference, RowKind, TextChange
 from release.notices_files import read_mark
 from release.report.charts import Bars, bars
 from release.report.thumbnails import THUMBNAIL_PX, THUMBNAILS, picture_path, smaller
@@ -145,16 +140,16 @@ def _details(found: Difference) -> Iterator[Bars]:
     if found.fields:
         yield bars("Fields with another value", ("", "rows"), found.fields.items())
     if found.texts:
-        texts = [(f"{field} {kind}".replace("_", " "), count) for field, kind, count in found.texts]
+        texts = [(f"{field} {kind}".replace("_", " "), rows) for field, kind, rows in found.texts]
         yield bars("Texts", ("", "texts"), texts)
     if found.splits:
-        splits = [(f"from {old} to {new}", count) for old, new, count in found.splits]
+        splits = [(f"from {old} to {new}", rows) for old, new, rows in found.splits]
         yield bars("Moves between splits", ("", "rows"), splits)
 
 
 def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[ExampleGroup]:
     """The examples of a difference by kind; pictures of rows before are written below `report`."""
-    pictures = _Pictures(previous, report)
+    numbers = count(1)
     kinds: tuple[RowKind, ...] = get_args(RowKind)
     for kind in kinds:
         if kind not in _TITLES:  # what was withdrawn is counted and not shown again
@@ -162,58 +157,45 @@ def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[
         examples = [one for one in found.examples if one.kind == kind]
         if examples:
             total = getattr(found.rows, kind)
-            shown = tuple(_example(one, pictures) for one in examples)
+            shown = tuple(_example(one, previous, report, numbers) for one in examples)
             yield ExampleGroup(kind, _TITLES[kind], total, shown)
 
 
-def _example(row: RowDifference, pictures: "_Pictures") -> Example:
+def _example(row: RowDifference, previous: Path, report: Path, numbers: Iterator[int]) -> Example:
     changes = [_value_change(one) for one in row.fields]
     changes += [_text_change(one) for one in row.texts]
     if row.row is not None:
         kind = "new" if row.kind == "added" else "gone"
         captions = row.row["texts"].get("captions", [])
         changes = [Change("caption", row.kind, (_whole(kind, one["text"]),)) for one in captions]
-    return Example(
-        title=f"{row.source}: {row.source_file_path}",
-        before=pictures.before(row.before) if row.before else None,
-        after=pictures.after(row.after) if row.after else None,
-        changes=tuple(changes),
-    )
-
-
-class _Pictures:
-    """Finds the pictures of rows; those of the release before are made."""
-
-    def __init__(self, previous: Path, report: Path) -> None:
-        self._previous = previous
-        self._report = report
-        self._made = 0
-
-    def after(self, place: RowPlace) -> Side:
-        """A row of the release that is reported on: its thumbnail is in the gallery."""
-        number = number_in(place.file_path)
+    before = after = None
+    if row.before:
+        name, split = row.before.file_path, row.before.split
+        before = Side(name, split, None, _earlier_picture(previous, name, report, numbers))
+    if row.after:  # the thumbnails of these are in the gallery
+        number = number_in(row.after.file_path)
         thumbnail = picture_path(THUMBNAILS, number) if number else None
-        return Side(place.file_path, place.split, number, thumbnail)
+        after = Side(row.after.file_path, row.after.split, number, thumbnail)
+    return Example(f"{row.source}: {row.source_file_path}", before, after, tuple(changes))
 
-    def before(self, place: RowPlace) -> Side:
-        """A row of the release before."""
-        return Side(place.file_path, place.split, None, self._written(place.file_path))
 
-    def _written(self, file_path: str) -> str | None:
-        path = self._previous / file_path
-        try:
-            if not path.resolve().is_relative_to(self._previous.resolve()):
-                return None
-            small = smaller(path.read_bytes(), THUMBNAIL_PX)
-        except OSError:
+def _earlier_picture(
+    previous: Path, file_path: str, report: Path, numbers: Iterator[int]
+) -> str | None:
+    """Writes the picture of a row of the release before; None where there is none to be made."""
+    path = previous / file_path
+    try:
+        if not path.resolve().is_relative_to(previous.resolve()):
             return None
-        if small is None:
-            return None
-        self._made += 1
-        name = f"{_PREVIOUS}/{self._made}.jpg"
-        (self._report / _PREVIOUS).mkdir(exist_ok=True)
-        (self._report / name).write_bytes(small)
-        return name
+        small = smaller(path.read_bytes(), THUMBNAIL_PX)
+    except OSError:
+        return None
+    if small is None:
+        return None
+    name = f"{_PREVIOUS}/{next(numbers)}.jpg"
+    (report / _PREVIOUS).mkdir(exist_ok=True)
+    (report / name).write_bytes(small)
+    return name
 
 
 def _value_change(change: FieldChange) -> Change:
@@ -242,12 +224,9 @@ def _text_change(change: TextChange) -> Change:
 
 
 def _whole(kind: str, text: str) -> Span:
-    return Span(kind, _shortened(text))
-
-
-def _shortened(text: str) -> str:
-    """The beginning of a text that is too long to be shown in full."""
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    """A text, of which the beginning is shown if it is too long."""
+    is_short = len(text) <= _SHOWN_CHARACTERS
+    return Span(kind, text if is_short else f"{text[:_SHOWN_CHARACTERS]}…")
 
 
 def word_spans(before: str, after: str) -> Iterator[Span]:

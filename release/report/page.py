@@ -1,10 +1,11 @@
 """`index.html`, its style sheet and its script."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 from urllib.parse import urlencode
 
 from pydantic import ValidationError
@@ -28,7 +29,6 @@ from release.report.thumbnails import THUMBNAILS, picture_path
 from release.rows import number_in
 from release.statistics import HISTOGRAM_STEP
 from release.terms import (
-    TermsLine,
     apart_sentences,
     terms_table,
     texts_sentence,
@@ -36,19 +36,15 @@ from release.terms import (
 )
 from schemas.base import Record
 from schemas.errors import UsageError
-from schemas.leaks import Comparison
 from schemas.pages import page_environment
 from schemas.release import (
     Count,
-    Creator,
     DatasetName,
-    Distribution,
     HexSha256,
     Manifest,
     ModelUse,
     ReleaseAbout,
     ReleaseStatistics,
-    TermsPermission,
     Version,
 )
 
@@ -112,102 +108,68 @@ def is_there(out: Path, wanted: ReportRecord) -> bool:
     )
 
 
-class _StatedFacts(NamedTuple):
-    """The content of the cards "Cite and contact" and "Terms".
-
-    Attributes:
-        about: what the curators state; everything may be missing.
-        creators: who they are.
-        doi_page: where the digital object identifier leads.
-        bibtex: how the release is cited.
-        terms: a line for each licence of images.
-        sentences: what the licences ask for, of the whole and of the texts.
-        permissions: why terms in words of their own permit the release.
-    """
-
-    about: ReleaseAbout
-    creators: tuple[Creator, ...]
-    doi_page: str | None
-    bibtex: str
-    terms: list[TermsLine]
-    sentences: list[str]
-    permissions: tuple[TermsPermission, ...]
-
-
-def _stated_facts(manifest: Manifest) -> _StatedFacts:
-    """The facts, in the sentences of the dataset card."""
-    about = manifest.about or ReleaseAbout()
-    details = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(manifest.terms))
-    return _StatedFacts(
-        about=about,
-        creators=about.creators,
-        doi_page=f"https://doi.org/{about.doi}" if about.doi else None,
-        bibtex=bibtex(citation(manifest)),
-        terms=terms_table(manifest.terms),
-        sentences=[sentence for sentence in details if sentence],
-        permissions=manifest.terms.permissions,
-    )
-
-
-_PAGE = "index.html"
-_STYLE = "report.css"
-_SCRIPT = "report.js"
-
 _SHOWN_VIDEOS = 200
 _SCRIPTS = ("loading", "elements", "filtering", "searching", "gallery", "row", "lineage", "main")
 """The parts of the script, in the order in which they need each other."""
 
 
 def write_page(
-    folder: Path,
-    manifest: Manifest,
-    record: ReportRecord,
-    difference: ShownDifference | None,
-    withdrawn: str = "",
+    folder: Path, manifest: Manifest, difference: ShownDifference | None, withdrawn: str = ""
 ) -> None:
     """Writes all that is not data: the same for all reports but the page.
 
     `withdrawn` is a sentence on what was withdrawn from the release.
     """
+    scripts = "\n".join(_template(f"scripts/{name}.js") for name in _SCRIPTS)
     texts = {
-        _PAGE: _render_page(manifest, record, difference, withdrawn),
-        _STYLE: _template("report.css"),
-        _SCRIPT: _script(_template(f"scripts/{name}.js") for name in _SCRIPTS),
+        "index.html": _render_page(manifest, difference, withdrawn),
+        "report.css": _template("report.css"),
+        # one script that leaves nothing behind but the receiver of data
+        "report.js": f'(() => {{\n"use strict";\n{scripts}}})();\n',
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _render_page(
-    manifest: Manifest, record: ReportRecord, difference: ShownDifference | None, withdrawn: str
-) -> str:
+def _render_page(manifest: Manifest, difference: ShownDifference | None, withdrawn: str) -> str:
     """The page: everything about the release as a whole."""
+    statistics, terms = manifest.statistics, manifest.terms
+    sentences = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(terms))
+    by_granularity = {str(one.granularity): one.words for one in statistics.granularities}
     environment = page_environment("release.report", with_files=True)
-    environment.filters.update(number=_number, web=_web)
+    environment.filters.update(
+        number=lambda value: f"{value:,}",
+        web=_web,
+        row_number=number_in,
+        thumbnail=partial(picture_path, THUMBNAILS),
+        money=_money,
+    )
     return environment.get_template("index.html.j2").render(
         release=manifest,
-        statistics=manifest.statistics,
-        numbers=numbers_of(manifest),
+        statistics=statistics,
+        words=list(_words(statistics)),
+        spreads={
+            "all captions": statistics.words,
+            **(by_granularity if len(by_granularity) > 1 else {}),
+        },
+        sections={
+            "Composition": [*_types(statistics), *_make_up(statistics)],
+            "Review": list(_review(statistics)),
+            "Similarity": list(_similarity(statistics)),
+        },
+        cost=list(_cost(manifest.models)),
         difference=difference,
         withdrawn=withdrawn,
-        record=record,
-        chosen=chosen,
         width=WIDTH,
         height=HEIGHT,
         shown_videos=_SHOWN_VIDEOS,
-        of_persons=not (manifest.statistics.tasks or manifest.statistics.contrasts),
-        stated=_stated_facts(manifest),
+        of_persons=not (statistics.tasks or statistics.contrasts),
+        about=manifest.about or ReleaseAbout(),
+        bibtex=bibtex(citation(manifest)),
+        terms=terms_table(terms),
+        sentences=[sentence for sentence in sentences if sentence],
         embedders=embedder_table(manifest),
     )
-
-
-def _script(parts: Iterable[str]) -> str:
-    """The parts as one script that leaves nothing behind but the receiver of data."""
-    return '(() => {\n"use strict";\n' + "\n".join(parts) + "})();\n"
-
-
-def _number(value: Any) -> str:
-    return f"{value:,}"
 
 
 def _web(url: str | None) -> str | None:
@@ -222,85 +184,10 @@ def _template(name: str) -> str:
 # The distributions of a release, from its manifest alone.
 
 _SIX = 100 / 6
-_MEASURES = {
-    "identity": "identity",
-    "video": "video",
-    "file": "file (SHA-256)",
-    "perceptual_hash": "perceptual hash",
-    "embedding": "embedding",
-}
 _SHOWN_AUTHORS = 30
 
 
-class _Spread(NamedTuple):
-    """The words of captions in short: who they are of, and their distribution."""
-
-    name: str
-    words: Distribution
-
-
-class _NearestPair(NamedTuple):
-    """An image of a nearest pair: its file, and its row, where it is named by one."""
-
-    file_path: str
-    number: int | None
-    thumbnail: str | None
-
-
-class _LeakLine(NamedTuple):
-    """One comparison of two splits."""
-
-    splits: str
-    measure: str
-    computed_by: str
-    pairs: str
-    leaks: int
-    distance: str
-    nearest: tuple[_NearestPair, ...]
-
-
-class _ModelLine(NamedTuple):
-    """What a model was asked for and what that cost."""
-
-    name: str
-    revision: str
-    parameters: str
-    calls: str
-    tokens: str
-    cost: str
-
-
-class Numbers(NamedTuple):
-    """All that is drawn, section by section."""
-
-    words: tuple[Histogram, ...]
-    spreads: tuple[_Spread, ...]
-    make_up: tuple[Bars, ...]
-    types: tuple[Bars, ...]
-    review: tuple[Bars, ...]
-    similarity: tuple[Bars, ...]
-    leaks: tuple[_LeakLine, ...]
-    models: tuple[_ModelLine, ...]
-    cost: tuple[Bars, ...]
-
-
-def numbers_of(manifest: Manifest) -> Numbers:
-    """The distributions of a release."""
-    statistics = manifest.statistics
-    return Numbers(
-        words=tuple(_words(statistics)),
-        spreads=tuple(_spreads(statistics)),
-        make_up=tuple(_make_up(statistics)),
-        types=tuple(_types(statistics)),
-        review=tuple(_review(statistics)),
-        similarity=tuple(_similarity(statistics)),
-        leaks=tuple(map(_leak, manifest.leaks.comparisons)) if manifest.leaks else (),
-        models=tuple(map(_model, manifest.models)),
-        cost=tuple(_cost(manifest.models)),
-    )
-
-
-def chosen(**filters: str) -> str:
+def _chosen(**filters: str) -> str:
     """The address of the rows of the gallery that have these values."""
     return f"#/rows?{urlencode(filters)}"
 
@@ -321,27 +208,20 @@ def _words(statistics: ReleaseStatistics) -> Iterator[Histogram]:
         yield histogram(title, one.histogram, HISTOGRAM_STEP, end=end, note=note)
 
 
-def _spreads(statistics: ReleaseStatistics) -> Iterator[_Spread]:
-    yield _Spread("all captions", statistics.words)
-    if len(statistics.granularities) > 1:
-        for one in statistics.granularities:
-            yield _Spread(str(one.granularity), one.words)
-
-
 def _make_up(statistics: ReleaseStatistics) -> Iterator[Bars]:
     images, captions = ("", "images"), statistics.captions
     splits = [(one.split, one.images) for one in statistics.splits]
-    links = [chosen(split=one.split) for one in statistics.splits]
+    links = [_chosen(split=one.split) for one in statistics.splits]
     yield bars("Images by split", images, splits, whole=statistics.images, links=links)
     sources = [(one.name, one.images) for one in statistics.sources]
-    links = [chosen(source=one.name) for one in statistics.sources]
+    links = [_chosen(source=one.name) for one in statistics.sources]
     yield bars("Images by source", images, sources, whole=statistics.images, links=links)
     if len(statistics.granularities) > 1:
         kinds = [(str(one.granularity), one.images) for one in statistics.granularities]
         yield bars("Images by granularity", images, kinds, whole=statistics.images)
     if statistics.licences:
         licences = [(one.licence, one.images) for one in statistics.licences]
-        links = [chosen(licence=one.licence) for one in statistics.licences]
+        links = [_chosen(licence=one.licence) for one in statistics.licences]
         yield bars("Images by licence", images, licences, whole=statistics.images, links=links)
     authors = sorted(statistics.authors, key=lambda one: (-one[1], one[0]))
     more = len(authors) - _SHOWN_AUTHORS
@@ -359,7 +239,7 @@ def _authors(count: int) -> str:
 def _types(statistics: ReleaseStatistics) -> Iterator[Bars]:
     if statistics.tasks:
         named = [(str(one.task or "not known"), one) for one in statistics.tasks]
-        links = [chosen(task=str(one.task)) if one.task else "" for one in statistics.tasks]
+        links = [_chosen(task=str(one.task)) if one.task else "" for one in statistics.tasks]
         tasks = [(name, one.images) for name, one in named]
         whole = statistics.images
         yield bars("Images by task", ("", "images"), tasks, whole=whole, links=links)
@@ -368,7 +248,7 @@ def _types(statistics: ReleaseStatistics) -> Iterator[Bars]:
             for tier in one.tiers:
                 tiers[tier.tier] = tiers.get(tier.tier, 0) + tier.images
         if tiers:
-            links = [chosen(tier=tier) for tier in tiers]
+            links = [_chosen(tier=tier) for tier in tiers]
             title = "Images by their first tier"
             yield bars(title, ("", "images"), tiers.items(), whole=whole, links=links)
     if (contrasts := statistics.contrasts) is not None:
@@ -382,7 +262,7 @@ def _types(statistics: ReleaseStatistics) -> Iterator[Bars]:
                 ("third", "not known", unknown),
             ]
             bar = stacked(str(type_.difference), values, most)
-            link = chosen(difference=str(type_.difference)) if type_.images else ""
+            link = _chosen(difference=str(type_.difference)) if type_.images else ""
             share = share_text(type_.images, contrasts.contrastive)
             lines.append(bar._replace(text=f"{type_.images:,}", note=share, link=link))
         legend = (("plain", "found by search"), ("second", "edited"), ("third", "not known"))
@@ -471,41 +351,6 @@ def _similarity(statistics: ReleaseStatistics) -> Iterator[Bars]:
             lines.append(Bar(label, f"{share:.1f} %", (part,), note))
         title, columns = "Correct answers in the forced-choice test (6-AFC)", ("", "right")
         yield Bars(title, columns, tuple(lines), "", (), round(_SIX, 2), "chance: 16.7 %")
-
-
-def _leak(one: Comparison) -> _LeakLine:
-    pair = one.nearest
-    unit = " bits" if one.measure == "perceptual_hash" else ""
-    return _LeakLine(
-        splits=f"{one.splits[0]} – {one.splits[1]}",
-        measure=_MEASURES[one.measure],
-        computed_by=one.computed_by,
-        pairs=f"{one.pairs:,}",
-        leaks=one.leaks,
-        distance=f"{pair.distance:g}{unit}" if pair else "no equal pair",
-        nearest=tuple(map(_nearest, (pair.first, pair.second))) if pair else (),
-    )
-
-
-def _nearest(file_path: str) -> _NearestPair:
-    number = number_in(file_path)
-    return _NearestPair(file_path, number, picture_path(THUMBNAILS, number) if number else None)
-
-
-def _model(model: ModelUse) -> _ModelLine:
-    parameters = ", ".join(f"{name} {value}" for name, value in sorted(model.parameters.items()))
-    return _ModelLine(
-        name=model.name,
-        revision=model.revision,
-        parameters=parameters,
-        calls=f"{model.calls:,}",
-        tokens=f"{_count(model.tokens_in)} in, {_count(model.tokens_out)} out",
-        cost=_money(model.cost, model.currency),
-    )
-
-
-def _count(tokens: int | None) -> str:
-    return "not known" if tokens is None else f"{tokens:,}"
 
 
 def _money(cost: str | None, currency: str | None) -> str:

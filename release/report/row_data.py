@@ -1,10 +1,12 @@
 """The data of a row for the page: in full for its own page, in short for its gallery tile."""
 
 import re
-import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from release.report.scripts import packed
 from release.rows import CaptionOrigin, number_in
@@ -93,26 +95,20 @@ _ANCHOR = "none (anchor)"
 _LARGEST = 0xFFFF
 
 
-class _Facet(NamedTuple):
-    """A property that rows are chosen by; `name` is used in addresses, `title` on the page."""
+_FACETS = {
+    "split": "Split",
+    "source": "Source",
+    "task": "Task",
+    "tier": "Tier",
+    "difference": "Difference",
+    "way": "Made by",
+    "reviewed": "Reviewed by a person",
+    "licence": "Licence",
+}
+"""Properties of which a row has one value, by their names in addresses, with their titles.
 
-    name: str
-    title: str
-
-
-_FACETS = (
-    _Facet("split", "Split"),
-    _Facet("source", "Source"),
-    _Facet("task", "Task"),
-    _Facet("tier", "Tier"),
-    _Facet("difference", "Difference"),
-    _Facet("way", "Made by"),
-    _Facet("reviewed", "Reviewed by a person"),
-    _Facet("licence", "Licence"),
-)
-"""Those of which a row has one value. Origins of captions, of which it may have several, and words
-come beside them."""
-
+Origins of captions, of which a row may have several, and words come beside them.
+"""
 
 _ORDERS: dict[str, tuple[str, ...]] = {
     "split": get_args(Split),
@@ -149,14 +145,6 @@ def _review(reviewed: list[bool]) -> str:
     return "all" if all(reviewed) else "some" if any(reviewed) else "none"
 
 
-def _origin_bits(row: Mapping[str, Any]) -> int:
-    """The origins that captions of a row have, as bits in the order of `_ORIGINS`."""
-    bits = 0
-    for _, _, origin, _, _ in _captions_of(row):
-        bits |= 1 << _ORIGINS.index(origin)
-    return bits
-
-
 def _mean_words(row: Mapping[str, Any]) -> int:
     """The words of a caption of a row, on average, rounded down; 0 where it has none."""
     captions = row["captions"]
@@ -167,9 +155,8 @@ class Columns:
     """Collects the columns of rows as they come: about 25 bytes a row."""
 
     def __init__(self) -> None:
-        self.rows = 0
-        self._values: dict[str, dict[str, int]] = {one.name: {"": 0} for one in _FACETS}
-        self._facets = {one.name: array("H") for one in _FACETS}
+        self._values: dict[str, dict[str, int]] = {name: {"": 0} for name in _FACETS}
+        self._facets = {name: array("H") for name in _FACETS}
         self._origins = array("B")
         self._words = array("H")
         self._identities = array("I")
@@ -177,48 +164,45 @@ class Columns:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Appends a row."""
-        self.rows += 1
         values = _facet_values(row)
         for name, known in self._values.items():
             value = values.get(name, "")
             if value not in known and len(known) > _LARGEST:
                 value = ""
             self._facets[name].append(known.setdefault(value, len(known)))
-        self._origins.append(_origin_bits(row))
+        self._origins.append(sum(1 << _ORIGINS.index(one) for one in set(row["caption_origins"])))
         self._words.append(min(_mean_words(row), _LARGEST))
         self._identities.append(min(row["id"], 0xFFFFFFFF))
         contrast = row.get("contrast")
         self._anchors.append((number_in(contrast["anchor"]) or 0) if contrast else 0)
 
     def details(self) -> dict[str, Any]:
-        """All columns, packed; facets that no row has a value of are left out."""
+        """All columns, packed; facets that no row has a value of are left out.
+
+        Numbers have their lowest byte first, as browsers' machines have them.
+        """
         return {
-            "facets": [self._facet(one) for one in _FACETS if len(self._values[one.name]) > 1],
-            "origins": {"values": list(_ORIGINS), "data": packed(self._origins.tobytes())},
-            "words": _packed(self._words),
-            "identities": _packed(self._identities),
-            "anchors": _packed(self._anchors) if any(self._anchors) else None,
+            "facets": [self._facet(name) for name in _FACETS if len(self._values[name]) > 1],
+            "origins": {"values": list(_ORIGINS), "data": _packed(self._origins, "u1")},
+            "words": _packed(self._words, "<u2"),
+            "identities": _packed(self._identities, "<u4"),
+            "anchors": _packed(self._anchors, "<u4") if any(self._anchors) else None,
         }
 
-    def _facet(self, facet: _Facet) -> dict[str, Any]:
-        met = list(self._values[facet.name])
-        values = in_order(facet.name, met)
+    def _facet(self, name: str) -> dict[str, Any]:
+        met = list(self._values[name])
+        values = in_order(name, met)
         place = {value: code for code, value in enumerate(values)}
-        codes = array("H", (place[met[code]] for code in self._facets[facet.name]))
+        codes = np.array([place[value] for value in met])[self._facets[name]]
         wide = len(values) > 256
-        data = _packed(codes) if wide else packed(bytes(codes.tolist()))
         return {
-            "name": facet.name,
-            "title": facet.title,
+            "name": name,
+            "title": _FACETS[name],
             "values": values,
             "wide": wide,
-            "data": data,
+            "data": _packed(codes, "<u2" if wide else "u1"),
         }
 
 
-def _packed(values: "array[int]") -> str:
-    """Whole numbers as base64, the lowest byte of each first, as browsers' machines have them."""
-    if sys.byteorder == "big":
-        values = array(values.typecode, values)
-        values.byteswap()
-    return packed(values.tobytes())
+def _packed(values: ArrayLike, kind: str) -> str:
+    return packed(np.asarray(values).astype(kind).tobytes())

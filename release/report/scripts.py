@@ -1,15 +1,17 @@
 """Values as scripts: what a page that was opened from the disk can load bit by bit."""
 
-import base64
-import heapq
 import json
 import re
+import sqlite3
 import unicodedata
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from db.lineage import EntityNode, Lineage, TracedEntity
 from release.lineage.reading import ReleasedLineage, summarize
@@ -91,11 +93,9 @@ _ENTITY = "id:"
 _ENTITY_CHARACTERS = 16
 """So many characters of an id are enough to tell it from all others."""
 _SCRIPT_BYTES = 150_000
-_PIECE_BYTES = 8_000_000
 
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(f"[{_IDEOGRAPH}]|(?:(?![{_IDEOGRAPH}])[^\\W_])+")
-_COST = 60  # bytes that a new word needs in memory beside its rows
 
 
 def search_words(text: str) -> list[str]:
@@ -109,104 +109,47 @@ def search_words(text: str) -> list[str]:
     return [word[:_MAX_CHARACTERS] for word in _WORD.findall(text.lower())]
 
 
-def _entity_word(entity_id: str) -> str:
-    """What an entity is found by."""
-    return _ENTITY + entity_id[:_ENTITY_CHARACTERS]
-
-
-class _Rows:
-    """The places of rows that a word occurs in, as differences to the one before."""
-
-    __slots__ = ("data", "first", "last")
-
-    def __init__(self, place: int) -> None:
-        self.first = self.last = place
-        self.data = bytearray()
-
-    def add(self, place: int) -> int:
-        before = len(self.data)
-        self.data += variable_bytes(place - self.last)
-        self.last = place
-        return len(self.data) - before
-
-
-class _Posting(NamedTuple):
-    """The rows of a word in one piece; `key` is what words are sorted by."""
-
-    key: bytes
-    first: int
-    last: int
-    data: bytes
-
-
 class SearchIndex:
-    """Collects the words of rows in their order. `scratch` is a folder for pieces."""
+    """Collects the words of rows, in a database in the new `file`."""
 
-    def __init__(self, scratch: Path, piece_bytes: int = _PIECE_BYTES) -> None:
-        self._scratch = scratch
-        self._piece_bytes = piece_bytes
-        self._pieces: list[Path] = []
-        self._words: dict[str, _Rows] = {}
-        self._size = 0
+    def __init__(self, file: Path) -> None:
+        self._database = sqlite3.connect(file)
+        self._database.executescript(
+            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; CREATE TABLE found (word, place)"
+        )
 
     def add(self, place: int, words: Iterable[str]) -> None:
         """Remembers that the row at `place`, from 0, has these words."""
-        for word in set(words):
-            rows = self._words.get(word)
-            if rows is None:
-                self._words[word] = _Rows(place)
-                self._size += _COST + len(word)
-            else:
-                self._size += rows.add(place)
-        if self._size >= self._piece_bytes:
-            self._end_piece()
+        found = ((sort_key(word), place) for word in set(words))
+        self._database.executemany("INSERT INTO found VALUES (?, ?)", found)
 
     def write(self, writer: ScriptWriter, script_bytes: int = _SCRIPT_BYTES) -> list[str]:
         """Writes all words; gives the first word of each script, in their order."""
-        self._end_piece()
         firsts, words, rows, size = list[str](), list[str](), list[str](), 0
-        for word, data in self._merged():
-            if words and size + len(data) > script_bytes:
-                writer.write({"words": words, "rows": rows})
-                words, rows, size = [], [], 0
-            if not words:
-                firsts.append(word)
-            words.append(word)
-            rows.append(packed(data))
-            size += len(data) + len(word)
+        with closing(self._database) as database:
+            found = database.execute("SELECT word, place FROM found ORDER BY word, place")
+            for key, places in groupby(found, key=itemgetter(0)):
+                word, data = key.decode("utf-16-be"), _differences(place for _, place in places)
+                if words and size + len(data) > script_bytes:
+                    writer.write({"words": words, "rows": rows})
+                    words, rows, size = [], [], 0
+                if not words:
+                    firsts.append(word)
+                words.append(word)
+                rows.append(packed(data))
+                size += len(data) + len(word)
         if words:
             writer.write({"words": words, "rows": rows})
         return firsts
 
-    def _end_piece(self) -> None:
-        if not self._words:
-            return
-        path = self._scratch / f"words-{len(self._pieces)}"
-        with path.open("w", encoding="ascii") as file:
-            for key, word in sorted((sort_key(word), word) for word in self._words):
-                rows = self._words[word]
-                data = base64.b64encode(rows.data).decode()
-                file.write(f"{key.hex()} {rows.first} {rows.last} {data}\n")
-        self._pieces.append(path)
-        self._words, self._size = {}, 0
 
-    def _merged(self) -> Iterator[tuple[str, bytes]]:
-        pieces = [_read(path) for path in self._pieces]
-        merged = heapq.merge(*pieces, key=lambda one: (one.key, one.first))
-        for key, postings in groupby(merged, key=lambda one: one.key):
-            data, last = bytearray(), -1
-            for one in postings:
-                data += variable_bytes(one.first - last - 1 if last < 0 else one.first - last)
-                data += one.data
-                last = one.last
-            yield key.decode("utf-16-be"), bytes(data)
-
-
-def _read(path: Path) -> Iterator[_Posting]:
-    with path.open(encoding="ascii") as file:
-        for line in file:
-            key, first, last, data = line.rstrip("\n").split(" ")
-            yield _Posting(bytes.fromhex(key), int(first), int(last), base64.b64decode(data))
+def _differences(places: Iterable[int]) -> bytes:
+    """Places in their order, each as the difference to the one before."""
+    data, last = bytearray(), 0
+    for place in places:
+        data += variable_bytes(place - last)
+        last = place
+    return bytes(data)
 
 
 def sort_key(word: str) -> bytes:
@@ -230,7 +173,7 @@ def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
     """All that a row is found by: the words of its texts, and the id of its image."""
     for text in texts:
         yield from search_words(text)
-    yield _entity_word(row["image_entity_id"])
+    yield _ENTITY + row["image_entity_id"][:_ENTITY_CHARACTERS]
 
 
 # The lineage of all rows as scripts: as many rows in each as in `data/rows`.
@@ -264,7 +207,9 @@ class LineageScripts:
         self._size = size
         self._writer = ScriptWriter(folder, "lineage", size)
         self._rows: list[list[str]] = []
-        self._shared = _Shared()
+        self._entities = _Numbered()
+        self._activities = _Numbered()
+        self._agents = _Numbered()
 
     def add(self, row: Mapping[str, Any], *, known: bool = True) -> None:
         """Appends a row; of one that is not to be `known`, nothing is shown."""
@@ -276,80 +221,23 @@ class LineageScripts:
         """Writes what is left, and what is shared."""
         if self._rows:
             self._write()
-        write_script(self._folder, _SHARED, self._shared.details())
-
-    def _write(self) -> None:
-        wanted = list(dict.fromkeys(one for row in self._rows for one in row))
-        rows: list[list[int]] = [[] for _ in self._rows]
-        details: list[Any] = []
-        if wanted:
-            page = _Page(self._lineage.trace_page(wanted), self._shared)
-            rows = [[page.reference(one) for one in row] for row in self._rows]
-            details = page.details()
-        self._writer.write({"rows": rows, "entities": details})
-        self._rows = []
-
-
-class _Numbered:
-    """Things with numbers in the order in which they were first named."""
-
-    def __init__(self) -> None:
-        self.listed: list[Any] = []
-        self._numbers: dict[str, int] = {}
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._numbers
-
-    def __getitem__(self, key: str) -> int:
-        return self._numbers[key]
-
-    def add(self, key: str, value: Any) -> int:
-        self._numbers[key] = len(self.listed)
-        self.listed.append(value)
-        return len(self.listed) - 1
-
-
-class _Shared:
-    """What several rows share."""
-
-    def __init__(self) -> None:
-        self.entities = _Numbered()
-        self._activities = _Numbered()
-        self._agents = _Numbered()
-
-    def details(self) -> dict[str, Any]:
-        return {
-            "entities": self.entities.listed,
+        shared = {
+            "entities": self._entities.listed,
             "activities": self._activities.listed,
             "agents": self._agents.listed,
         }
+        write_script(self._folder, _SHARED, shared)
 
-    def agent(self, traced: Lineage, agent_id: str) -> int:
-        if agent_id in self._agents:
-            return self._agents[agent_id]
-        agent = traced.agents[agent_id]
-        return self._agents.add(agent_id, [agent.kind, agent.name, agent.revision or ""])
+    def _write(self) -> None:
+        own = _Numbered()
+        rows: list[list[int]] = [[] for _ in self._rows]
+        if wanted := list(dict.fromkeys(one for row in self._rows for one in row)):
+            traced = self._lineage.trace_page(wanted)
+            rows = [[self._reference(traced, own, one) for one in row] for row in self._rows]
+        self._writer.write({"rows": rows, "entities": own.listed})
+        self._rows = []
 
-    def activity(self, traced: Lineage, activity_id: str) -> int:
-        if activity_id in self._activities:
-            return self._activities[activity_id]
-        activity = traced.activities[activity_id]
-        agents = [self.agent(traced, one) for one in activity.agent_ids]
-        return self._activities.add(activity_id, [activity.stage, activity.version, agents])
-
-
-class _Page:
-    """The entities of one script."""
-
-    def __init__(self, traced: Lineage, shared: _Shared) -> None:
-        self._traced = traced
-        self._shared = shared
-        self._own = _Numbered()
-
-    def details(self) -> list[Any]:
-        return self._own.listed
-
-    def reference(self, entity_id: str) -> int:
+    def _reference(self, traced: Lineage, own: "_Numbered", entity_id: str) -> int:
         """The number of an entity, which is added with its ancestors if it was not yet.
 
         Parents first: a lineage may be deep, so that nothing here calls itself.
@@ -357,60 +245,84 @@ class _Page:
         Raises:
             IntegrityError: an entity comes from itself.
         """
+        known = ChainMap(own.numbers, self._entities.numbers)
         waiting, started = [entity_id], set[str]()
         while waiting:
             one = waiting[-1]
-            if one in self:
+            if one in known:
                 waiting.pop()
                 continue
-            node = self._traced.entities[one]
-            missing = [parent for _, parent in node.parents if parent not in self]
+            parents = traced.entities[one].parents
+            missing = [parent for _, parent in parents if parent not in known]
             if missing and one in started:
                 raise IntegrityError(f"the lineage of {one} leads back to it")
             started.add(one)
             if missing:
                 waiting += missing
             else:
-                self._add(one, node)
-        return self._number(entity_id)
+                self._add(traced, own, one)
+        return self._number(own, entity_id)
 
-    def __contains__(self, entity_id: str) -> bool:
-        return entity_id in self._own or entity_id in self._shared.entities
+    def _number(self, own: "_Numbered", entity_id: str) -> int:
+        if entity_id in own.numbers:
+            return own.numbers[entity_id]
+        return -1 - self._entities.numbers[entity_id]
 
-    def _number(self, entity_id: str) -> int:
-        if entity_id in self._own:
-            return self._own[entity_id]
-        return -1 - self._shared.entities[entity_id]
-
-    def _add(self, entity_id: str, node: EntityNode) -> None:
-        parents = [[role, self._number(parent)] for role, parent in node.parents]
+    def _add(self, traced: Lineage, own: "_Numbered", entity_id: str) -> None:
+        node = traced.entities[entity_id]
         details = [
             node.entity.kind,
             entity_id,
             _gist_of(node.entity),
             node.entity.state,
-            self._shared.activity(self._traced, node.activity_id),
-            self._call(node),
-            parents,
-            self._decisions(entity_id),
+            self._activity(traced, node.activity_id),
+            self._call(traced, node),
+            [[role, self._number(own, parent)] for role, parent in node.parents],
+            [
+                [one.verdict, self._agent(traced, one.agent_id), one.reason or ""]
+                for one in traced.decisions.get(entity_id, ())
+            ],
         ]
         is_shared = node.entity.kind in _SHARED_KINDS and not any(
-            parent in self._own for _, parent in node.parents
+            parent in own.numbers for _, parent in node.parents
         )
-        (self._shared.entities if is_shared else self._own).add(entity_id, details)
+        (self._entities if is_shared else own).number(entity_id, lambda: details)
 
-    def _call(self, node: EntityNode) -> Sequence[Any] | int:
-        call = self._traced.calls.get(node.model_call_key or "")
+    def _activity(self, traced: Lineage, activity_id: str) -> int:
+        def details() -> list[Any]:
+            activity = traced.activities[activity_id]
+            agents = [self._agent(traced, one) for one in activity.agent_ids]
+            return [activity.stage, activity.version, agents]
+
+        return self._activities.number(activity_id, details)
+
+    def _agent(self, traced: Lineage, agent_id: str) -> int:
+        agent = traced.agents[agent_id]
+        details = [agent.kind, agent.name, agent.revision or ""]
+        return self._agents.number(agent_id, lambda: details)
+
+    def _call(self, traced: Lineage, node: EntityNode) -> Sequence[Any] | int:
+        call = traced.calls.get(node.model_call_key or "")
         if call is None:
             return 0
-        agent = self._shared.agent(self._traced, call.agent_id)
+        agent = self._agent(traced, call.agent_id)
         return [agent, call.tokens_in, call.tokens_out, call.cost, call.currency]
 
-    def _decisions(self, entity_id: str) -> list[list[Any]]:
-        return [
-            [one.verdict, self._shared.agent(self._traced, one.agent_id), one.reason or ""]
-            for one in self._traced.decisions.get(entity_id, ())
-        ]
+
+class _Numbered:
+    """Things with numbers in the order in which they were first named."""
+
+    def __init__(self) -> None:
+        self.listed: list[Any] = []
+        self.numbers: dict[str, int] = {}
+
+    def number(self, key: str, details: Callable[[], Any]) -> int:
+        """The number of a thing; `details` makes what is listed of one that has none yet."""
+        if key not in self.numbers:
+            made = details()
+            self.numbers[key] = len(self.listed)
+            self.listed.append(made)
+        return self.numbers[key]
 
 
 _GIST_CHARACTERS = 160

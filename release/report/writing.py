@@ -1,7 +1,7 @@
 """Writes the report on a release: beside its place, and moved there as a whole."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,32 +34,6 @@ _CAPTIONS = (
 )
 _COARSE = ("coarse_captions", "coarse_caption_entity_ids")
 _TOLD = ("creator", "source_url", "crop")
-
-
-class _Withheld:
-    """The rows of the release in `folder` that its mark (`WITHDRAWN.json`) or notices name."""
-
-    def __init__(
-        self, folder: Path, release_id: str, notices: Iterable[WithdrawalNotice] = ()
-    ) -> None:
-        self._notices: Sequence[WithdrawalNotice] = known_of(release_id, folder, notices)
-        self._rows = {one.number: one for one in affected_rows(self._notices)}
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def sentence(self, images: int) -> str:
-        """What was withdrawn from the release, which has so many images; empty if nothing was."""
-        return withdrawn_sentence(self._notices, images) if self._rows else ""
-
-    def is_whole(self, number: int) -> bool:
-        """Whether nothing of the row with this number may be shown."""
-        return number in self._rows and self._rows[number].is_whole
-
-    def shown(self, number: int, row: dict[str, Any]) -> dict[str, Any]:
-        """The columns of a row without what was withdrawn of it."""
-        withdrawn = self._rows.get(number)
-        return row if withdrawn is None else _without(row, withdrawn)
 
 
 def _without(row: Mapping[str, Any], withdrawn: WithdrawnRow) -> dict[str, Any]:
@@ -96,6 +70,7 @@ DETAIL_ROWS = 100
 """Rows in a script of `data/rows`."""
 _TILE_ROWS = 2_000
 """Rows in a script of `data/tiles`."""
+_SHOWN_UNREADABLE = 10
 _THREADS = min(16, os.cpu_count() or 1)
 
 
@@ -145,8 +120,9 @@ def write_report(
     """
     folder, out = folder.absolute(), out.absolute()
     with opened_release(folder, on_progress) as source:
-        withheld = _Withheld(folder, source.manifest.id, notices)
-        record = _record(source, out, previous, previews, len(withheld))
+        known = known_of(source.manifest.id, folder, notices)
+        withdrawn = {one.number: one for one in affected_rows(known)}
+        record = _record(source, out, previous, previews, len(withdrawn))
         for release in (folder, previous):
             if release is not None:
                 refuse_within(release, out)
@@ -155,7 +131,8 @@ def write_report(
         if verify:
             source.verify()
         with workspace_for(out) as workspace:
-            unreadable = _write(source, record, previous, workspace, withheld)
+            sentence = withdrawn_sentence(known, record.rows) if withdrawn else ""
+            unreadable = _write(source, record, previous, workspace, withdrawn, sentence)
             workspace.publish(out)
     return WrittenReport(record, out, is_new=True, unreadable=unreadable)
 
@@ -196,12 +173,17 @@ def _write(
     record: ReportRecord,
     previous: Path | None,
     workspace: Workspace,
-    withheld: _Withheld,
+    withdrawn: Mapping[int, WithdrawnRow],
+    sentence: str,
 ) -> tuple[str, ...]:
+    """Writes all files of the report; gives the first images that no picture could be made of."""
     report = workspace.content
     difference = shown_difference(previous, source.folder, report) if previous else None
-    writer = _RowWriter(workspace)
     pictures = PictureFolder(report, record.rows, previews=record.previews)
+    columns, index = Columns(), SearchIndex(workspace.home / "words.db")
+    details = ScriptWriter(report, "rows", DETAIL_ROWS)
+    tiles = ScriptWriter(report, "tiles", _TILE_ROWS)
+    unreadable: list[str] = []
     with ExitStack() as stack:
         lineage = None
         if record.lineage:
@@ -209,17 +191,25 @@ def _write(
             spool.mkdir()
             opened = stack.enter_context(open_lineage(source.folder, spool=spool))
             lineage = LineageScripts(report, opened, DETAIL_ROWS)
-        for columns, shown in _pictured(source, pictures, withheld):
-            writer.add(columns, shown)
+        for place, (row, shown) in enumerate(_pictured(source, pictures, withdrawn)):
+            is_known = "withdrawn" not in row
+            columns.add(row)
+            details.add(row_detail(row, shown))
+            tiles.add(row_tile(row, shown))
+            index.add(place, index_words(row, texts_of(row)))
+            if is_known and not shown and len(unreadable) < _SHOWN_UNREADABLE:
+                unreadable.append(row["file_path"])
             if lineage is not None:
-                lineage.add(columns, known=not withheld.is_whole(writer.rows))
+                lineage.add(row, known=is_known)
         if lineage is not None:
             lineage.finish()
-    write_script(report, "index", writer.finish() | _text(record))
-    sentence = withheld.sentence(record.rows)
-    write_page(report, source.manifest, record, difference, sentence)
+    details.finish()
+    tiles.finish()
+    first_words = index.write(ScriptWriter(report, "words", 0))
+    write_script(report, "index", {**columns.details(), "firstWords": first_words, **_text(record)})
+    write_page(report, source.manifest, difference, sentence)
     write_record(report, record)
-    return tuple(writer.unreadable)
+    return tuple(unreadable)
 
 
 def _text(record: ReportRecord) -> dict[str, Any]:
@@ -237,50 +227,15 @@ def _text(record: ReportRecord) -> dict[str, Any]:
 
 
 def _pictured(
-    source: ReleaseSource, pictures: PictureFolder, withheld: _Withheld
+    source: ReleaseSource, pictures: PictureFolder, withdrawn: Mapping[int, WithdrawnRow]
 ) -> Iterator[tuple[dict[str, Any], bool]]:
     """The columns of all rows in their order, and whether there is a picture; these are written."""
 
     def add(row: ExportedRow) -> tuple[dict[str, Any], bool]:
-        if withheld.is_whole(row.number):
-            return {**withheld.shown(row.number, row.columns), "withdrawn": True}, False
-        shown = pictures.add(row.number, bytes(row.image))
-        return withheld.shown(row.number, row.columns), shown
+        gone = withdrawn.get(row.number)
+        columns = row.columns if gone is None else _without(row.columns, gone)
+        if gone is not None and gone.is_whole:
+            return {**columns, "withdrawn": True}, False
+        return columns, pictures.add(row.number, bytes(row.image))
 
     yield from ordered_map(add, source.rows(), _THREADS)
-
-
-class _RowWriter:
-    """Writes rows into scripts as they come."""
-
-    _SHOWN_UNREADABLE = 10
-
-    def __init__(self, workspace: Workspace) -> None:
-        scratch = workspace.home / "words"
-        scratch.mkdir()
-        self.rows = 0
-        self.unreadable: list[str] = []
-        self._columns = Columns()
-        self._details = ScriptWriter(workspace.content, "rows", DETAIL_ROWS)
-        self._tiles = ScriptWriter(workspace.content, "tiles", _TILE_ROWS)
-        self._words = ScriptWriter(workspace.content, "words", 0)
-        self._index = SearchIndex(scratch)
-
-    def add(self, columns: dict[str, Any], shown: bool) -> None:
-        self._columns.add(columns)
-        self._details.add(row_detail(columns, shown))
-        self._tiles.add(row_tile(columns, shown))
-        self._index.add(self.rows, index_words(columns, texts_of(columns)))
-        self.rows += 1
-        if (
-            not shown
-            and "withdrawn" not in columns
-            and len(self.unreadable) < self._SHOWN_UNREADABLE
-        ):
-            self.unreadable.append(columns["file_path"])
-
-    def finish(self) -> dict[str, Any]:
-        """Ends all scripts; returns the content of the index."""
-        self._details.finish()
-        self._tiles.finish()
-        return {**self._columns.details(), "firstWords": self._index.write(self._words)}
