@@ -28,6 +28,7 @@ from schemas.contamination import (
     SharedSplit,
 )
 from schemas.decoders import decode_limited
+from schemas.leaks import Comparison
 from schemas.limited import LimitExceededError
 from schemas.near_duplicates import FINGERPRINT
 from schemas.records import Split
@@ -457,7 +458,6 @@ _OURS: dict[ContaminationMeasure, str] = {
     "identity": "images of its identities",
     "caption": "captions that it says word for word",
 }
-_UNITS: dict[ContaminationMeasure, str] = {"perceptual_hash": " bits"}
 
 
 def contaminated_sentence(held: Contamination) -> str:
@@ -476,14 +476,16 @@ def _counted(measure: SharedMeasure) -> str:
     return f"{_OURS[measure.measure]}: {splits}"
 
 
-def leak_rule(measure: SharedMeasure) -> str:
-    """What counts as a leak."""
-    if measure.measure == "perceptual_hash":
-        return f"up to {measure.threshold} bits differ"
-    return "equal"
+def leak_rule(measure: SharedMeasure | Comparison) -> str:
+    """What counts as a leak, between datasets or between splits."""
+    return {
+        "perceptual_hash": f"up to {measure.threshold:g} bits differ",
+        "embedding": f"cosine distance up to {measure.threshold:g}",
+    }.get(measure.measure, "equal")
 
 
-def distance_in_words(measure: SharedMeasure, distance: int) -> str:
+def distance_in_words(measure: SharedMeasure | Comparison, distance: float) -> str:
     """A distance with its unit, or what none means."""
-    unit = _UNITS.get(measure.measure)
-    return "equal" if unit is None else f"{distance}{unit}"
+    return {"perceptual_hash": f"{distance:g} bits", "embedding": f"{distance:g}"}.get(
+        measure.measure, "equal"
+    )

@@ -1,25 +1,16 @@
 """The dataset card: what a person who downloads a release must know, in Markdown."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from itertools import dropwhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from release.card.front import front_matter, languages
-from release.card.leaks import kept_apart, leak_in_words
-from release.card.tasks import (
-    choice_table,
-    empty_tasks,
-    left_out_lines,
-    repeat_lines,
-    size_table,
-    task_table,
-    type_table,
-    version_table,
-)
 from release.citation import bibtex, citation
+from release.contamination import distance_in_words, leak_rule
 from release.facts import (
     cited_sources,
     collection_sentence,
@@ -29,20 +20,27 @@ from release.facts import (
 )
 from release.markup import as_link, as_text
 from release.model_use import embedder_table
-from release.published import CCD_TABLE, COMPARED, published_beside
+from release.published import CCD_TABLE, COMPARED, RECOS, RECOS_TASKS, published_beside
 from release.terms import apart_sentences, terms_table, texts_sentence, whole_sentence
+from release.tiers import TIERS, tiers_within
+from schemas.contamination import Contamination
+from schemas.quality import wilson_interval
 from schemas.records import Split
 from schemas.release import (
     AgreementStatistics,
     Distribution,
     Manifest,
-    ModelUse,
     ReleaseAbout,
     SplitStatistics,
+    TaskStatistics,
 )
+from schemas.retrieval_task import Tier
+from schemas.taxonomy import PrimaryType
 
 CARD = "README.md"
 
+_CCD_CHOICES = {"caption-to-image": (96.5, 95.8), "image-to-caption": (97.8, 97.5)}
+"""What the two testers of CCD had right, in percent (appendix A.4, table 3)."""
 _BAR_WIDTH = 40
 _SHOWN_VIDEOS = 50
 _SHOWN_AUTHORS = 30
@@ -50,53 +48,51 @@ _SHOWN_AUTHORS = 30
 
 def render_card(manifest: Manifest) -> str:
     """The `README.md` of a release."""
-    about = manifest.about or ReleaseAbout()
-    return (
-        card_environment()
-        .get_template("card.md.j2")
-        .render(
-            release=manifest,
-            front=front_matter(manifest),
-            about=about,
-            creators=[one.full_name for one in about.creators],
-            contact=about.contact,
-            bibtex=bibtex(citation(manifest)),
-            statement=_data_statement(manifest),
-            shares=review_shares(manifest),
-            alpha=_alpha,
-            terms=terms_table(manifest.terms),
-            whole=whole_sentence(manifest),
-            apart=apart_sentences(manifest.terms),
-            texts_licence=texts_sentence(manifest),
-            statistics=manifest.statistics,
-            published=published_beside(manifest),
-            compared=COMPARED,
-            splits=_by_split(manifest),
-            tasks=task_table(manifest),
-            empty_tasks=empty_tasks(manifest),
-            versions=version_table(manifest),
-            contrasts=manifest.statistics.contrasts,
-            sizes=size_table(manifest),
-            size_titles=[one.title for one in CCD_TABLE],
-            types=type_table(manifest.statistics.contrasts),
-            left_out=left_out_lines(manifest.statistics.contrasts),
-            repeats=repeat_lines(manifest.statistics.contrasts),
-            choices=choice_table(manifest),
-            of_persons=not (manifest.statistics.tasks or manifest.statistics.contrasts),
-            rewritten=_is_rewritten(manifest),
-            imported=_is_imported(manifest),
-            embedders=embedder_table(manifest),
-            cited=cited_sources(manifest),
-            uncited=uncited_names(manifest),
-            shown_videos=_SHOWN_VIDEOS,
-            shown_authors=_SHOWN_AUTHORS,
-            alone=dict(manifest.statistics.styles_per_image).get(1, 0),
-            leak=leak_in_words,
-            held=kept_apart(manifest),
-            share=_percentage,
-            parameters=_parameters,
-        )
+    template = card_environment().get_template("card.md.j2")
+    return template.render(
+        release=manifest,
+        front=front_matter(manifest),
+        about=manifest.about or ReleaseAbout(),
+        bibtex=bibtex(citation(manifest)),
+        statement=_data_statement(manifest),
+        shares=review_shares(manifest),
+        alpha=_alpha,
+        terms=terms_table(manifest.terms),
+        whole=whole_sentence(manifest),
+        apart=apart_sentences(manifest.terms),
+        texts_licence=texts_sentence(manifest),
+        statistics=manifest.statistics,
+        published=published_beside(manifest),
+        compared=COMPARED,
+        splits=_by_split(manifest),
+        tasks=task_table(manifest),
+        versions=version_table(manifest),
+        contrasts=manifest.statistics.contrasts,
+        ccd=CCD_TABLE,
+        ccd_choices=_CCD_CHOICES,
+        aspects=list(PrimaryType),
+        interval=wilson_interval,
+        of_persons=is_of_persons(manifest),
+        rewritten=_is_rewritten(manifest),
+        imported=_is_imported(manifest),
+        embedders=embedder_table(manifest),
+        cited=cited_sources(manifest),
+        uncited=uncited_names(manifest),
+        shown_videos=_SHOWN_VIDEOS,
+        shown_authors=_SHOWN_AUTHORS,
+        alone=dict(manifest.statistics.styles_per_image).get(1, 0),
+        leak_rule=leak_rule,
+        distance=distance_in_words,
+        hash_thresholds=_hash_thresholds(manifest.contamination),
+        share=_percentage,
     )
+
+
+def _hash_thresholds(held: tuple[Contamination, ...]) -> list[int]:
+    """All distances of perceptual hashes that anything is counted by."""
+    measures = (one for other in held for one in other.measures)
+    hashes = [one for one in measures if one.measure == "perceptual_hash"]
+    return sorted({most for one in hashes for split in one.splits for most, _ in split.within})
 
 
 @cache
@@ -115,6 +111,8 @@ def card_environment() -> Environment:
         link=as_link,
         code=as_code_block,
         number=lambda value: f"{value:,}",
+        decimals=_decimals,
+        parameters=_parameters,
         bar=text_bars,
         row=_distribution_cells,
     )
@@ -136,8 +134,7 @@ def _is_rewritten(manifest: Manifest) -> bool:
     statistics = manifest.statistics
     rewrites = statistics.rewrites
     proposed = rewrites.released + rewrites.rejected + rewrites.pending
-    of_persons = not (statistics.tasks or statistics.contrasts)
-    return proposed > 0 or (statistics.descriptions is None and of_persons)
+    return proposed > 0 or (statistics.descriptions is None and is_of_persons(manifest))
 
 
 def _is_imported(manifest: Manifest) -> bool:
@@ -189,13 +186,17 @@ def _distribution_cells(words: Distribution) -> str:
     return " | ".join([f"{words.mean:.1f}", *map(str, numbers)])
 
 
+def _decimals(value: float | None, places: int) -> str:
+    return "–" if value is None else f"{value:.{places}f}"
+
+
+def _parameters(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in sorted(values.items()))
+
+
 def _percentage(part: int, whole: int) -> str:
     """A share in per cent, rounded down so that only all is 100 %."""
     return f"{part * 100 // whole} %" if whole else "0 %"
-
-
-def _parameters(model: ModelUse) -> str:
-    return ", ".join(f"{name} {value}" for name, value in sorted(model.parameters.items()))
 
 
 def card_body(manifest: Manifest) -> str:
@@ -206,30 +207,20 @@ def card_body(manifest: Manifest) -> str:
 _NOT_ASKED = "age, gender, first language and training were not asked for"
 
 
-class _Statement(NamedTuple):
-    """A heading of the data statement, and what is known."""
-
-    heading: str
-    text: str
-
-
-def _data_statement(manifest: Manifest) -> list[_Statement]:
-    """The statement, heading by heading."""
-    details = [
-        _Statement("Curation rationale", f"{collection_sentence(manifest)} {_rationale(manifest)}"),
-        _Statement("Language variety", _variety(manifest)),
-        _Statement("Authors of the texts", _authors(manifest)),
-        _Statement("Annotators", _annotators(manifest)),
-        _Statement(
-            "Situation",
-            "Generated; no situation applies."
-            if manifest.demonstration
-            else "Written, not spoken: what an image shows, for readers who search for that image.",
-        ),
-        _Statement("Text characteristics", _characteristics(manifest)),
-        _Statement("Images", _images(manifest)),
-    ]
-    return [one for one in details if one.text]
+def _data_statement(manifest: Manifest) -> dict[str, str]:
+    """The statement, by heading."""
+    generated = "Generated; no situation applies."
+    seen = "Written, not spoken: what an image shows, for readers who search for that image."
+    details = {
+        "Curation rationale": f"{collection_sentence(manifest)} {_rationale(manifest)}",
+        "Language variety": _variety(manifest),
+        "Authors of the texts": _authors(manifest),
+        "Annotators": _annotators(manifest),
+        "Situation": generated if manifest.demonstration else seen,
+        "Text characteristics": _characteristics(manifest),
+        "Images": _images(manifest),
+    }
+    return {heading: text for heading, text in details.items() if text}
 
 
 def _rationale(manifest: Manifest) -> str:
@@ -301,3 +292,72 @@ def _images(manifest: Manifest) -> str:
     if edited:
         return f"{edited:,} are edited; the bytes of the others are those of their sources."
     return "The bytes are those of the sources; nothing was re-encoded."
+
+
+# What the card of a benchmark of tasks shows beside the published one's table 1 and figure 3.
+
+
+class TaskLine(NamedTuple):
+    """A task: its images by tier, all of them, their captions, and the published images of v0."""
+
+    name: str
+    tiers: tuple[int, ...]
+    images: int
+    captions: int
+    published: int
+
+
+class VersionLine(NamedTuple):
+    """A version with what is published of it; of one that is not in this release, nothing else."""
+
+    tier: Tier
+    images: int | None
+    captions: int | None
+    published_images: int
+    published_captions: int
+
+
+def task_table(manifest: Manifest) -> list[TaskLine]:
+    """A line for every task of the paper, images without a known task last, if there are any.
+
+    Empty where the release is no benchmark of tasks.
+    """
+    if not manifest.statistics.tasks:
+        return []
+    tiers = tiers_within(manifest.tier) if manifest.tier else ()
+    counted = {one.task: one for one in manifest.statistics.tasks}
+    known = [
+        _task_line(counted.get(task), task.value, tiers, published)
+        for task, published in RECOS_TASKS.items()
+    ]
+    unknown = counted.get(None)
+    return known + [_task_line(unknown, "not known", tiers, 0)] * (unknown is not None)
+
+
+def _task_line(
+    counted: TaskStatistics | None, name: str, tiers: tuple[Tier, ...], published: int
+) -> TaskLine:
+    if counted is None:
+        return TaskLine(name, (0,) * len(tiers), 0, 0, published)
+    images = {one.tier: one.images for one in counted.tiers}
+    by_tier = tuple(images.get(tier, 0) for tier in tiers)
+    return TaskLine(name, by_tier, counted.images, counted.captions, published)
+
+
+def version_table(manifest: Manifest) -> list[VersionLine]:
+    """The three versions, each with all its tiers: v1 with v0, v2 with both.
+
+    Empty where the release is none of them.
+    """
+    if manifest.tier is None:
+        return []
+    parts = [tier for task in manifest.statistics.tasks for tier in task.tiers]
+    lines = []
+    for tier in TIERS:
+        held = [one for one in parts if one.tier in tiers_within(tier)]
+        is_there = tier in tiers_within(manifest.tier)
+        images = sum(one.images for one in held) if is_there else None
+        captions = sum(one.captions for one in held) if is_there else None
+        published = RECOS[tier]
+        lines.append(VersionLine(tier, images, captions, published.images, published.captions))
+    return lines

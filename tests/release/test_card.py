@@ -66,6 +66,13 @@ def test_notices_stand_only_where_they_are_true(manifest: Manifest) -> None:
     assert tags == ["image-text-retrieval", "person-retrieval", "demonstration", "unreviewed"]
 
 
+def test_tokens_that_a_server_did_not_state_are_not_known(manifest: Manifest) -> None:
+    first, *others = manifest.models
+    silent = first.model_copy(update={"tokens_in": None, "tokens_out": None})
+    card = render_card(manifest.model_copy(update={"models": (silent, *others)}))
+    assert "| 12 | not known | not known |" in card
+
+
 def test_holders_of_earlier_versions_learn_what_to_delete(manifest: Manifest) -> None:
     assert "Withdrawn from earlier versions" not in render_card(manifest)
     gone = PriorWithdrawal(version="0.9.0", id="ab" * 32, rows=3, rows_in_part=1)
