@@ -107,15 +107,12 @@ def _licences(manifest: Manifest) -> str | list[str] | None:
 
 def _reference(source: ReleasedSource) -> dict[str, Any]:
     """A source; what it says of itself is its title's note, as nobody parsed it."""
+    home = source.homepage or ""
     details = {
         "type": "dataset",
         "title": source.name,
         "authors": [{"name": f"The authors of {source.name}"}],
         "notes": source.citation.strip(),
-        "url": source.homepage if _is_address(source.homepage) else None,
+        "url": source.homepage if home.startswith(("https://", "http://")) else None,
     }
     return {name: value for name, value in details.items() if value}
-
-
-def _is_address(text: str | None) -> bool:
-    return bool(text) and str(text).startswith(("https://", "http://"))

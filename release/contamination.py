@@ -152,36 +152,6 @@ def look_at_file(path: Path) -> Look:
     return look_at(data)
 
 
-_NOTHING = "-"
-
-
-class _OtherDigest:
-    """Gathers what is compared, 32 bytes for each entry."""
-
-    def __init__(self) -> None:
-        self._entries: list[bytes] = []
-
-    def add_image(self, image: SeenImage, captions: Iterable[bytes]) -> None:
-        """An image with the digests of its captions."""
-        look = _NOTHING if image.look is None else f"{image.look:016x}"
-        identity = _NOTHING if image.identity is None else "/".join(image.identity)
-        self._add(f"image\n{image.sha256}\n{image.name}\n{look}\n{identity}\n", captions)
-
-    def add_video(self, name: str, sha256: str) -> None:
-        """A video that images were, or may be, cut out of."""
-        self._add(f"video\n{sha256}\n{name}\n")
-
-    def _add(self, lines: str, digests: Iterable[bytes] = ()) -> None:
-        entry = hashlib.sha256(lines.encode("utf-8", "surrogatepass"))
-        for digest in digests:
-            entry.update(digest)
-        self._entries.append(entry.digest())
-
-    def result(self) -> str:
-        """The digest of all that was added, as 64 hex digits."""
-        return hashlib.sha256(b"".join(sorted(self._entries))).hexdigest()
-
-
 SHOWN = 10
 """Of so many of ours it is shown what they are nearest to, by each measure."""
 _SHOWN_UNREADABLE = 10
@@ -202,22 +172,11 @@ class SeenVideo(NamedTuple):
 
 
 class Other(Protocol):
-    """A dataset that a release is compared with."""
+    """A dataset that a release is compared with; `release_id` is its id, if it is a release."""
 
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def kind(self) -> OtherKind:
-        """What it is."""
-        ...
-
-    @property
-    def release_id(self) -> str | None:
-        """Its id, if it is a release."""
-        ...
+    name: str
+    kind: OtherKind
+    release_id: str | None
 
     def contents(self) -> Iterator[SeenImage | SeenVideo]:
         """All that is in it, in any order; what cannot be looked at says why, and is there, too."""
@@ -328,7 +287,7 @@ class _Comparison:
         self._looks = _Looks(own)
         self._our_sources = {one[0] for one in own.identities if one is not None}
         self._sources: Counter[str] = Counter()
-        self._digest = _OtherDigest()
+        self._entries: list[bytes] = []
         self._images = 0
         self._unreadable: list[str] = []
 
@@ -336,7 +295,7 @@ class _Comparison:
         """Reads the other through."""
         for one in self._other.contents():
             if isinstance(one, SeenVideo):
-                self._digest.add_video(one.name, one.sha256)
+                self._note(f"video\n{one.sha256}\n{one.name}\n")
                 self._videos.look_up(bytes.fromhex(one.sha256), one.name, one.sha256)
             else:
                 self._look_up(one)
@@ -345,7 +304,7 @@ class _Comparison:
             name=published_name(self._other.name),
             other=self._other.kind,
             release_id=self._other.release_id,
-            content_sha256=self._digest.result(),
+            content_sha256=hashlib.sha256(b"".join(sorted(self._entries))).hexdigest(),
             images=self._images,
             captions=self._captions.theirs,
             unreadable=len(self._unreadable),
@@ -357,7 +316,9 @@ class _Comparison:
     def _look_up(self, image: SeenImage) -> None:
         self._images += 1
         captions = [_caption_key(text) for text in image.captions]
-        self._digest.add_image(image, captions)
+        look = "-" if image.look is None else f"{image.look:016x}"
+        identity = "-" if image.identity is None else "/".join(image.identity)
+        self._note(f"image\n{image.sha256}\n{image.name}\n{look}\n{identity}\n", captions)
         if image.fault is not None:
             self._unreadable.append(image.name)
         if image.sha256:
@@ -369,6 +330,13 @@ class _Comparison:
             self._identities.look_up(image.identity, image.name, "/".join(image.identity))
         for key, text in zip(captions, image.captions, strict=True):
             self._captions.look_up(key, image.name, text)
+
+    def _note(self, lines: str, captions: Iterable[bytes] = ()) -> None:
+        """Remembers the digest of an image or video, 32 bytes each, for that of the whole."""
+        entry = hashlib.sha256(lines.encode("utf-8", "surrogatepass"))
+        for digest in captions:
+            entry.update(digest)
+        self._entries.append(entry.digest())
 
     def _measures(self, limits: ContaminationLimits) -> Iterator[SharedMeasure]:
         own, found = self._own, self._files.found(self._own.files)

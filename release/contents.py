@@ -1,6 +1,6 @@
 """From what the store holds to the rows of a release, in their order."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -80,7 +80,9 @@ class Contents:
         self._sources: set[str] = set()
         self._prompts: set[str] = set()
         self._models: set[str] = set()
-        self._videos: dict[str, _VideoCount] = {}
+        self._crops: dict[str, CropOrigin] = {}
+        self._video_images: Counter[str] = Counter()
+        self._video_identities: defaultdict[str, set[int]] = defaultdict(set)
         self._trackers: set[str] = set()
         self._tracklets: dict[str, bool] = {}
 
@@ -175,7 +177,12 @@ class Contents:
         for described in self._described():
             said, image = said_of(described), described.image.record(Image)
             if image.tier == CANDIDATES:
-                _refuse_described(image, said)
+                if said.captions:
+                    raise IntegrityError(
+                        f"image {image.file_path!r} of {image.source} is of tier {CANDIDATES} and "
+                        f"has {len(said.captions)} captions; images of that tier are candidates "
+                        f"without any"
+                    )
             elif not self._is_released(described, image, said, anchor):
                 continue
             self._models.update(caption.drafter for caption in said.captions if caption.drafter)
@@ -256,9 +263,9 @@ class Contents:
                 self._models.add(text.entity.record(Caption).author or "")
         self._scratch.add_calls(text.model_call for text in described.texts if text.model_call)
         if crop := described.crop:
-            counted = self._videos.setdefault(crop.video_id, _VideoCount(crop))
-            counted.images += 1
-            counted.identities.add(identity)
+            self._crops[crop.video_id] = crop
+            self._video_images[crop.video_id] += 1
+            self._video_identities[crop.video_id].add(identity)
             self._tracklets[crop.tracklet_id] = described.selected
             self._trackers.update([published_name(crop.embedder)] if crop.embedder else [])
         if not self.form.terms:
@@ -291,7 +298,18 @@ class Contents:
 
     def videos(self) -> tuple[ReleasedVideo, ...]:
         """The videos that images were cut from, by source and path."""
-        videos = [counted.released() for counted in self._videos.values()]
+        videos = [
+            ReleasedVideo(
+                entity_id=id_,
+                source=crop.video.source,
+                file_path=crop.video.file_path,
+                sha256=crop.video.sha256,
+                duration_seconds=crop.video.facts.duration_seconds,
+                identities=len(self._video_identities[id_]),
+                images=self._video_images[id_],
+            )
+            for id_, crop in self._crops.items()
+        ]
         return tuple(sorted(videos, key=lambda one: (one.source, one.file_path, one.entity_id)))
 
     def tracklets(self) -> TrackletStatistics | None:
@@ -321,36 +339,6 @@ class Contents:
     def models(self) -> tuple[ModelUse, ...]:
         """The models that wrote or proposed strategies, with what they were asked."""
         return model_uses(model_calls(self._connection, self._scratch.calls()), self._models)
-
-
-def _refuse_described(image: Image, said: Said) -> None:
-    if said.captions:
-        raise IntegrityError(
-            f"image {image.file_path!r} of {image.source} is of tier {CANDIDATES} and has "
-            f"{len(said.captions)} captions; images of that tier are candidates without any"
-        )
-
-
-class _VideoCount:
-    """What was cut out of one video."""
-
-    def __init__(self, crop: CropOrigin) -> None:
-        self._entity_id = crop.video_id
-        self._video = crop.video
-        self.images = 0
-        self.identities: set[int] = set()
-
-    def released(self) -> ReleasedVideo:
-        """The video as the manifest states it."""
-        return ReleasedVideo(
-            entity_id=self._entity_id,
-            source=self._video.source,
-            file_path=self._video.file_path,
-            sha256=self._video.sha256,
-            duration_seconds=self._video.facts.duration_seconds,
-            identities=len(self.identities),
-            images=self.images,
-        )
 
 
 def _released_source(

@@ -27,11 +27,6 @@ _IMAGE = "image"
 _REFERENCES = {"split": f"{_SPLITS}/name", "source": f"{_SOURCES}/name"}
 
 
-def _rows_of(manifest: Manifest, form: RowForm) -> list[dict[str, Any]]:
-    """The record sets of a release."""
-    return [_splits(manifest), _sources(manifest), _rows(form)]
-
-
 def _rows(form: RowForm) -> dict[str, Any]:
     return {
         "@type": "cr:RecordSet",
@@ -51,18 +46,17 @@ def _column(column: Column) -> dict[str, Any]:
         field["dataType"] = "sc:ImageObject"
     elif column.parts:
         field |= _LIST if column.is_list else {}
-        field["subField"] = [_part(name, one) for one in column.parts]
+        field["subField"] = [
+            _named(f"{name}.{part.name}", part.meaning)
+            | {"source": _extract(name) | {"transform": {"jsonPath": part.name}}}
+            | _typed(part)
+            for part in column.parts
+        ]
     else:
         field |= {"source": _extract(name)} | _typed(column)
     if name in _REFERENCES:
         field["references"] = {"field": {"@id": _REFERENCES[name]}}
     return field
-
-
-def _part(column: str, part: Column) -> dict[str, Any]:
-    """A part of a column of structures."""
-    source = _extract(column) | {"transform": {"jsonPath": part.name}}
-    return _named(f"{column}.{part.name}", part.meaning) | {"source": source} | _typed(part)
 
 
 def _named(path: str, meaning: str) -> dict[str, Any]:
@@ -108,13 +102,8 @@ _CR: Final = "http://mlcommons.org/croissant/"
 def _sources(manifest: Manifest) -> dict[str, Any]:
     described: dict[str, dict[str, str]] = {}
     for one in manifest.sources:
-        details = {
-            "name": one.name,
-            "licence": one.licence,
-            "citation": one.citation,
-            "homepage": one.homepage or "",
-        }
-        described.setdefault(one.name, details)
+        details = one.model_dump(include={"name", "licence", "citation"})
+        described.setdefault(one.name, {**details, "homepage": one.homepage or ""})
     return _inline(_SOURCES, "The collections that images come from.", list(described.values()))
 
 
@@ -204,7 +193,7 @@ def croissant(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile])
         "inLanguage": languages(manifest),
         **{f"rai:{name}": fact for name, fact in responsible_facts(manifest).items()},
         "distribution": list(_distribution(listed)),
-        "recordSet": _rows_of(manifest, form),
+        "recordSet": [_splits(manifest), _sources(manifest), _rows(form)],
     }
     return {name: value for name, value in details.items() if value}
 

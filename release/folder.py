@@ -10,11 +10,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from db.engine import sqlite_temporary_folder
 from release.files import flush, flush_folder
 from schemas.errors import DiskFullError, UsageError
 
+T = TypeVar("T")
 _LABEL = ".building-"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SQLITE_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
@@ -136,6 +138,22 @@ def refuse_foreign(out: Path) -> None:
         return
     if out.exists() or out.is_symlink():
         raise UsageError(f"{out} exists and is not a release; choose a folder that does not exist")
+
+
+def found_at(out: Path, read: Callable[[Path], T], what: str) -> T | None:
+    """What `read` finds in `out`; None where there is nothing, or an empty folder.
+
+    Raises:
+        UsageError: something else than `what` is there.
+    """
+    if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
+        return None
+    try:
+        return read(out)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{out} exists and is not {what}; choose a folder that does not exist"
+        ) from error
 
 
 def refuse_within(release: Path, out: Path) -> None:

@@ -1,21 +1,14 @@
 """Uploads a release to a dataset repository of the Hugging Face Hub."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import httpx2
-from huggingface_hub import (
-    CommitOperationAdd,
-    CommitOperationDelete,
-    DatasetInfo,
-    HfApi,
-    get_token,
-)
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 from huggingface_hub.errors import (
     EntryNotFoundError,
     HfHubHTTPError,
@@ -30,14 +23,14 @@ from release.files import is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST, read_values
 from release.signing import SIGNATURE, verify_signature
+from release.threads import batches
 from release.versions import is_earlier
 from schemas.base import Record
 from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
-from schemas.release import Count, DatasetName, HexSha256, Manifest, ReleasedFile, Version
+from schemas.release import Count, DatasetName, HexSha256, Version
 
 _MOST_IMAGES: Final = 10_000
 """The most files that the hub takes in one folder."""
-_IMAGES: Final = "images/"
 _BESIDE: Final = (MANIFEST, SIGNATURE)
 
 
@@ -74,33 +67,17 @@ class UploadPlan(Record):
         return f"v{self.version}"
 
 
-class PlannedUpload:
-    """A plan, and the files that belong to it."""
+class PlannedUpload(NamedTuple):
+    """A plan, and the files that belong to it, relative to the folder of the release."""
 
-    def __init__(self, plan: UploadPlan, source: ReleaseSource) -> None:
-        self.plan = plan
-        self._source = source
-
-    @property
-    def manifest(self) -> Manifest:
-        """Of the release."""
-        return self._source.manifest
-
-    def paths(self) -> Iterator[Path]:
-        """The files, relative to the folder of the release, which is `folder`."""
-        yield from (Path(one.path) for one in _listed(self._source, self.plan.with_images))
-        yield from (Path(name) for name in _BESIDE if (self.folder / name).is_file())
-
-    @property
-    def folder(self) -> Path:
-        """Of the release."""
-        return self._source.folder
+    plan: UploadPlan
+    folder: Path
+    files: tuple[str, ...]
 
 
-@contextmanager
 def planned_upload(
     folder: Path, repository: str, *, with_images: bool | None = None, verify: bool = True
-) -> Iterator[PlannedUpload]:
+) -> PlannedUpload:
     """The upload of the release in `folder` to `repository`; nothing is sent.
 
     Args:
@@ -124,22 +101,31 @@ def planned_upload(
             )
         if verify:
             source.verify()
-            _verify_signature(source)
+            findings = Findings()
+            verify_signature(folder, source.manifest.id, None, findings)
+            if found := findings.problems:
+                raise IntegrityError(f"{folder}: {found[0].message}")
         _require_plain(source)
         takes_images = images <= _MOST_IMAGES if with_images is None else with_images
-        listed = list(_sizes(source, takes_images))
+        listed = [one for one in source.files() if takes_images or not _is_image(one.path)]
+        beside = [name for name in _BESIDE if (folder / name).is_file()]
+        size_bytes = sum(one.size_bytes for one in listed)
         plan = UploadPlan(
             repository=repository,
             release=source.manifest.id,
             dataset=source.manifest.dataset,
             version=source.manifest.version,
-            files=len(listed),
-            size_bytes=sum(listed),
+            files=len(listed) + len(beside),
+            size_bytes=size_bytes + sum((folder / name).stat().st_size for name in beside),
             with_images=takes_images,
             demonstration=source.manifest.demonstration,
             unreviewed=source.manifest.unreviewed,
         )
-        yield PlannedUpload(plan, source)
+        return PlannedUpload(plan, folder, (*(one.path for one in listed), *beside))
+
+
+def _is_image(path: str) -> bool:
+    return path.startswith("images/")
 
 
 def _require_plain(source: ReleaseSource) -> None:
@@ -155,26 +141,6 @@ def _require_plain(source: ReleaseSource) -> None:
                 f"{source.folder}: {name} is a link or lies behind one; nothing is sent but files "
                 f"of the release itself"
             )
-
-
-def _sizes(source: ReleaseSource, with_images: bool) -> Iterator[int]:
-    yield from (one.size_bytes for one in _listed(source, with_images))
-    for name in _BESIDE:
-        if (path := source.folder / name).is_file():
-            yield path.stat().st_size
-
-
-def _listed(source: ReleaseSource, with_images: bool) -> Iterator[ReleasedFile]:
-    for one in source.files():
-        if with_images or not one.path.startswith(_IMAGES):
-            yield one
-
-
-def _verify_signature(source: ReleaseSource) -> None:
-    findings = Findings()
-    verify_signature(source.folder, source.manifest.id, None, findings)
-    if found := findings.problems:
-        raise IntegrityError(f"{source.folder}: {found[0].message}")
 
 
 def _check_name(repository: str) -> None:
@@ -236,20 +202,29 @@ def upload_release(
             _require_same(hub, planned, known)
             return Uploaded(_url(hub, planned), is_new=False)
         found = hub.dataset_info(plan.repository)
-        _require_unseen(found, private=private)
-        if _is_committed(hub, planned, found):  # and was cut off before it had its tag
+        if private and found.private is False:
+            raise UsageError(
+                f"{found.id} is open to all; say --public if the release may be seen by everybody, "
+                f"or choose another repository"
+            )
+        there = {one.rfilename for one in found.siblings or ()}
+        held = _manifest_at(hub, plan.repository, found.sha) if MANIFEST in there else {}
+        is_whole = there.union(_KEPT) == {*planned.files, *_KEPT}
+        if is_whole and held.get("id") == plan.release:  # and was cut off before it had its tag
             hub.create_tag(plan.repository, tag=plan.tag, revision=found.sha, repo_type=_DATASET)
             return Uploaded(_url(hub, planned), is_new=True)
-        if not replace:
-            _require_ours(hub, planned, found)
-        added = []
-        for additions in _additions(planned):
+        if not replace and (others := sorted(there.difference(_KEPT))):
+            _require_earlier(plan, others[0], held)
+        added: list[CommitOperationAdd] = []
+        for paths in batches(planned.files, _AT_ONCE):
+            additions = [CommitOperationAdd(path, planned.folder / path) for path in paths]
             hub.preupload_lfs_files(plan.repository, additions, repo_type=_DATASET)
             added += additions
             on_progress(len(added), plan.files)
+        foreign = sorted(there - {*planned.files, *_KEPT})
         commit = hub.create_commit(
             plan.repository,
-            [*added, *_deletions(found, planned)],
+            [*added, *map(CommitOperationDelete, foreign)],
             repo_type=_DATASET,
             commit_message=f"{plan.dataset} {plan.version}",
             commit_description=f"Release {plan.release}",
@@ -259,34 +234,15 @@ def upload_release(
     return Uploaded(_url(hub, planned), is_new=True)
 
 
-def _require_unseen(found: DatasetInfo, *, private: bool) -> None:
-    if private and found.private is False:
-        raise UsageError(
-            f"{found.id} is open to all; say --public if the release may be seen by everybody, or "
-            f"choose another repository"
-        )
+def _require_earlier(plan: UploadPlan, file: str, held: Mapping[str, Any]) -> None:
+    """Sees to it that nothing is removed but an earlier release of the same dataset.
 
-
-def _is_committed(hub: HfApi, planned: PlannedUpload, found: DatasetInfo) -> bool:
-    """Whether the repository holds this very release and nothing else."""
-    there = {path for path in _paths(found) if path not in _KEPT}
-    if there != {path.as_posix() for path in planned.paths()}.difference(_KEPT):
-        return False
-    held = _manifest_at(hub, planned.plan.repository, found.sha)
-    return held.get("id") == planned.plan.release
-
-
-def _require_ours(hub: HfApi, planned: PlannedUpload, found: DatasetInfo) -> None:
-    """Sees to it that nothing is removed but an earlier release of the same dataset."""
-    plan = planned.plan
-    there = [path for path in _paths(found) if path not in _KEPT]
-    if not there:
-        return
-    held = _manifest_at(hub, plan.repository, found.sha) if MANIFEST in there else {}
+    `file` is a file in the repository, and `held` the manifest there.
+    """
     if held.get("dataset") != plan.dataset:
         raise UsageError(
-            f"{plan.repository} holds other files than a release of {plan.dataset}, {there[0]} "
-            f"first; choose another repository, or say --replace to remove them"
+            f"{plan.repository} holds other files than a release of {plan.dataset}, {file} first; "
+            f"choose another repository, or say --replace to remove them"
         )
     version = str(held.get("version"))
     if not is_earlier(version, plan.version):
@@ -294,22 +250,6 @@ def _require_ours(hub: HfApi, planned: PlannedUpload, found: DatasetInfo) -> Non
             f"{plan.repository} holds {plan.dataset} {version}, which is no earlier version than "
             f"{plan.version}; say --replace to put this one in its place"
         )
-
-
-def _paths(found: DatasetInfo) -> list[str]:
-    return [one.rfilename for one in found.siblings or ()]
-
-
-def _additions(planned: PlannedUpload) -> Iterator[list[CommitOperationAdd]]:
-    paths = planned.paths()
-    while some := list(islice(paths, _AT_ONCE)):
-        yield [CommitOperationAdd(path.as_posix(), planned.folder / path) for path in some]
-
-
-def _deletions(found: DatasetInfo, planned: PlannedUpload) -> list[CommitOperationDelete]:
-    """What lies in the repository and is no part of the release."""
-    ours = {path.as_posix() for path in planned.paths()}
-    return [CommitOperationDelete(path) for path in _paths(found) if path not in ours.union(_KEPT)]
 
 
 def _tagged(hub: HfApi, repository: str, tag: str) -> "GitRefInfo | None":

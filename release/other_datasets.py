@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from release.contamination import Look, SeenImage, SeenVideo, look_at_file
 from release.files import shown_path
@@ -14,18 +14,12 @@ from release.rows import BESIDE_IMAGES
 from release.threads import ordered_map
 from schemas.contamination import OtherKind
 from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest
 
 _SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
 _PAGE = 1000
 
 _KnownLooks = Callable[[Sequence[str]], Mapping[str, Look]]
 """For entity ids of images what is known of them already."""
-
-
-def _nothing_known(_ids: Sequence[str]) -> Mapping[str, Look]:
-    """All images have to be looked at."""
-    return {}
 
 
 def is_release(folder: Path) -> bool:
@@ -67,11 +61,6 @@ class FolderOfImages:
         yield from ordered_map(seen, self._names)
 
 
-class _KnownRow(NamedTuple):
-    row: dict[str, Any]
-    known: Look | None
-
-
 class ReleasedImages:
     """The images of a release, from its folder; of one `split`, where that is named."""
 
@@ -82,7 +71,7 @@ class ReleasedImages:
         folder: Path,
         split: str | None = None,
         name: str | None = None,
-        known: _KnownLooks = _nothing_known,
+        known: _KnownLooks = lambda _ids: {},
     ) -> None:
         """Reads the manifest.
 
@@ -91,21 +80,12 @@ class ReleasedImages:
             IntegrityError: its manifest is not as it was released.
         """
         self._folder = folder
-        self._manifest, self._listed = read_listed(folder)
-        self._split = None if split is None else chosen_split(self._manifest, split)
+        self.manifest, self._listed = read_listed(folder)
+        self.release_id: str | None = self.manifest.id
+        self._split = None if split is None else chosen_split(self.manifest, split)
         part = f" ({split})" if split else ""
-        self.name = (name or f"{self._manifest.dataset} {self._manifest.version}") + part
+        self.name = (name or f"{self.manifest.dataset} {self.manifest.version}") + part
         self._known = known
-
-    @property
-    def release_id(self) -> str | None:
-        """The id of the release."""
-        return self._manifest.id
-
-    @property
-    def manifest(self) -> Manifest:
-        """What the release says of itself."""
-        return self._manifest
 
     def contents(self) -> Iterator[SeenImage | SeenVideo]:
         """Every image and every video, as `release.contamination.Other` says.
@@ -113,7 +93,7 @@ class ReleasedImages:
         Raises:
             IntegrityError: the rows are not as they were released.
         """
-        for video in self._manifest.videos:
+        for video in self.manifest.videos:
             yield SeenVideo(video.file_path, video.sha256)
         yield from self.images()
 
@@ -121,7 +101,8 @@ class ReleasedImages:
         """The images alone, in the order of rows."""
         yield from ordered_map(self._seen, self._rows())
 
-    def _rows(self) -> Iterator[_KnownRow]:
+    def _rows(self) -> Iterator[tuple[dict[str, Any], Look | None]]:
+        """The rows in their order, each with what is known of its image."""
         for shard in shards_among(self._listed):
             if self._split is not None and not shard.startswith(f"data/{self._split}-"):
                 continue
@@ -130,29 +111,25 @@ class ReleasedImages:
                 rows = read_parquet_rows(self._folder / shard, columns=BESIDE_IMAGES)
                 while page := list(islice(rows, _PAGE)):
                     known = self._known([row["image_entity_id"] for row in page])
-                    yield from (_KnownRow(row, known.get(row["image_entity_id"])) for row in page)
+                    yield from ((row, known.get(row["image_entity_id"])) for row in page)
             except ValueError as error:
                 raise IntegrityError(f"{self._folder / shard}: {error}") from error
 
-    def _seen(self, one: _KnownRow) -> SeenImage:
+    def _seen(self, one: tuple[dict[str, Any], Look | None]) -> SeenImage:
+        """A row as it is compared, by the bytes that lie there."""
         row, look = one
         if look is None or look.sha256 != row["sha256"]:
             look = look_at_file(self._folder / row["file_path"])
         fault = look.fault
         if fault is None and look.sha256 != row["sha256"]:
             fault = "holds other bytes than were released"
-        return _released_image(row, look._replace(fault=fault))
-
-
-def _released_image(row: Mapping[str, Any], look: Look) -> SeenImage:
-    """A row of a release as it is compared, by the bytes that lie there."""
-    return SeenImage(
-        name=row["file_path"],
-        sha256=look.sha256,
-        look=look.perceptual_hash,
-        split=row["split"],
-        identity=(row["source"], row["identity"]),
-        video_sha256=row["crop"] and row["crop"]["video_sha256"],
-        captions=(*row["captions"], *(row.get("coarse_captions") or ())),
-        fault=look.fault,
-    )
+        return SeenImage(
+            name=row["file_path"],
+            sha256=look.sha256,
+            look=look.perceptual_hash,
+            split=row["split"],
+            identity=(row["source"], row["identity"]),
+            video_sha256=row["crop"] and row["crop"]["video_sha256"],
+            captions=(*row["captions"], *(row.get("coarse_captions") or ())),
+            fault=fault,
+        )

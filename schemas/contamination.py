@@ -1,6 +1,6 @@
 """What a release shares with the datasets that it was compared with."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -9,13 +9,7 @@ from schemas.records import Split
 
 ContaminationMeasure = Literal["file", "perceptual_hash", "video", "identity", "caption"]
 OtherKind = Literal["release", "dataset", "folder"]
-MEASURES: tuple[ContaminationMeasure, ...] = (
-    "file",
-    "perceptual_hash",
-    "video",
-    "identity",
-    "caption",
-)
+MEASURES: tuple[ContaminationMeasure, ...] = get_args(ContaminationMeasure)
 SEARCHED_BITS = 10
 """Perceptual hashes that differ in more bits count as different images."""
 _HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 # Licences of images under one name each, and which of them let an altered image be released.
@@ -131,14 +132,7 @@ def permits_use(licence: str | None) -> bool:
     Not where the licence is unknown, and not under a licence that forbids derived works (ND). Of a
     licence that is one of several each must permit it.
     """
-    if licence is None:
-        return False
-    if is_one_of(licence):
-        return all(permits_use(one) for one in licence.removeprefix(_ONE_OF).split(", "))
-    name = licence_name(licence)
-    if name is None:
-        return False
-    return name in _FREE or "ND" not in name.split("-")
+    return licence is not None and licence_name(licence) is not None and permits_release(licence)
 
 
 def _of_text(text: str) -> str | None:
@@ -392,10 +386,7 @@ def _choices(parsed: Any) -> tuple[frozenset[str], ...] | None:
         return None
     if parsed.operator.strip() == "OR":
         return tuple(dict.fromkeys(choice for part in known for choice in part))
-    together: tuple[frozenset[str], ...] = (frozenset(),)
-    for part in known:
-        together = tuple(one | other for one in together for other in part)
-    return tuple(dict.fromkeys(together))
+    return tuple(dict.fromkeys(frozenset().union(*together) for together in product(*known)))
 
 
 def _licence(expression: str, choices: tuple[frozenset[str], ...]) -> Licence:
@@ -426,12 +417,8 @@ def is_compatible(original: str, made: str) -> bool:
     if one is None:
         return False
     if other is None:  # words of its own: nothing is known of them
-        return any(_is_free(choice) for choice in one.permitted)
+        return any(_of_all(choice) == FREE for choice in one.permitted)
     return any(all(_covers(choice, target) for target in other.choices) for choice in one.permitted)
-
-
-def _is_free(names: frozenset[str]) -> bool:
-    return _of_all(names) == Conditions()
 
 
 def _covers(original: frozenset[str], made: frozenset[str]) -> bool:

@@ -7,8 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import SecretStr, TypeAdapter, ValidationError, field_serializer
+from pydantic import PlainSerializer, SecretStr, TypeAdapter, ValidationError
 
 from schemas.base import Record
 from schemas.errors import ServiceError
@@ -60,27 +61,18 @@ def locked(path: Path) -> Iterator[None]:
 # The secrets of the servers that we start: made once, at random, kept in one private file.
 
 
-class Credentials(Record):
-    """Who may log in to our Label Studio and our Prefect.
+_Secret = Annotated[SecretStr, PlainSerializer(SecretStr.get_secret_value, when_used="json")]
+"""Shows as `**********` wherever it is printed."""
 
-    Secrets show as `**********` wherever this is printed.
-    """
+
+class Credentials(Record):
+    """Who may log in to our Label Studio and our Prefect."""
 
     label_studio_email: str
-    label_studio_password: SecretStr
-    label_studio_secret_key: SecretStr
-    label_studio_token: SecretStr | None = None
-    prefect_password: SecretStr
-
-    @field_serializer(
-        "label_studio_password",
-        "label_studio_secret_key",
-        "label_studio_token",
-        "prefect_password",
-        when_used="json",
-    )
-    def _reveal_to_the_file(self, value: SecretStr | None) -> str | None:
-        return value.get_secret_value() if value is not None else None
+    label_studio_password: _Secret
+    label_studio_secret_key: _Secret
+    label_studio_token: _Secret | None = None
+    prefect_password: _Secret
 
 
 class WorkspaceCredentials(Record):
@@ -89,13 +81,9 @@ class WorkspaceCredentials(Record):
     E-mail address and password are None on a Label Studio that we do not run.
     """
 
-    token: SecretStr
+    token: _Secret
     email: str | None = None
-    password: SecretStr | None = None
-
-    @field_serializer("token", "password", when_used="json")
-    def _reveal_to_the_file(self, value: SecretStr | None) -> str | None:
-        return value.get_secret_value() if value is not None else None
+    password: _Secret | None = None
 
 
 _Workspaces = TypeAdapter(dict[str, WorkspaceCredentials])
@@ -115,7 +103,13 @@ def load_credentials(home: Path) -> Credentials:
     path = credentials_path(home)
     with locked(path.with_suffix(".lock")):
         if not path.exists():
-            write_private(path, _new_credentials().model_dump_json(indent=2))
+            made = Credentials(
+                label_studio_email="loupe@localhost",
+                label_studio_password=SecretStr(secrets.token_urlsafe(24)),
+                label_studio_secret_key=SecretStr(secrets.token_urlsafe(48)),
+                prefect_password=SecretStr(secrets.token_urlsafe(32)),
+            )
+            write_private(path, made.model_dump_json(indent=2))
     path.chmod(0o600)
     try:
         return Credentials.model_validate_json(path.read_text(encoding="utf-8"))
@@ -163,12 +157,3 @@ def save_workspace(home: Path, pseudonym: str, credentials: WorkspaceCredentials
     with locked(path.with_suffix(".lock")):
         kept = {**load_workspaces(home), pseudonym: credentials}
         write_private(path, _Workspaces.dump_json(kept, indent=2).decode())
-
-
-def _new_credentials() -> Credentials:
-    return Credentials(
-        label_studio_email="loupe@localhost",
-        label_studio_password=SecretStr(secrets.token_urlsafe(24)),
-        label_studio_secret_key=SecretStr(secrets.token_urlsafe(48)),
-        prefect_password=SecretStr(secrets.token_urlsafe(32)),
-    )

@@ -25,15 +25,14 @@ from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
 from schemas.base import Record
 from schemas.embedding import (
-    BuiltinEmbedder,
-    BuiltinStillsEmbedder,
     CfamEmbedder,
     EmbedderSpec,
     OpenClipEmbedder,
     PrecomputedEmbedder,
+    TorchEmbedderSpec,
 )
 from schemas.errors import FormatError, LoupeError
-from schemas.image_edit import BuiltinEditor, ImageEditorSpec, QwenImageEdit
+from schemas.image_edit import ImageEditorSpec, QwenImageEdit
 from schemas.image_search import (
     GOOGLE_ENDS_ON,
     FolderSearch,
@@ -42,10 +41,6 @@ from schemas.image_search import (
     OpenverseSearch,
 )
 from schemas.profile import (
-    BuiltinCaptioner,
-    BuiltinContraster,
-    BuiltinDescriber,
-    BuiltinRewriter,
     ChatModelSpec,
     ImportedRewrites,
     Launch,
@@ -55,7 +50,6 @@ from schemas.profile import (
     VllmChat,
 )
 from schemas.tracking import (
-    BuiltinDetector,
     DetectorSpec,
     FairMOTDetector,
     MediaPipePoseModel,
@@ -95,6 +89,11 @@ class Finding(Record):
     remedy: str = ""
 
 
+def fine(subject: str, detail: str) -> Finding:
+    """Something is there."""
+    return Finding(subject=subject, verdict=Verdict.OK, detail=detail)
+
+
 def lacking(subject: str, detail: str, remedy: str) -> Finding:
     """Something that the profile in force needs is not there."""
     return Finding(subject=subject, verdict=Verdict.LACKING, detail=detail, remedy=remedy)
@@ -115,7 +114,7 @@ def missing_modules(extra: str) -> list[str]:
 ModelSpec = (
     ChatModelSpec | DetectorSpec | PoseModelSpec | EmbedderSpec | ImageEditorSpec | ImageSearchSpec
 )
-_Model = ChatModelSpec | DetectorSpec | PoseModelSpec | EmbedderSpec | ImageEditorSpec
+_Listings = dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
 _PROMPT_TOKENS = 1000  # of a request beside its answer, at least
 _SHOWN_MODELS = 5
 
@@ -137,58 +136,52 @@ def check_models(profile: Profile) -> Iterator[Finding]:
 
 
 def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
-    """For each model or service, once: whether what it runs on is there."""
+    """For each model or service, once: whether what it runs on is there.
+
+    Only `build-ccd` needs an editor and a search, only videos a detector, and only evaluation
+    embedders; everything else works without.
+    """
     checked: list[ModelSpec] = []
-    listings: dict[tuple[str, str | None], httpx.Response | httpx.HTTPError] = {}
+    listings: _Listings = {}
     for spec in specs:
         if spec in checked:
             continue
         checked.append(spec)
+        subject = f"model {spec.ref}"
+        if spec.provider.startswith("builtin"):
+            yield fine(subject, "built in")
+            continue
         match spec:
-            case BuiltinRewriter() | BuiltinDescriber() | BuiltinCaptioner() | BuiltinContraster():
-                yield _has(spec, "built in")
             case ImportedRewrites():
-                yield _check_rewrites(spec)
+                yield _check_rewrites(subject, spec)
             case OpenAIChat():
-                yield _check_server_of(spec, listings)
+                yield _check_server_of(subject, spec, listings)
             case VllmChat():
-                yield _check_extra_of(spec, "gpu")
+                yield _check_extra_of(subject, "gpu")
             case TransformersChat() | ViTPoseModel():
-                yield _check_extra_of(spec, "torch")
-            case BuiltinEditor() | QwenImageEdit():
-                yield _check_editor(spec)
+                yield _check_extra_of(subject, "torch")
+            case QwenImageEdit():
+                yield _check_extra_of(subject, "torch", "to edit images")
             case GoogleSearch() | OpenverseSearch() | FolderSearch():
                 yield _check_search(spec)
-            case BuiltinDetector() | FairMOTDetector():
-                yield _check_detector(spec)
+            case FairMOTDetector():
+                yield _check_detector(subject, spec)
             case SSDLiteDetector() | MediaPipePoseModel():
-                yield _check_extra_of(spec, "vision")
-            case _:
-                yield _check_embedder(spec)
+                yield _check_extra_of(subject, "vision")
+            case TorchEmbedderSpec() | PrecomputedEmbedder():
+                yield _check_embedder(subject, spec)
 
 
-def _check_rewrites(spec: ImportedRewrites) -> Finding:
+def _check_rewrites(subject: str, spec: ImportedRewrites) -> Finding:
     """The file is read, since every line of it must be a pair."""
-    subject = f"model {spec.ref}"
     try:
         count = sum(1 for _ in read_pairs_of(spec.path))
     except FormatError as error:
         return lacking(subject, str(error), f"ls {spec.path.parent}")
-    return Finding(subject=subject, verdict=Verdict.OK, detail=f"{count:,} rewrites in a file")
-
-
-def _check_editor(editor: ImageEditorSpec) -> Finding:
-    """`build-ccd` alone needs an editor."""
-    if isinstance(editor, BuiltinEditor):
-        return _has(editor, "built in")
-    found = _check_extra_of(editor, "torch")
-    if found.verdict is Verdict.OK:
-        return found
-    return absent(found.subject, f"{found.detail}; needed to edit images", found.remedy)
+    return fine(subject, f"{count:,} rewrites in a file")
 
 
 def _check_search(search: ImageSearchSpec) -> Finding:
-    """`build-ccd` alone needs a search."""
     subject = f"search {search.ref}"
     variables: tuple[str | None, ...] = ()
     match search:
@@ -212,25 +205,19 @@ def _check_search(search: ImageSearchSpec) -> Finding:
     if missing := [name for name in variables if name and not os.environ.get(name)]:
         detail = f"needs {' and '.join(missing)} in the environment to find images"
         return absent(subject, detail, f"export {missing[0]}=…")
-    return Finding(subject=subject, verdict=Verdict.OK, detail="has what it needs")
+    return fine(subject, "has what it needs")
 
 
-def _check_embedder(embedder: EmbedderSpec) -> Finding:
-    """Only evaluation needs embedders: building a dataset works without them."""
-    if isinstance(embedder, BuiltinEmbedder | BuiltinStillsEmbedder):
-        return _has(embedder, "built in")
+def _check_embedder(subject: str, embedder: TorchEmbedderSpec | PrecomputedEmbedder) -> Finding:
+    use = "to evaluate releases"
     if missing := [path for path in _files_of(embedder) if not path.exists()]:
-        detail = f"there is no {missing[0]}; needed to evaluate releases"
-        return absent(_subject(embedder), detail, f"ls {missing[0].parent}")
+        return absent(subject, f"there is no {missing[0]}; needed {use}", f"ls {missing[0].parent}")
     if isinstance(embedder, PrecomputedEmbedder):
-        return _has(embedder, "its vectors are there")
-    found = _check_extra_of(embedder, "torch")
-    if found.verdict is Verdict.OK:
-        return found
-    return absent(found.subject, f"{found.detail}; needed to evaluate releases", found.remedy)
+        return fine(subject, "its vectors are there")
+    return _check_extra_of(subject, "torch", use)
 
 
-def _files_of(embedder: EmbedderSpec) -> list[Path]:
+def _files_of(embedder: TorchEmbedderSpec | PrecomputedEmbedder) -> list[Path]:
     match embedder:
         case CfamEmbedder():
             return [embedder.checkpoint / "model.safetensors"]
@@ -242,33 +229,34 @@ def _files_of(embedder: EmbedderSpec) -> list[Path]:
             return []
 
 
-def _check_detector(detector: BuiltinDetector | FairMOTDetector) -> Finding:
-    """Only videos need a detector: everything else works without one."""
-    if isinstance(detector, BuiltinDetector):
-        return _has(detector, "built in")
+def _check_detector(subject: str, detector: FairMOTDetector) -> Finding:
     if not detector.checkpoint.is_file():
         detail = f"no checkpoint at {detector.checkpoint}; needed to follow people in videos"
         variable = "LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT"
-        return absent(_subject(detector), detail, f"export {variable}=/path/to/fairmot_dla34.pth")
-    return _check_extra_of(detector, "torch")
+        return absent(subject, detail, f"export {variable}=/path/to/fairmot_dla34.pth")
+    return _check_extra_of(subject, "torch")
 
 
-def _check_extra_of(model: _Model, extra: str) -> Finding:
+def _check_extra_of(subject: str, extra: str, use: str = "") -> Finding:
+    """Whether an extra is installed, without which a model does not work.
+
+    `use` is what alone needs the model, if not every build does.
+    """
     if not missing_modules(extra):
-        return _has(model, f"the extra {extra} is installed")
-    remedy = f"uv pip install -e '.[{extra}]'"
-    return lacking(_subject(model), f"needs the extra {extra}", remedy)
+        return fine(subject, f"the extra {extra} is installed")
+    detail, remedy = f"needs the extra {extra}", f"uv pip install -e '.[{extra}]'"
+    if use:
+        return absent(subject, f"{detail}; needed {use}", remedy)
+    return lacking(subject, detail, remedy)
 
 
-def _check_server_of(
-    model: OpenAIChat, listings: dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
-) -> Finding:
+def _check_server_of(subject: str, model: OpenAIChat, listings: _Listings) -> Finding:
     """Whether its server answers, takes the key, and serves it; each server is asked once."""
     variable = model.api_key_variable
     key = os.environ.get(variable) if variable else None
     if variable and not key:
         detail = f"needs a key in the environment variable {variable}"
-        return lacking(_subject(model), detail, f"export {variable}=…")
+        return lacking(subject, detail, f"export {variable}=…")
     if (model.base_url, variable) not in listings:
         try:
             listings[model.base_url, variable] = list_models(model, key)
@@ -277,19 +265,19 @@ def _check_server_of(
     answer = listings[model.base_url, variable]
     if isinstance(answer, httpx.HTTPError):
         detail = f"{model.base_url} does not answer ({type(answer).__name__})"
-        return lacking(_subject(model), detail, _start_command(model))
+        return lacking(subject, detail, _start_command(model))
     if answer.status_code in {401, 403}:
         detail = f"{model.base_url}/models answers with status {answer.status_code}"
-        return lacking(_subject(model), detail, f"export {variable or 'OPENAI_API_KEY'}=…")
+        return lacking(subject, detail, f"export {variable or 'OPENAI_API_KEY'}=…")
     if answer.is_success:
-        return _check_listing(model, answer)
+        return _check_listing(subject, model, answer)
     if answer.is_client_error:  # not every service lists its models
-        return _has(model, f"{model.base_url} answers, but lists no models")
+        return fine(subject, f"{model.base_url} answers, but lists no models")
     detail = f"{model.base_url}/models answers with status {answer.status_code}"
-    return lacking(_subject(model), detail, _start_command(model))
+    return lacking(subject, detail, _start_command(model))
 
 
-def _check_listing(model: OpenAIChat, answer: httpx.Response) -> Finding:
+def _check_listing(subject: str, model: OpenAIChat, answer: httpx.Response) -> Finding:
     """Whether a server's list of models has this one, with room for a request and its answer."""
     listed = listed_models(answer)
     served_model = listed_model(model, listed)
@@ -297,7 +285,7 @@ def _check_listing(model: OpenAIChat, answer: httpx.Response) -> Finding:
         served = ", ".join(sorted(listed)[:_SHOWN_MODELS])
         more = f" and {len(listed) - _SHOWN_MODELS:,} more" if len(listed) > _SHOWN_MODELS else ""
         detail = f"{model.base_url} does not serve it; it serves {served}{more}"
-        return lacking(_subject(model), detail, _start_command(model))
+        return lacking(subject, detail, _start_command(model))
     length = served_model.max_model_len if served_model else None
     wanted = model.sampling.max_tokens + _PROMPT_TOKENS
     if length is not None and length < wanted:
@@ -305,8 +293,8 @@ def _check_listing(model: OpenAIChat, answer: httpx.Response) -> Finding:
             f"{model.base_url} takes {length:,} tokens in all; a request with sampling.max_tokens "
             f"{model.sampling.max_tokens:,} needs {wanted:,}"
         )
-        return lacking(_subject(model), detail, _start_command(model, max_model_len=wanted))
-    return _has(model, f"{model.base_url} answers")
+        return lacking(subject, detail, _start_command(model, max_model_len=wanted))
+    return fine(subject, f"{model.base_url} answers")
 
 
 def _start_command(model: OpenAIChat, max_model_len: int | None = None) -> str:
@@ -327,14 +315,6 @@ def _start_command(model: OpenAIChat, max_model_len: int | None = None) -> str:
     return shlex.join([*program, "vllm", "serve", model.name, *address, *flags, *length])
 
 
-def _subject(model: _Model) -> str:
-    return f"model {model.ref}"
-
-
-def _has(model: _Model, detail: str) -> Finding:
-    return Finding(subject=_subject(model), verdict=Verdict.OK, detail=detail)
-
-
 _SAMPLED_FILES = 50
 _POSTGRES_FOLDER = Path("/usr/lib/postgresql")
 
@@ -347,7 +327,7 @@ def diagnose(settings: Settings) -> list[Finding]:
 def _check_python(settings: Settings) -> Iterator[Finding]:
     version = importlib.metadata.version("loupe-datasets")
     detail = f"loupe {version}, Python {platform.python_version()}, home {settings.home}"
-    yield Finding(subject="loupe", verdict=Verdict.OK, detail=detail)
+    yield fine("loupe", detail)
 
 
 def _check_extras(_: Settings) -> Iterator[Finding]:
@@ -356,18 +336,18 @@ def _check_extras(_: Settings) -> Iterator[Finding]:
             detail = f"{', '.join(missing)} not installed"
             yield absent(f"extra {extra}", detail, f"uv pip install -e '.[{extra}]'")
         else:
-            yield Finding(subject=f"extra {extra}", verdict=Verdict.OK, detail="installed")
+            yield fine(f"extra {extra}", "installed")
 
 
 def _check_engine(settings: Settings) -> Iterator[Finding]:
     """Where stages that compute run: for Ray, whether something listens where its cluster is."""
     subject, address = f"engine {settings.engine}", settings.ray_address
     if settings.engine != "ray":
-        yield Finding(subject=subject, verdict=Verdict.OK, detail="runs on this machine")
+        yield fine(subject, "runs on this machine")
     elif missing_modules("ray"):
         yield lacking(subject, "needs the extra ray", "uv pip install -e '.[ray]'")
     elif not address:
-        yield Finding(subject=subject, verdict=Verdict.OK, detail="each run starts Ray here")
+        yield fine(subject, "each run starts Ray here")
     else:
         host, _, port = address.rpartition(":")
         try:
@@ -376,7 +356,7 @@ def _check_engine(settings: Settings) -> Iterator[Finding]:
             detail = f"the cluster at {address} cannot be reached ({error})"
             yield lacking(subject, detail, f"ray start --address={address}")
         else:
-            yield Finding(subject=subject, verdict=Verdict.OK, detail=f"{address} answers")
+            yield fine(subject, f"{address} answers")
 
 
 def _check_programs(_: Settings) -> Iterator[Finding]:
@@ -394,7 +374,7 @@ def _check_environments(settings: Settings) -> Iterator[Finding]:
         subject = f"environment {name}"
         if is_installed(name, settings.environments):
             place = str(settings.environments / name)
-            yield Finding(subject=subject, verdict=Verdict.OK, detail=place)
+            yield fine(subject, place)
         else:
             detail = f"not installed under {settings.environments}"
             yield absent(subject, detail, remedies[name])
@@ -405,7 +385,7 @@ def _check_servers(settings: Settings) -> Iterator[Finding]:
         subject = f"server {report.name}"
         if report.state is ServiceState.RUNNING and report.is_healthy:
             where = report.url or f"pid {report.pid}"
-            yield Finding(subject=subject, verdict=Verdict.OK, detail=f"runs ({where})")
+            yield fine(subject, f"runs ({where})")
         elif report.is_healthy:
             yield absent(subject, "does not run", "loupe up")
         else:
@@ -421,7 +401,7 @@ def _check_profile(settings: Settings) -> Iterator[Finding]:
     except LoupeError as error:
         yield lacking(subject, str(error), "export LOUPE_PROFILE=builtin")
         return
-    yield Finding(subject=subject, verdict=Verdict.OK, detail=profile.description)
+    yield fine(subject, profile.description)
     yield from check_models(profile)
 
 
@@ -430,7 +410,7 @@ def _check_blobs(settings: Settings) -> Iterator[Finding]:
     subject = "blob store"
     try:
         if not is_there(settings.database_url):
-            yield Finding(subject=subject, verdict=Verdict.OK, detail="nothing is stored yet")
+            yield fine(subject, "nothing is stored yet")
             return
         store = Store.open(settings.database_url)
         try:
@@ -445,13 +425,13 @@ def _check_blobs(settings: Settings) -> Iterator[Finding]:
         yield lacking(subject, detail, "loupe store check --repair")
     else:
         detail = f"{looked} files that were looked at are right"
-        yield Finding(subject=subject, verdict=Verdict.OK, detail=detail)
+        yield fine(subject, detail)
 
 
 def _program(subject: str, path: str | Path | None, purpose: str, remedy: str) -> Finding:
     if path is None:
         return absent(subject, f"not found; {purpose}", remedy)
-    return Finding(subject=subject, verdict=Verdict.OK, detail=str(path))
+    return fine(subject, str(path))
 
 
 _CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (

@@ -11,15 +11,7 @@ from services import blob_server, label_studio, prefect_server, queue_watcher
 from services.components import Component
 from services.credentials import services_folder, write_private
 from services.environments import ensure_environment, is_installed
-from services.process import (
-    LOOPBACK,
-    RunningService,
-    ServiceState,
-    answers,
-    recorded,
-    running,
-    stop,
-)
+from services.process import LOOPBACK, ServiceState, answers, recorded, running, stop
 from services.process import state as state_of
 
 Report = Callable[[str], None]
@@ -74,12 +66,16 @@ def bring_up(
     Raises:
         ServiceError: a server could not be started; those before it stay up.
     """
+    home = settings.home
     if Component.LABEL_STUDIO in components:
         _bring_up_label_studio(settings, report)
-    if Component.BLOBS in components:
-        _bring_up_blobs(settings, report)
-    if Component.WATCHER in components:
-        _bring_up_watcher(settings, report)
+    if Component.BLOBS in components and not _is_up(home, blob_server.NAME, report):
+        report(f"{blob_server.NAME}: starting")
+        origins = _label_studio_origins(settings)
+        blob_server.start_blob_server(settings, settings.blobs_port, origins)
+    if Component.WATCHER in components and not _is_up(home, queue_watcher.NAME, report):
+        report(f"{queue_watcher.NAME}: starting")
+        queue_watcher.start_queue_watcher(settings)
     if Component.PREFECT in components:
         _bring_up_prefect(settings, working_directory, report)
 
@@ -122,19 +118,6 @@ def _bring_up_label_studio(settings: Settings, report: Report) -> None:
         label_studio.label_studio_token(home, str(service.url))
 
 
-def _bring_up_blobs(settings: Settings, report: Report) -> None:
-    if not _is_up(settings.home, blob_server.NAME, report):
-        report(f"{blob_server.NAME}: starting")
-        origins = _label_studio_origins(settings)
-        blob_server.start_blob_server(settings, settings.blobs_port, origins)
-
-
-def _bring_up_watcher(settings: Settings, report: Report) -> None:
-    if not _is_up(settings.home, queue_watcher.NAME, report):
-        report(f"{queue_watcher.NAME}: starting")
-        queue_watcher.start_queue_watcher(settings)
-
-
 def _label_studio_origins(settings: Settings) -> list[str]:
     """How Label Studio's pages are called in a browser's address line."""
     if settings.label_studio_url:
@@ -154,17 +137,13 @@ def _bring_up_prefect(settings: Settings, working_directory: Path, report: Repor
         report(f"{prefect_server.WORKER}: starting")
     prefect_server.start_prefect_worker(settings, str(server.url), working_directory)
     registered = services_folder(home) / "deployments.registered"
-    fingerprint = _registration(server, working_directory)
+    digest = hashlib.sha256(prefect_server.DEPLOYMENTS.read_bytes()).hexdigest()
+    # a restarted server may have been updated
+    fingerprint = f"{digest}\n{server.place}\n{working_directory}\n"
     if not registered.exists() or registered.read_text(encoding="utf-8") != fingerprint:
         report("deployments: registering")
         prefect_server.register_deployments(home, str(server.url), working_directory)
         write_private(registered, fingerprint)
-
-
-def _registration(server: RunningService, working_directory: Path) -> str:
-    """What a registration depends on; a restarted server may have been updated."""
-    digest = hashlib.sha256(prefect_server.DEPLOYMENTS.read_bytes()).hexdigest()
-    return f"{digest}\n{server.place}\n{working_directory}\n"
 
 
 def _is_up(home: Path, name: str, report: Report) -> bool:

@@ -6,7 +6,8 @@ import re
 import secrets
 import subprocess
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -17,7 +18,6 @@ from pydantic import SecretStr
 from models.profiles.settings import Settings
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from services.credentials import (
-    Credentials,
     WorkspaceCredentials,
     load_credentials,
     locked,
@@ -90,12 +90,30 @@ def start_label_studio(
 def label_studio_variables(
     home: Path, database_url: str = "", ssrf_protection: bool = True
 ) -> dict[str, str]:
-    """The environment variables of Label Studio's programs; they include secrets."""
+    """The environment variables of Label Studio's programs; they include secrets.
+
+    It reads every variable with its prefix first and then without (`DEBUG`, `HOST`, `PASSWORD`), so
+    it inherits only a few variables of our own environment.
+    """
     data = private_folder(home, "label-studio")
+    credentials = load_credentials(home)
     return {
         **{name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)},
-        **_hardening(ssrf_protection),
-        **_identity(load_credentials(home)),
+        "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": str(ssrf_protection).lower(),
+        "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
+        "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED": "false",
+        "LABEL_STUDIO_ENABLE_LOCAL_FILES_STORAGE": "false",
+        "LABEL_STUDIO_ALLOWED_HOSTS": f"{LOOPBACK},localhost",
+        "LABEL_STUDIO_CORS_ALLOW_ALL_ORIGINS": "false",
+        "LABEL_STUDIO_COLLECT_ANALYTICS": "false",
+        "LABEL_STUDIO_LATEST_VERSION_CHECK": "false",
+        "LABEL_STUDIO_SENTRY_DSN": "",
+        "LABEL_STUDIO_FRONTEND_SENTRY_DSN": "",
+        "LABEL_STUDIO_DEBUG": "false",
+        # the first user and the signing key, which other users of the machine cannot read
+        "LABEL_STUDIO_USERNAME": credentials.label_studio_email,
+        "LABEL_STUDIO_PASSWORD": credentials.label_studio_password.get_secret_value(),
+        "SECRET_KEY": credentials.label_studio_secret_key.get_secret_value(),
         **_database(database_url),
         "LABEL_STUDIO_BASE_DATA_DIR": str(data),
         "PYTHONPATH": str(DESK_SERVER),
@@ -141,20 +159,14 @@ def label_studio_token(home: Path, url: str) -> SecretStr:
     Raises:
         ServiceError: Label Studio does not answer, or does not know our password.
     """
-    with (
-        locked(services_folder(home) / "label-studio-token.lock"),
-        httpx.Client(base_url=url, trust_env=False, timeout=60, verify=PLAIN_HTTP) as client,
-    ):
+    with locked(services_folder(home) / "label-studio-token.lock"), _client(url) as client:
         credentials = load_credentials(home)
-        try:
-            token = credentials.label_studio_token
-            if token is not None and _is_accepted(client, token):
+        if (token := credentials.label_studio_token) is not None:
+            kept = {"refresh": token.get_secret_value()}
+            if client.post("/api/token/refresh/", json=kept).is_success:
                 return token
-            log_in(client, credentials.label_studio_email, credentials.label_studio_password)
-            token = _create_token(client)
-        except httpx.HTTPError as error:
-            message = f"Label Studio at {url} gave an unexpected answer: {error}"
-            raise ServiceError(message) from error
+        log_in(client, credentials.label_studio_email, credentials.label_studio_password)
+        token = _create_token(client)
         save_token(home, token)
         return token
 
@@ -165,18 +177,19 @@ def personal_token(url: str, email: str, password: SecretStr) -> SecretStr:
     Raises:
         ServiceError: Label Studio does not answer, or refuses the login.
     """
-    with httpx.Client(base_url=url, trust_env=False, timeout=60, verify=PLAIN_HTTP) as client:
-        try:
-            log_in(client, email, password)
-            return _create_token(client)
-        except httpx.HTTPError as error:
-            message = f"Label Studio at {url} gave an unexpected answer: {error}"
-            raise ServiceError(message) from error
+    with _client(url) as client:
+        log_in(client, email, password)
+        return _create_token(client)
 
 
-def _is_accepted(client: httpx.Client, token: SecretStr) -> bool:
-    answer = client.post("/api/token/refresh/", json={"refresh": token.get_secret_value()})
-    return answer.is_success
+@contextmanager
+def _client(url: str) -> Iterator[httpx.Client]:
+    """A client of our own Label Studio, whose faults become errors that can be shown."""
+    try:
+        with httpx.Client(base_url=url, trust_env=False, timeout=60, verify=PLAIN_HTTP) as client:
+            yield client
+    except httpx.HTTPError as error:
+        raise ServiceError(f"Label Studio at {url} gave an unexpected answer: {error}") from error
 
 
 def log_in(client: httpx.Client, email: str, password: SecretStr) -> None:
@@ -206,36 +219,6 @@ def _create_token(client: httpx.Client) -> SecretStr:
     for lost in client.get("/api/token/").raise_for_status().json():
         client.post("/api/token/blacklist/", json={"refresh": lost["token"]}).raise_for_status()
     return SecretStr(client.post("/api/token/").raise_for_status().json()["token"])
-
-
-def _hardening(ssrf_protection: bool) -> dict[str, str]:
-    """Settings that restrict Label Studio.
-
-    It reads every variable with its prefix first and then without (`DEBUG`, `HOST`, `PASSWORD`), so
-    it inherits only a few variables of our own environment.
-    """
-    return {
-        "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": str(ssrf_protection).lower(),
-        "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
-        "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED": "false",
-        "LABEL_STUDIO_ENABLE_LOCAL_FILES_STORAGE": "false",
-        "LABEL_STUDIO_ALLOWED_HOSTS": f"{LOOPBACK},localhost",
-        "LABEL_STUDIO_CORS_ALLOW_ALL_ORIGINS": "false",
-        "LABEL_STUDIO_COLLECT_ANALYTICS": "false",
-        "LABEL_STUDIO_LATEST_VERSION_CHECK": "false",
-        "LABEL_STUDIO_SENTRY_DSN": "",
-        "LABEL_STUDIO_FRONTEND_SENTRY_DSN": "",
-        "LABEL_STUDIO_DEBUG": "false",
-    }
-
-
-def _identity(credentials: Credentials) -> dict[str, str]:
-    """The first user and the signing key, which other users of the machine cannot read."""
-    return {
-        "LABEL_STUDIO_USERNAME": credentials.label_studio_email,
-        "LABEL_STUDIO_PASSWORD": credentials.label_studio_password.get_secret_value(),
-        "SECRET_KEY": credentials.label_studio_secret_key.get_secret_value(),
-    }
 
 
 def _database(url: str) -> dict[str, str]:
@@ -286,7 +269,15 @@ def add_workspaces(settings: Settings, names: Sequence[str]) -> list[Workspace]:
         UsageError: a name gives no address.
         ServiceError: Label Studio refuses.
     """
-    people = [_new_person(name) for name in names]
+    people = [
+        {
+            "name": name,
+            "email": (email := address_of(name)),
+            "service_email": f"loupe+{email}",
+            "password": secrets.token_urlsafe(18),
+        }
+        for name in names
+    ]
     made = _ask(settings, "make", people)
     return [
         Workspace(
@@ -342,16 +333,6 @@ def address_of(name: str) -> str:
             f"characters, and not be {' or '.join(map(repr, _RESERVED))}; got {name!r}"
         )
     return f"{slug}@{_DOMAIN}"
-
-
-def _new_person(name: str) -> dict[str, Any]:
-    email = address_of(name)
-    return {
-        "name": name,
-        "email": email,
-        "service_email": f"loupe+{email}",
-        "password": secrets.token_urlsafe(18),
-    }
 
 
 def _ask(settings: Settings, command: str, people: list[dict[str, Any]]) -> list[dict[str, Any]]:

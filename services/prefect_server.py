@@ -79,7 +79,12 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
         timeout_seconds=_START_SECONDS,
     )
     service = start(home, spec, lambda: answers(f"{url}/api/health"))
-    write_private(prefect_profiles(home), _profile(home, url))
+    profile = (
+        f'active = "{_USER}"\n\n[profiles.{_USER}]\n'
+        f'PREFECT_API_URL = "{url}/api"\n'
+        f'PREFECT_API_AUTH_STRING = "{prefect_auth_string(home)}"\n'
+    )
+    write_private(prefect_profiles(home), profile)
     return service
 
 
@@ -210,14 +215,6 @@ def _named_variables(profile: object) -> Iterator[str]:
     elif isinstance(profile, list | tuple):
         for part in profile:
             yield from _named_variables(part)
-
-
-def _profile(home: Path, server_url: str) -> str:
-    return (
-        f'active = "{_USER}"\n\n[profiles.{_USER}]\n'
-        f'PREFECT_API_URL = "{server_url}/api"\n'
-        f'PREFECT_API_AUTH_STRING = "{prefect_auth_string(home)}"\n'
-    )
 
 
 def _has_polled(home: Path, server_url: str, since: datetime) -> bool:

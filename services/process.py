@@ -24,12 +24,7 @@ from pydantic import Field, ValidationError
 from schemas.base import Record
 from schemas.errors import ServiceError
 from schemas.processes import is_on_this_machine, is_process_alive, place_of
-from services.credentials import (
-    locked,
-    private_opener,
-    services_folder,
-    write_private,
-)
+from services.credentials import locked, private_opener, services_folder, write_private
 
 LOOPBACK = "127.0.0.1"
 PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -178,12 +173,9 @@ def require_free_port(port: int, option: str | None = None, patience_seconds: fl
     deadline = time.monotonic() + patience_seconds
     while not _can_listen(port):
         if time.monotonic() > deadline:
-            break
+            advice = f"; choose another with {option}" if option else ""
+            raise ServiceError(f"port {port} is taken by {_holder_of(port)}{advice}")
         time.sleep(0.1)
-    else:
-        return
-    advice = f"; choose another with {option}" if option else ""
-    raise ServiceError(f"port {port} is taken by {_holder_of(port)}{advice}")
 
 
 def free_port() -> int:
@@ -224,16 +216,8 @@ def _spawn(folder: Path, spec: ServiceSpec) -> tuple[RunningService, subprocess.
     place = place_of(process.pid)  # before it is collected: one that ended at once has a place, too
     # A parent has to wait for its child, or the child stays a zombie.
     threading.Thread(target=process.wait, name=f"reap-{spec.name}", daemon=True).start()
-    service = RunningService(
-        name=spec.name,
-        pid=process.pid,
-        place=place,
-        command=spec.command,
-        port=spec.port,
-        url=spec.url,
-        log=log,
-    )
-    return service, process
+    same = spec.model_dump(include={"name", "command", "port", "url"})
+    return RunningService(pid=process.pid, place=place, log=log, **same), process
 
 
 def _wait_until_ready(
@@ -244,22 +228,17 @@ def _wait_until_ready(
 ) -> None:
     deadline = time.monotonic() + timeout_seconds
     while not is_ready():
+        fault = None
         if process.poll() is not None:
-            raise ServiceError(
-                f"{service.name} ended with exit status {process.returncode} while starting;"
-                f"{_end_of_log(service)}"
-            )
-        if time.monotonic() > deadline:
-            raise ServiceError(
-                f"{service.name} was not ready after {timeout_seconds:.0f} s;{_end_of_log(service)}"
-            )
+            fault = f"ended with exit status {process.returncode} while starting"
+        elif time.monotonic() > deadline:
+            fault = f"was not ready after {timeout_seconds:.0f} s"
+        if fault is not None:
+            lines = service.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            last = "".join(f"\n  {line}" for line in lines[-_LOG_LINES_IN_ERRORS:])
+            end = f"the end of {service.log}:{last or ' (it is empty)'}"
+            raise ServiceError(f"{service.name} {fault}; {end}")
         time.sleep(0.1)
-
-
-def _end_of_log(service: RunningService) -> str:
-    lines = service.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    last = "".join(f"\n  {line}" for line in lines[-_LOG_LINES_IN_ERRORS:])
-    return f" the end of {service.log}:{last or ' (it is empty)'}"
 
 
 def _members(service: RunningService) -> list[psutil.Process]:
@@ -281,14 +260,12 @@ def _members(service: RunningService) -> list[psutil.Process]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.getsid(process.pid) == service.pid:
                 found[process.pid] = process
-    return [process for process in found.values() if _is_alive(process)]
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    alive = []
+    for process in found.values():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process)
+    return alive
 
 
 def _signal(processes: list[psutil.Process], send: Callable[[psutil.Process], None]) -> None:

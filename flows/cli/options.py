@@ -156,6 +156,14 @@ def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
         return notices_of_home(settings.home)
 
 
+def known_withdrawals() -> "tuple[WithdrawalNotice, ...]":
+    """What this installation, its store included, knows to be withdrawn."""
+    from flows.withdrawal.withdrawn import known_notices
+    from models.profiles.settings import load_settings
+
+    return known_notices(load_settings())
+
+
 def within_memory(command: Callable[P, T]) -> Callable[P, T]:
     """A command that reads what strangers may have made, in `MEMORY_BYTES` at most.
 

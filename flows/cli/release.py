@@ -9,6 +9,7 @@ from rich.markup import escape
 from flows.cli.options import (
     NameArgument,
     ReleaseArgument,
+    known_withdrawals,
     opened_store,
     progress_bar,
     within_memory,
@@ -21,8 +22,6 @@ from flows.cli.withdraw import warn_of_unfinished
 
 if TYPE_CHECKING:
     from db.releases import StoredRelease
-    from release.build import BuiltRelease
-    from schemas.release import Manifest
     from schemas.withdrawal import WithdrawalNotice
 
 
@@ -140,23 +139,11 @@ def build(
         )
     if built.unsigned:
         warn(built.unsigned)
-    if as_json:
-        print_json(_document(built))
-    else:
-        _show_built(built)
-
-
-def _document(built: "BuiltRelease") -> dict[str, Any]:
-    return {
-        **built.manifest.model_dump(mode="json"),
-        "folder": str(built.folder),
-        "known_in": str(built.known_in),
-        "is_new": built.is_new,
-    }
-
-
-def _show_built(built: "BuiltRelease") -> None:
     manifest = built.manifest
+    if as_json:
+        place = {"folder": str(built.folder), "known_in": str(built.known_in)}
+        print_json({**manifest.model_dump(mode="json"), **place, "is_new": built.is_new})
+        return
     done = "built" if built.is_new else "is there already, unchanged:"
     out.print(
         f"{escape(manifest.dataset)} {manifest.version} {done} {escape(str(built.folder))}\n"
@@ -243,12 +230,18 @@ def show(
 
     With --json: its manifest, without the list of files.
     """
-    from flows.withdrawal.withdrawn import known_notices, withdrawal_of
-    from models.profiles.settings import load_settings
+    from db.releases import find_release
+    from flows.withdrawal.withdrawn import withdrawal_of
+    from release.reading import read_listed
 
-    is_folder = "/" in name or Path(name).is_dir()
-    manifest, place = _in_folder(Path(name)) if is_folder else _in_store(name)
-    withdrawal = withdrawal_of(manifest, Path(place["folder"]), known_notices(load_settings()))
+    if "/" in name or Path(name).is_dir():
+        manifest, _ = read_listed(Path(name))
+        place: dict[str, Any] = {"folder": str(Path(name)), "is_there": True, "built_at": None}
+    else:
+        with opened_store() as store:
+            found = find_release(store, name)
+        manifest, place = found.manifest, _place(found)
+    withdrawal = withdrawal_of(manifest, Path(place["folder"]), known_withdrawals())
     if as_json:
         details = withdrawal and withdrawal.model_dump(mode="json")
         print_json({**manifest.model_dump(mode="json"), **place, "withdrawal": details})
@@ -263,22 +256,6 @@ def show(
     out.print(f"\nid {manifest.id}")
     built = f"built {place['built_at'][:19].replace('T', ' ')} UTC " if place["built_at"] else ""
     out.print(f"{built}in {escape(_folder_or_gone(place))}", soft_wrap=True)
-
-
-def _in_store(name: str) -> "tuple[Manifest, dict[str, Any]]":
-    from db.releases import find_release
-
-    with opened_store() as store:
-        found = find_release(store, name)
-    return found.manifest, _place(found)
-
-
-def _in_folder(folder: Path) -> "tuple[Manifest, dict[str, Any]]":
-    """The release that lies in a folder, wherever it came from."""
-    from release.reading import read_listed
-
-    manifest, _ = read_listed(folder)
-    return manifest, {"folder": str(folder), "is_there": True, "built_at": None}
 
 
 def _summary(release: "StoredRelease", known: "tuple[WithdrawalNotice, ...]") -> dict[str, Any]:

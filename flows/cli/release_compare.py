@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from flows.cli.options import folder_called
+from flows.cli.options import folder_called, known_withdrawals
 from flows.cli.output import JsonOption, err, out, print_json, print_table, warn
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from release.contamination import Other
     from release.diff.records import Difference, RowDifference, TextChange
     from schemas.contamination import Contamination, SharedMeasure
-    from schemas.withdrawal import WithdrawalNotice
 
 
 # What two releases differ in, row by row.
@@ -82,9 +81,11 @@ def _print_json(before: Path, after: Path, examples: int | None) -> "Difference"
         separator = ","
 
     if examples is None:
-        found = compare_releases(before, after, examples=0, on_row=write, notices=_known())
+        found = compare_releases(
+            before, after, examples=0, on_row=write, notices=known_withdrawals()
+        )
     else:
-        found = compare_releases(before, after, examples=examples, notices=_known())
+        found = compare_releases(before, after, examples=examples, notices=known_withdrawals())
         for row in found.examples:
             write(row)
     if separator != ",":
@@ -97,14 +98,6 @@ def _print_json(before: Path, after: Path, examples: int | None) -> "Difference"
         sys.stdout.write(f"{']' if name == 'before' else ''},\n{_line(name)}: {_line(value)}")
     sys.stdout.write("\n}\n")
     return found
-
-
-def _known() -> "tuple[WithdrawalNotice, ...]":
-    """What this installation knows to be withdrawn; its texts are not shown."""
-    from flows.withdrawal.withdrawn import known_notices
-    from models.profiles.settings import load_settings
-
-    return known_notices(load_settings())
 
 
 def _line(value: Any) -> str:
@@ -130,7 +123,7 @@ def _show_difference(before: Path, after: Path, examples: int | None) -> "Differ
     from release.diff import compare_releases
 
     shown = _EXAMPLES if examples is None else examples
-    found = compare_releases(before, after, examples=shown, notices=_known())
+    found = compare_releases(before, after, examples=shown, notices=known_withdrawals())
     old, new = found.before, found.after
     _print(f"{old.dataset} {old.version} → {new.dataset} {new.version}")
     if found.is_empty:
@@ -311,13 +304,10 @@ def contamination(
 
 def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
     """Says of each release, by the name that was given, what was withdrawn from it."""
-    from pathlib import Path
-
-    from flows.withdrawal.withdrawn import known_notices, withdrawal_of
-    from models.profiles.settings import load_settings
+    from flows.withdrawal.withdrawn import withdrawal_of
     from release.other_datasets import ReleasedImages
 
-    known = known_notices(load_settings())
+    known = known_withdrawals()
     for name, one in compared.items():
         if isinstance(one, ReleasedImages):
             withdrawal = withdrawal_of(one.manifest, Path(name), known)

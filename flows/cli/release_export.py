@@ -7,7 +7,13 @@ import typer
 from rich.filesize import decimal
 from rich.markup import escape
 
-from flows.cli.options import FolderArgument, VerifyOption, folder_called, progress_bar
+from flows.cli.options import (
+    FolderArgument,
+    VerifyOption,
+    folder_called,
+    known_withdrawals,
+    progress_bar,
+)
 from flows.cli.output import JsonOption, err, out, print_json, warn
 
 if TYPE_CHECKING:
@@ -44,32 +50,20 @@ def export(
 
     The same release always gives the same bytes.
     """
-    from flows.withdrawal.withdrawn import known_notices, withdrawal_in
-    from models.profiles.settings import load_settings
+    from flows.withdrawal.withdrawn import withdrawal_in
     from release.export import export_release
     from release.export.formats import format_called
 
     shard_bytes = None if shard_megabytes is None else shard_megabytes * 1_000_000
     chosen, folder = format_called(format_name, shard_bytes), folder_called(name)
-    if withdrawal := withdrawal_in(folder, known_notices(load_settings())):
+    if withdrawal := withdrawal_in(folder, known_withdrawals()):
         warn(withdrawal.sentence)
     with progress_bar("exporting") as on_progress:
-        exported = export_release(
-            folder,
-            chosen,
-            target,
-            verify=verify,
-            on_progress=on_progress,
-        )
+        exported = export_release(folder, chosen, target, verify=verify, on_progress=on_progress)
     record = exported.record
     if as_json:
-        print_json(
-            {
-                **record.model_dump(mode="json"),
-                "folder": str(exported.folder),
-                "is_new": exported.is_new,
-            }
-        )
+        place = {"folder": str(exported.folder), "is_new": exported.is_new}
+        print_json({**record.model_dump(mode="json"), **place})
         return
     done = "exported as" if exported.is_new else "is there already, unchanged, as"
     out.print(
@@ -113,11 +107,8 @@ def report(
     It shows a gallery, statistics, lineage and the differences from an earlier release. Open its
     index.html.
     """
-    from flows.withdrawal.withdrawn import known_notices
-    from models.profiles.settings import load_settings
     from release.report.writing import write_report
 
-    known = known_notices(load_settings())
     with progress_bar("writing pictures") as on_progress:
         written = write_report(
             folder,
@@ -125,7 +116,7 @@ def report(
             previous=previous,
             previews=previews,
             verify=verify,
-            notices=known,
+            notices=known_withdrawals(),
             on_progress=on_progress,
         )
     if written.record.withdrawn:
@@ -135,14 +126,8 @@ def report(
         )
     record, page = written.record, written.folder / "index.html"
     if as_json:
-        print_json(
-            {
-                **record.model_dump(mode="json"),
-                "page": str(page),
-                "is_new": written.is_new,
-                "unreadable": list(written.unreadable),
-            }
-        )
+        place = {"page": str(page), "is_new": written.is_new}
+        print_json({**record.model_dump(mode="json"), **place, "unreadable": written.unreadable})
         return
     done = "is reported on in" if written.is_new else "is reported on already, unchanged, in"
     out.print(
@@ -196,15 +181,14 @@ def upload(
 
     An upload that was cut off goes on where it was. The token is that of HF_TOKEN.
     """
-    from flows.withdrawal.withdrawn import known_notices, withdrawal_in
-    from models.profiles.settings import load_settings
+    from flows.withdrawal.withdrawn import withdrawal_in
     from release.hub import planned_upload
     from schemas.errors import UsageError
 
-    if withdrawal := withdrawal_in(folder, known_notices(load_settings())):
+    if withdrawal := withdrawal_in(folder, known_withdrawals()):
         raise UsageError(f"{withdrawal.sentence}; it is not uploaded")
-    with planned_upload(folder, repository, with_images=images, verify=verify) as planned:
-        uploaded = _sent(planned, private=private, replace=replace) if send else None
+    planned = planned_upload(folder, repository, with_images=images, verify=verify)
+    uploaded = _sent(planned, private=private, replace=replace) if send else None
     if as_json:
         details = {"uploaded": send, "url": uploaded and uploaded.url}
         if uploaded:
@@ -239,14 +223,7 @@ def _sent(planned: "PlannedUpload", *, private: bool, replace: bool) -> "Uploade
 def _tell(plan: "UploadPlan", *, private: bool) -> None:
     what = "with its image files" if plan.with_images else "without image files (in Parquet alone)"
     seen = "private" if private else "open to all"
-    marks = [
-        word
-        for word, is_so in (
-            ("demonstration", plan.demonstration),
-            ("unreviewed", plan.unreviewed),
-        )
-        if is_so
-    ]
+    marks = ["demonstration"] * plan.demonstration + ["unreviewed"] * plan.unreviewed
     says = f"  it says of itself: {', '.join(marks)}\n" if marks else ""
     out.print(
         f"{plan.dataset} {plan.version} would go to {escape(plan.repository)}, {what}:\n"

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.options import FolderArgument, notices_at_hand
+from flows.cli.options import FolderArgument, known_withdrawals, notices_at_hand
 from flows.cli.output import JsonOption, out, print_json, warn
 
 if TYPE_CHECKING:
-    from release.notices import NoticeSource
-    from schemas.release import Manifest
     from schemas.withdrawal import WithdrawnRow
 
 
@@ -122,18 +120,13 @@ def verify(
             whose = "" if public_key else ", whose owner you did not state (--public-key)"
             out.print(f"  signed by the key {signed_by}{whose}", soft_wrap=True)
     if manifest is not None and asked is not None:
-        _tell_of_notices(asked, manifest, as_json=as_json)
+        details = asked.sentence_on(manifest)
+        if not asked.tells_of(manifest):
+            warn(details)
+        elif not as_json:
+            out.print(f"  {escape(details)}", soft_wrap=True)
     if problems:
         raise typer.Exit(1)
-
-
-def _tell_of_notices(asked: "NoticeSource", release: "Manifest", *, as_json: bool) -> None:
-    """Shows what the given notices say of this release; warns if they say nothing of it."""
-    details = asked.sentence_on(release)
-    if not asked.tells_of(release):
-        warn(details)
-    elif not as_json:
-        out.print(f"  {escape(details)}", soft_wrap=True)
 
 
 def _show_problems(messages: Sequence[str], withdrawn: int) -> None:
@@ -158,14 +151,13 @@ def sign(
     It is verified first; one that is not sound, or of which anything was withdrawn, is not signed.
     """
     from flows.engine.releasing import release_signer, sign_release
-    from flows.withdrawal.withdrawn import known_notices, withdrawal_in
+    from flows.withdrawal.withdrawn import withdrawal_in
     from models.profiles.settings import load_settings
     from schemas.errors import ConfigurationError, UsageError
 
-    settings = load_settings()
-    if withdrawal := withdrawal_in(folder, known_notices(settings)):
+    if withdrawal := withdrawal_in(folder, known_withdrawals()):
         raise UsageError(f"{withdrawal.sentence}; it is not signed")
-    signer = release_signer(settings)
+    signer = release_signer(load_settings())
     if signer is None:
         raise ConfigurationError(
             "there is no key to sign with; set LOUPE_SIGNING_KEY_FILE to a file as "

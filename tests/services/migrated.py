@@ -1,8 +1,8 @@
 """Databases of a Label Studio that nobody has used, made once and copied from then on.
 
 Migrations take most of Label Studio's first start. Their outcome depends on its lock file, on the
-code that we run it with, and on PostgreSQL, so the databases are kept beside its environment under
-a digest of these. (`make soak` also starts one on an empty database.)
+settings that we run it with, and on PostgreSQL, so the databases are kept beside its environment
+under a digest of these. (`make soak` also starts one on an empty database.)
 """
 
 import hashlib
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from services import label_studio
 from services.credentials import locked
 from services.label_studio import DESK_SERVER, label_studio_variables
 from tests.postgres import Postgres
@@ -70,9 +69,9 @@ def _kept(environment: Path, kind: str, make: Callable[[Path], None]) -> Path:
 
 
 def _fingerprint(environment: Path, kind: str) -> str:
-    ours = [*DESK_SERVER.rglob("*.py"), Path(label_studio.__file__), Path(__file__)]
+    ours = [DESK_SERVER / "loupe_desk" / "settings.py", Path(__file__)]
     digest = hashlib.sha256((environment / ".installed-from").read_bytes())
-    for file in sorted(ours):
+    for file in ours:
         digest.update(file.read_bytes())
     digest.update(kind.encode())
     return digest.hexdigest()[:32]

@@ -5,13 +5,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from models.profiles.settings import Settings, load_settings
 from services import blob_server, label_studio, queue_watcher
 from services.components import Component
 from services.installation import bring_up, survey, take_down
-from services.process import ServiceSpec, ServiceState, free_port, recorded, running, start
+from services.process import ServiceSpec, ServiceState, free_port, running, start
 
 
 @pytest.fixture
@@ -34,15 +35,42 @@ def test_before_anything_was_started_all_is_stopped_and_well(settings: Settings)
     assert take_down(settings.home) == []
 
 
-def test_up_status_up_down(settings: Settings) -> None:
+def test_up_status_up_crash_up_down(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOUPE_SIGNING_KEY", "HF_TOKEN", "OPENAI_API_KEY", "LOUPE_LABEL_STUDIO_TOKEN"):
+        monkeypatch.setenv(name, "s3cr3t")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the images")
     assert start_images(settings) == ["blob-server: starting"]
     service = running(settings.home, blob_server.NAME)
     assert service is not None
+    environment = psutil.Process(service.pid).environ()
+    assert "s3cr3t" not in environment.values(), "it signs and pays nothing"
+    assert environment["LOUPE_HOME"] == str(settings.home)
+    assert environment["AWS_SECRET_ACCESS_KEY"] == "of the images"
     assert blob_server.blob_server_url(settings.home) == service.url
     (report,) = [one for one in survey(settings.home) if one.state is ServiceState.RUNNING]
     assert (report.name, report.answers, report.pid) == (blob_server.NAME, True, service.pid)
     again = f"blob-server: already running at {service.url} (pid {service.pid})"
     assert start_images(settings) == [again]
+
+    os.kill(service.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while running(settings.home, blob_server.NAME) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (report,) = [one for one in survey(settings.home) if not one.is_healthy]
+    assert (report.name, report.state) == (blob_server.NAME, ServiceState.CRASHED)
+    foreign = settings.model_copy(update={"label_studio_url": "https://studio.example/here"})
+    steps: list[str] = []
+    bring_up(foreign, [Component.LABEL_STUDIO, Component.BLOBS], settings.home, steps.append)
+    assert steps == [
+        "label-studio: using the one at https://studio.example/here",
+        "blob-server: starting",
+    ]
+    assert all(report.is_healthy for report in survey(settings.home))
+    assert running(settings.home, label_studio.NAME) is None, "a foreign one is not started"
+    images = running(settings.home, blob_server.NAME)
+    assert images is not None
+    assert images.command[-2:] == ("--origin", "https://studio.example")
+
     assert take_down(settings.home) == ["blob-server"]
     assert blob_server.blob_server_url(settings.home) is None
 
@@ -55,20 +83,6 @@ def test_the_watcher_waits_for_a_store(settings: Settings) -> None:
     (report,) = [one for one in survey(settings.home) if one.state is ServiceState.RUNNING]
     assert (report.name, report.answers) == (queue_watcher.NAME, True)
     assert take_down(settings.home) == [queue_watcher.NAME]
-
-
-def test_the_next_up_repairs_a_crash(settings: Settings) -> None:
-    start_images(settings)
-    crashed = recorded(settings.home, blob_server.NAME)
-    assert crashed is not None
-    os.kill(crashed.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while running(settings.home, blob_server.NAME) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    (report,) = [one for one in survey(settings.home) if not one.is_healthy]
-    assert (report.name, report.state) == (blob_server.NAME, ServiceState.CRASHED)
-    assert start_images(settings) == ["blob-server: starting"]
-    assert all(report.is_healthy for report in survey(settings.home))
 
 
 def test_a_server_that_lives_but_does_not_answer_is_not_well(settings: Settings) -> None:
@@ -88,14 +102,3 @@ def test_a_server_that_lives_but_does_not_answer_is_not_well(settings: Settings)
         ServiceState.RUNNING,
         False,
     )
-
-
-def test_a_foreign_label_studio_is_used_and_not_started(settings: Settings) -> None:
-    foreign = settings.model_copy(update={"label_studio_url": "https://studio.example/here"})
-    steps: list[str] = []
-    bring_up(foreign, [Component.LABEL_STUDIO, Component.BLOBS], settings.home, steps.append)
-    assert steps[0] == "label-studio: using the one at https://studio.example/here"
-    assert running(settings.home, label_studio.NAME) is None
-    images = running(settings.home, blob_server.NAME)
-    assert images is not None
-    assert images.command[-2:] == ("--origin", "https://studio.example")

@@ -278,48 +278,37 @@ def test_nobody_chooses_what_the_worker_runs(prefect: Prefect, tmp_path: Path) -
     assert prefect.ask(pool, {}, "GET").json()["base_job_template"] == JOB_TEMPLATE
 
 
-@pytest.mark.parametrize(
-    ("run", "deployment", "problem"),
-    [
+def test_the_worker_refuses_what_loupe_up_did_not_register() -> None:
+    script = {"prefect.deployments.steps.run_shell_script": {"script": "sh"}}
+    cases: list[tuple[dict[str, Any], dict[str, Any] | None, str | None]] = [
         ({}, {}, None),
         ({}, None, "only runs of deployments"),
         ({}, {"entrypoint": "os:system"}, "the entrypoint 'os:system' is none of ours"),
         ({"job_variables": {"env": {}}}, {}, "got env"),
         ({}, {"job_variables": {"command": "sh"}}, "got command"),
-        (
-            {},
-            {"pull_steps": [{"prefect.deployments.steps.run_shell_script": {"script": "sh"}}]},
-            "no pull step but",
-        ),
-    ],
-)
-def test_the_worker_refuses_what_loupe_up_did_not_register(
-    run: dict[str, Any], deployment: dict[str, Any] | None, problem: str | None
-) -> None:
+        ({}, {"pull_steps": [script]}, "no pull step but"),
+    ]
     step = {"prefect.deployments.steps.set_working_directory": {"directory": "/home"}}
     ours = {"name": "default", "flow_id": uuid4(), "entrypoint": "ours:flow", "pull_steps": [step]}
-    registered = DeploymentResponse(**(ours | deployment)) if deployment is not None else None
-    found = reason_to_refuse(FlowRun(flow_id=uuid4(), **run), registered, frozenset({"ours:flow"}))
-    assert (problem in found) if problem and found else (found == problem)
+    for run, deployment, problem in cases:
+        known = DeploymentResponse(**(ours | deployment)) if deployment is not None else None
+        found = reason_to_refuse(FlowRun(flow_id=uuid4(), **run), known, frozenset({"ours:flow"}))
+        assert (problem in found) if problem and found else (found == problem), problem
 
 
-@pytest.mark.parametrize(
-    ("run_count", "states", "expected"),
-    [
+def test_a_crashed_run_is_started_again_at_most_twice() -> None:
+    cases: list[tuple[int, list[State[Any]], bool]] = [
         (1, [Running(), Crashed()], True),
         (2, [Running(), Crashed(), Running(), Crashed(name=LOST)], True),
         (3, 3 * [Running(), Crashed()], False),
         (0, [Pending(), Crashed(name=LOST)], True),
         (0, 3 * [Pending(), Crashed(name=LOST)], False),
         (0, [Pending(), Crashed()], False),  # it was refused
-    ],
-)
-def test_a_crashed_run_is_started_again_at_most_twice(
-    run_count: int, states: list[State[Any]], *, expected: bool
-) -> None:
-    run = FlowRun(flow_id=uuid4(), run_count=run_count, state=states[-1])
-    run.state_name = states[-1].name
-    assert is_to_run_again(run, states) is expected
+    ]
+    for run_count, states, expected in cases:
+        run = FlowRun(flow_id=uuid4(), run_count=run_count, state=states[-1])
+        run.state_name = states[-1].name
+        assert is_to_run_again(run, states) is expected, (run_count, states)
 
 
 @pytest.mark.prefect
@@ -343,8 +332,8 @@ def test_a_run_whose_worker_and_process_were_killed_is_run_again_to_its_end(
 @pytest.mark.prefect
 def test_a_cancelled_run_ends_and_is_not_started_again(prefect: Prefect) -> None:
     run, process = prefect.start_endless("cancelled.txt")
-    profiles = {"PREFECT_PROFILES_PATH": str(prefect_profiles(prefect.home))}
-    prefect.command("flow-run", "cancel", run, **profiles)
+    cancelling = {"type": "CANCELLING", "name": "Cancelling"}  # as `prefect flow-run cancel` asks
+    assert prefect.ask(f"flow_runs/{run}/set_state", {"state": cancelling}).is_success
     assert prefect.ended(run)["type"] == "CANCELLED"
     wait_until(lambda: not psutil.pid_exists(process))
 

@@ -71,20 +71,17 @@ def test_a_started_server_answers_is_recorded_and_stops(home: Path) -> None:
     assert answers(service.url)
     assert running(home, "web") == recorded(home, "web") == service
     assert state(home, "web") is ServiceState.RUNNING
+    assert os.getsid(service.pid) == service.pid != os.getsid(0), "it outlives who started it"
+    assert start_web(home) == service, "the second start finds the first"
+    path = home / "services" / "web.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert "environment" not in path.read_text()
+    assert service == RunningService.model_validate_json(path.read_text())
     assert stop(home, "web")
     assert not answers(service.url)
     assert state(home, "web") is ServiceState.STOPPED
     assert not stop(home, "web")
-
-
-def test_it_lives_in_a_session_of_its_own_so_that_it_outlives_its_starter(home: Path) -> None:
-    service = start_web(home)
-    assert os.getsid(service.pid) == service.pid != os.getsid(0)
-
-
-def test_starting_twice_gives_the_same_server(home: Path) -> None:
-    first = start_web(home)
-    assert start_web(home) == first
 
 
 def test_starting_at_the_same_time_starts_one(home: Path) -> None:
@@ -113,10 +110,13 @@ def test_a_port_taken_on_all_interfaces_is_taken(home: Path) -> None:
 
 
 def test_a_server_that_dies_while_starting_is_reported_with_the_end_of_its_log(home: Path) -> None:
-    spec = web_spec(home, free_port(), "-c", "import sys; print('no database'); sys.exit(3)")
-    with pytest.raises(ServiceError, match=r"web ended with exit status 3 while .*\n  no database"):
-        start(home, spec, lambda: False)
-    assert state(home, "web") is ServiceState.STOPPED
+    for word in ("no database", "no disk"):
+        spec = web_spec(home, free_port(), "-c", f"import sys; print({word!r}); sys.exit(3)")
+        with pytest.raises(ServiceError, match=rf"web ended with exit status 3 while .*\n  {word}"):
+            start(home, spec, lambda: False)
+        assert state(home, "web") is ServiceState.STOPPED
+    assert "no disk" in (home / "services" / "web.log").read_text()
+    assert "no database" in (home / "services" / "web.previous.log").read_text()
 
 
 def test_a_server_that_is_not_ready_in_time_is_ended(home: Path) -> None:
@@ -133,26 +133,19 @@ def test_a_program_that_does_not_exist_is_reported(home: Path) -> None:
         start(home, spec, lambda: True)
 
 
-def test_a_crashed_server_is_recognised_and_started_again(home: Path) -> None:
-    crashed = start_web(home)
-    os.kill(crashed.pid, signal.SIGKILL)
-    wait_until(lambda: state(home, "web") is ServiceState.CRASHED)
-    assert running(home, "web") is None
-    assert start_web(home).pid != crashed.pid
-    assert state(home, "web") is ServiceState.RUNNING
-
-
-def test_a_port_that_a_crashed_server_lets_go_of_late_is_waited_for(home: Path) -> None:
+def test_a_crashed_server_is_started_again_once_its_port_is_free(home: Path) -> None:
     port = free_port()
     spec = web_spec(home, port)
     crashed = start(home, spec, lambda: answers(f"http://{LOOPBACK}:{port}"))
     os.kill(crashed.pid, signal.SIGKILL)
     wait_until(lambda: state(home, "web") is ServiceState.CRASHED)
+    assert running(home, "web") is None
     require_free_port(port, patience_seconds=10)
     with socket.create_server((LOOPBACK, port)) as late:
         threading.Timer(0.5, late.close).start()
         service = start(home, spec, lambda: answers(f"http://{LOOPBACK}:{port}"))
     assert service.pid != crashed.pid
+    assert state(home, "web") is ServiceState.RUNNING
 
 
 def test_a_reused_process_id_is_neither_believed_nor_ended(home: Path) -> None:
@@ -221,24 +214,6 @@ def test_a_damaged_record_is_reported(home: Path) -> None:
     with pytest.raises(ServiceError, match=r"web\.json is not the record of a server"):
         running(home, "web")
     record.unlink()
-
-
-def test_the_record_is_private_and_holds_no_environment(home: Path) -> None:
-    service = start_web(home)
-    path = home / "services" / "web.json"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert "environment" not in path.read_text()
-    assert service == RunningService.model_validate_json(path.read_text())
-
-
-def test_the_log_of_the_run_before_is_kept(home: Path) -> None:
-    for word in ("first", "second"):
-        spec = web_spec(home, free_port(), "-c", f"import sys; sys.exit({word!r})")
-        with pytest.raises(ServiceError, match=word):
-            start(home, spec, lambda: False)
-    assert "second" in (home / "services" / "web.log").read_text()
-    assert "first" in (home / "services" / "web.previous.log").read_text()
 
 
 def write_record(home: Path, service: RunningService, **changes: object) -> None:

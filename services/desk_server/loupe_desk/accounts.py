@@ -26,26 +26,20 @@ def make(people: list[Record]) -> list[Record]:
         return [_make_workspace(person) for person in people]
 
 
-def set_passwords(people: list[Record]) -> list[Record]:
-    """Sets the passwords of `people`; sessions that are open end."""
-    return [_change(person, password=person["password"]) for person in people]
-
-
 def set_active(people: list[Record]) -> list[Record]:
     """Lets `people` in, or shuts them out; their answers and accounts stay."""
-    return [_change(person, active=bool(person["active"])) for person in people]
+    from users.models import User
 
-
-def describe(people: list[Record]) -> list[Record]:
-    """The state of the accounts of `people`."""
-    return [_described(_user(person["email"])) for person in people]
+    users = [User.objects.get(email=person["email"]) for person in people]
+    for user, person in zip(users, people, strict=True):
+        user.is_active = bool(person["active"])
+        user.save()
+    return [_described(user) for user in users]
 
 
 COMMANDS: dict[str, Callable[[list[Record]], list[Record]]] = {
     "make": make,
-    "set_passwords": set_passwords,
     "set_active": set_active,
-    "describe": describe,
 }
 
 
@@ -93,22 +87,6 @@ def _new_token(user: Any) -> str:
     for token in OutstandingToken.objects.filter(user=user):
         BlacklistedToken.objects.get_or_create(token=token)
     return str(LSAPIToken.for_user(user).get_full_jwt())
-
-
-def _change(person: Record, password: str | None = None, active: bool | None = None) -> Record:
-    user = _user(person["email"])
-    if password is not None:
-        user.set_password(password)
-    if active is not None:
-        user.is_active = active
-    user.save()
-    return _described(user)
-
-
-def _user(email: str) -> Any:
-    from users.models import User
-
-    return User.objects.get(email=email)
 
 
 def _described(user: Any) -> Record:

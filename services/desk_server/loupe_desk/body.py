@@ -97,29 +97,19 @@ def _no_constant(name: str) -> Any:
     raise BodyRefusedError(f"a body must not hold {name}")
 
 
-def _check(body: Mapping[str, Any]) -> None:
+def _check(value: Any, level: int = 0) -> None:
     """Refuses what a database or a reader of JSON cannot give back as it is."""
-    values: list[Any] = [body]
-    for _ in range(MOST_LEVELS + 1):
-        names = [name for one in values if isinstance(one, dict) for name in one]
-        for value in (*names, *values):
-            _check_value(value)
-        nested = [one for one in values if isinstance(one, dict | list)]
-        values = [
-            child for one in nested for child in (one.values() if isinstance(one, dict) else one)
-        ]
-        if not values:
-            return
-    raise BodyRefusedError(f"a body must have at most {MOST_LEVELS} levels")
-
-
-def _check_value(value: Any) -> None:
+    if level > MOST_LEVELS:
+        raise BodyRefusedError(f"a body must have at most {MOST_LEVELS} levels")
     if isinstance(value, str) and not _SOUND_TEXT.fullmatch(value):
         raise BodyRefusedError("a text must hold no zero bytes and no lone surrogates")
     if isinstance(value, float) and not math.isfinite(value):
         raise BodyRefusedError("a number must be finite")
     if isinstance(value, int) and value not in _INTEGERS:
         raise BodyRefusedError("an integer must have at most 64 bits")
+    if isinstance(value, dict | list):
+        for child in (*value, *value.values()) if isinstance(value, dict) else value:
+            _check(child, level + 1)
 
 
 def _is_list_of_objects(value: Any) -> bool:

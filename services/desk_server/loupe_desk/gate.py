@@ -220,17 +220,14 @@ def _is_at_home(user: Any, kind: str, number: Any) -> bool:
         key = int(number)
     except (TypeError, ValueError):
         return False
-    match kind:
-        case "project":
-            found = Project.objects.filter(pk=key, organization=organization)
-        case "task":
-            found = Task.objects.filter(pk=key, project__organization=organization)
-        case "view":
-            found = View.objects.filter(pk=key, project__organization=organization)
-        case "annotation":
-            found = Annotation.objects.filter(pk=key, project__organization=organization)
-        case _:
-            found = AnnotationDraft.objects.filter(
-                pk=key, task__project__organization=organization, user=user
-            )
-    return bool(found.exists())
+    of_project = {"project__organization": organization}
+    found = {
+        "project": Project.objects.filter(organization=organization),
+        "task": Task.objects.filter(**of_project),
+        "view": View.objects.filter(**of_project),
+        "annotation": Annotation.objects.filter(**of_project),
+        "draft": AnnotationDraft.objects.filter(
+            task__project__organization=organization, user=user
+        ),
+    }[kind]
+    return bool(found.filter(pk=key).exists())

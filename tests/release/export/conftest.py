@@ -15,24 +15,6 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
     return {kind: released(kind, tmp_path_factory.mktemp(kind)).folder for kind in KINDS}
 
 
-@pytest.fixture(params=list(KINDS))
-def kind(request: pytest.FixtureRequest) -> str:
-    """Each kind of release in turn."""
-    return str(request.param)
-
-
-@pytest.fixture
-def release(releases: Releases, kind: str) -> Path:
-    """The release of that kind."""
-    return releases[kind]
-
-
-@pytest.fixture(params=list(FORMATS))
-def format_name(request: pytest.FixtureRequest) -> str:
-    """Each format in turn."""
-    return str(request.param)
-
-
 @pytest.fixture(scope="session")
 def exports(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Releases:
     """Every release in every format, by `kind/format`; nobody changes them."""

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from schemas.licences import spdx_page
 from sources.importer import importer_for
 from sources.reading import read_source
@@ -42,40 +44,46 @@ def rebuilt(folder: Path, split: str) -> dict[int, dict[str, Any]]:
     return rows
 
 
-def test_the_coco_api_reads_every_row(release: Path, kind: str, exports: Releases) -> None:
-    folder, wanted = exports[f"{kind}/coco"], truth(release)
-    manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
-    of_source = {one["name"]: one["licence"] for one in manifest["sources"]}
-    rows: dict[int, dict[str, Any]] = {}
-    for split in {row["split"] for row in wanted}:
-        found = rebuilt(folder, split)
-        assert {row["split"] for row in found.values()} == {split}
-        rows |= found
-    assert sorted(rows) == list(range(1, len(wanted) + 1))
-    for number, true in enumerate(wanted, 1):
-        licence = rows[number].pop("licence of coco")
-        assert licence == true.get("licence", of_source[true["source"]])
-        assert rows[number] == true
+def test_the_coco_api_reads_every_row(
+    releases: Releases, subtests: pytest.Subtests, exports: Releases
+) -> None:
+    for kind, release in releases.items():
+        with subtests.test(kind=kind):
+            folder, wanted = exports[f"{kind}/coco"], truth(release)
+            manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
+            of_source = {one["name"]: one["licence"] for one in manifest["sources"]}
+            rows: dict[int, dict[str, Any]] = {}
+            for split in {row["split"] for row in wanted}:
+                found = rebuilt(folder, split)
+                assert {row["split"] for row in found.values()} == {split}
+                rows |= found
+            assert sorted(rows) == list(range(1, len(wanted) + 1))
+            for number, true in enumerate(wanted, 1):
+                licence = rows[number].pop("licence of coco")
+                assert licence == true.get("licence", of_source[true["source"]])
+                assert rows[number] == true
 
 
 def test_files_list_the_licences_of_their_images(
-    release: Path, kind: str, exports: Releases
+    releases: Releases, subtests: pytest.Subtests, exports: Releases
 ) -> None:
-    manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
-    of_source = {one["name"]: one["licence"] for one in manifest["sources"]}
-    numbers: dict[str, int] = {}
-    for file in (exports[f"{kind}/coco"] / "annotations").glob("captions_*.json"):
-        listed = json.loads(file.read_text(encoding="utf-8"))["licenses"]
-        wanted = {
-            row.get("licence") or of_source[row["source"]]
-            for row in truth(release)
-            if f"captions_{row['split']}" == file.stem
-        }
-        assert sorted(one["name"] for one in listed) == sorted(wanted)
-        for one in listed:
-            assert numbers.setdefault(one["name"], one["id"]) == one["id"]
-            assert one["url"] == (spdx_page(one["name"]) or "")
-    assert len(set(numbers.values())) == len(numbers)
+    for kind, release in releases.items():
+        with subtests.test(kind=kind):
+            manifest = json.loads((release / "manifest.json").read_text(encoding="utf-8"))
+            of_source = {one["name"]: one["licence"] for one in manifest["sources"]}
+            numbers: dict[str, int] = {}
+            for file in (exports[f"{kind}/coco"] / "annotations").glob("captions_*.json"):
+                listed = json.loads(file.read_text(encoding="utf-8"))["licenses"]
+                wanted = {
+                    row.get("licence") or of_source[row["source"]]
+                    for row in truth(release)
+                    if f"captions_{row['split']}" == file.stem
+                }
+                assert sorted(one["name"] for one in listed) == sorted(wanted)
+                for one in listed:
+                    assert numbers.setdefault(one["name"], one["id"]) == one["id"]
+                    assert one["url"] == (spdx_page(one["name"]) or "")
+            assert len(set(numbers.values())) == len(numbers)
 
 
 def test_licences_that_are_known_have_an_address(exports: Releases) -> None:
@@ -84,14 +92,18 @@ def test_licences_that_are_known_have_an_address(exports: Releases) -> None:
     assert any(one["url"].startswith("https://spdx.org/licenses/CC") for one in listed)
 
 
-def test_annotation_ids_are_never_given_twice(exports: Releases, kind: str) -> None:
-    files = (exports[f"{kind}/coco"] / "annotations").glob("*.json")
-    ids = sorted(
-        annotation["id"]
-        for file in files
-        for annotation in json.loads(file.read_text(encoding="utf-8"))["annotations"]
-    )
-    assert ids == list(range(1, len(ids) + 1))
+def test_annotation_ids_are_never_given_twice(
+    exports: Releases, releases: Releases, subtests: pytest.Subtests
+) -> None:
+    for kind in releases:
+        with subtests.test(kind=kind):
+            files = (exports[f"{kind}/coco"] / "annotations").glob("*.json")
+            ids = sorted(
+                annotation["id"]
+                for file in files
+                for annotation in json.loads(file.read_text(encoding="utf-8"))["annotations"]
+            )
+            assert ids == list(range(1, len(ids) + 1))
 
 
 def test_our_importer_reads_it_too(releases: Releases, exports: Releases) -> None:

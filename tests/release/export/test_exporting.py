@@ -108,27 +108,26 @@ def test_something_else_is_never_overwritten(
             export_release(folder, format_, tmp_path / "wds")
 
 
-@pytest.mark.parametrize("damage", ["flip", "remove", "add"])
-def test_a_damaged_export_is_not_taken_for_the_same(
-    copy: Path, tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_export_is_not_taken_for_the_same(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export_release(copy, FORMATS["coco"], out)
-    if damage == "flip":
-        data = bytearray((out / "annotations/captions_test.json").read_bytes())
-        data[len(data) // 2] ^= 1
-        (out / "annotations/captions_test.json").write_bytes(data)
-    elif damage == "remove":
-        (out / "images/1.jpg").unlink()
-    else:
-        (out / "more.json").write_text("[]")
-    details = {
-        "flip": "annotations/captions_test.json is damaged",
-        "remove": "images/1.jpg cannot be",
-        "add": "'more.json' does",
-    }
-    with pytest.raises(UsageError, match=rf"is this export, but .*{details[damage]}"):
-        export_release(copy, FORMATS["coco"], out)
+
+    def refused(fault: str) -> None:
+        with pytest.raises(UsageError, match=rf"is this export, but .*{fault}"):
+            export_release(copy, FORMATS["coco"], out)
+
+    (out / "more.json").write_text("[]")
+    refused("'more.json' does")
+    (out / "more.json").unlink()
+    captions = out / "annotations/captions_test.json"
+    sound = captions.read_bytes()
+    data = bytearray(sound)
+    data[len(data) // 2] ^= 1
+    captions.write_bytes(data)
+    refused("annotations/captions_test.json is damaged")
+    captions.write_bytes(sound)
+    (out / "images/1.jpg").unlink()
+    refused("images/1.jpg cannot be")
 
 
 def test_an_export_may_be_opened_in_a_file_manager(copy: Path, tmp_path: Path) -> None:
@@ -162,17 +161,17 @@ def test_a_damaged_release_is_not_exported(copy: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
 
 
-@pytest.mark.parametrize("name", ["hf", "parquet", "published"])
 def test_what_is_copied_is_held_against_its_digest_without_a_check_before(
-    copy: Path, name: str, tmp_path: Path
+    copy: Path, tmp_path: Path
 ) -> None:
     for path in [*(copy / "data").iterdir(), copy / "images/5.jpg"]:
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
-    with pytest.raises(IntegrityError, match="is damaged or was changed"):
-        export_release(copy, FORMATS[name], tmp_path / "out", verify=False)
-    assert not (tmp_path / "out").exists()
+    for name in ("hf", "parquet", "published"):
+        with pytest.raises(IntegrityError, match="is damaged or was changed"):
+            export_release(copy, FORMATS[name], tmp_path / "out", verify=False)
+        assert not (tmp_path / "out").exists(), name
 
 
 def test_an_edited_manifest_is_refused(copy: Path, tmp_path: Path) -> None:

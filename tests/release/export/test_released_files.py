@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.dataset
 import pytest
 from PIL import Image
 
-from release.export.formats import HF, PARQUET
+from release.export.formats import is_for_datasets, is_shard
 from release.manifest import read_manifest
 from sources.importer import importer_for
 from sources.reading import read_source
@@ -26,50 +27,59 @@ import hashlib, io, json, sys
 import datasets
 from datasets import Image, load_dataset
 
-loaded = load_dataset(sys.argv[1], cache_dir=sys.argv[2])
-for split in ("train", "val", "test"):
-    if split not in loaded:
-        continue
-    rows = loaded[split]
-    assert isinstance(rows.features["image"], Image), rows.features
-    stored = rows.cast_column("image", Image(decode=False))
-    for number, row in enumerate(stored):
-        pixels = rows[number]["image"]
-        image = row.pop("image")
-        row["pixels"] = hashlib.sha256(pixels.convert("RGB").tobytes()).hexdigest()
-        row["image"] = hashlib.sha256(image["bytes"]).hexdigest()
-        row["path"] = image["path"]
-        print(json.dumps(row))
+for folder in sys.argv[2:]:
+    loaded = load_dataset(folder, cache_dir=sys.argv[1])
+    found = []
+    for split in ("train", "val", "test"):
+        if split not in loaded:
+            continue
+        rows = loaded[split]
+        assert isinstance(rows.features["image"], Image), rows.features
+        stored = rows.cast_column("image", Image(decode=False))
+        for number, row in enumerate(stored):
+            pixels = rows[number]["image"]
+            image = row.pop("image")
+            row["pixels"] = hashlib.sha256(pixels.convert("RGB").tobytes()).hexdigest()
+            row["image"] = hashlib.sha256(image["bytes"]).hexdigest()
+            row["path"] = image["path"]
+            found.append(row)
+    print(json.dumps(found))
 """
 
 
-def read_with_datasets(folder: Path, home: Path) -> list[dict[str, Any]]:
-    """The rows as `datasets.load_dataset(folder)` gives them; it may ask nobody for them."""
+def read_with_datasets(folders: list[Path], home: Path) -> list[list[dict[str, Any]]]:
+    """The rows as `datasets.load_dataset` gives them for each folder; it may ask nobody."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(home / "home")}
-    command = [sys.executable, "-c", READ_WITH_DATASETS, str(folder), str(home / "cache")]
+    command = [sys.executable, "-c", READ_WITH_DATASETS, str(home / "cache"), *map(str, folders)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_datasets_loads_every_row(
-    release: Path, kind: str, exports: Releases, tmp_path: Path
+def test_datasets_loads_every_row(releases: Releases, exports: Releases, tmp_path: Path) -> None:
+    read = read_with_datasets([exports[f"{kind}/hf"] for kind in releases], tmp_path)
+    for (kind, release), found in zip(releases.items(), read, strict=True):
+        wanted = truth(release)
+        assert len(found) == len(wanted), kind
+        for row, true in zip(found, wanted, strict=True):
+            with Image.open(io.BytesIO(true["image"])) as picture:
+                pixels = picture.convert("RGB").tobytes()
+            assert row.pop("pixels") == hashlib.sha256(pixels).hexdigest(), kind
+            assert row.pop("image") == hashlib.sha256(true["image"]).hexdigest(), kind
+            assert row.pop("path") == true["file_path"], kind
+            assert row == without_image(true), kind
+
+
+def test_pyarrow_reads_every_row(
+    releases: Releases, exports: Releases, subtests: pytest.Subtests
 ) -> None:
-    found = read_with_datasets(exports[f"{kind}/hf"], tmp_path)
-    wanted = truth(release)
-    assert len(found) == len(wanted)
-    for row, true in zip(found, wanted, strict=True):
-        with Image.open(io.BytesIO(true["image"])) as picture:
-            pixels = picture.convert("RGB").tobytes()
-        assert row.pop("pixels") == hashlib.sha256(pixels).hexdigest()
-        assert row.pop("image") == hashlib.sha256(true["image"]).hexdigest()
-        assert row.pop("path") == true["file_path"]
-        assert row == without_image(true)
+    for kind, name in product(releases, ("parquet", "hf")):
+        with subtests.test(kind=kind, format=name):
+            agree(releases[kind], exports[f"{kind}/{name}"])
 
 
-@pytest.mark.parametrize("name", ["parquet", "hf"])
-def test_pyarrow_reads_every_row(release: Path, kind: str, exports: Releases, name: str) -> None:
-    shards = (exports[f"{kind}/{name}"] / "data").glob("*.parquet")
+def agree(release: Path, export: Path) -> None:
+    shards = (export / "data").glob("*.parquet")
     rows = pyarrow.dataset.dataset(sorted(map(str, shards))).to_table().to_pylist()
     wanted = {row["file_path"]: row for row in truth(release)}
     assert {row["file_path"]: row["image"]["bytes"] for row in rows} == {
@@ -114,9 +124,9 @@ def test_a_benchmark_of_tasks_is_published_with_its_candidates(
     assert rows == [{name: row[name] for name in fields} for row in truth(releases["tasks"])]
 
 
-@pytest.mark.parametrize("path", ["data/extra.parquet", "data/load.py", "data/train.parquet"])
-def test_what_is_no_shard_does_not_go_along(release: Path, path: str) -> None:
-    manifest = read_manifest(release)
-    assert not PARQUET.wanted(path, manifest)
-    assert not HF.wanted(path, manifest)
-    assert PARQUET.wanted("data/train-00000-of-00001.parquet", manifest)
+def test_what_is_no_shard_does_not_go_along(releases: Releases) -> None:
+    manifest = read_manifest(releases["plain"])
+    for path in ("data/extra.parquet", "data/load.py", "data/train.parquet"):
+        assert not is_shard(path, manifest), path
+        assert not is_for_datasets(path, manifest), path
+    assert is_shard("data/train-00000-of-00001.parquet", manifest)

@@ -1,6 +1,7 @@
 """Releases on a hub of loopback: sent as a whole, on from where it was cut off, and as they are."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,8 +42,8 @@ def api(hub: LoopbackHub, token: str = TOKEN) -> HfApi:
 
 
 def upload(hub: LoopbackHub, folder: Path, *, token: str = TOKEN) -> Uploaded:
-    with planned_upload(folder, REPOSITORY) as planned:
-        return upload_release(planned, api=api(hub, token))
+    planned = planned_upload(folder, REPOSITORY)
+    return upload_release(planned, api=api(hub, token))
 
 
 def bytes_in(folder: Path) -> dict[str, bytes]:
@@ -161,8 +162,8 @@ def test_what_is_no_release_of_the_dataset_is_not_removed(
     with pytest.raises(UsageError, match=details):
         upload(hub, built.folder)
     assert (list(hub.files(REPOSITORY)), hub.sent) == (["my/precious.txt"], [])
-    with planned_upload(built.folder, REPOSITORY) as planned:
-        upload_release(planned, replace=True, api=api(hub))
+    planned = planned_upload(built.folder, REPOSITORY)
+    upload_release(planned, replace=True, api=api(hub))
     assert hub.files(REPOSITORY) == bytes_in(built.folder)
 
 
@@ -171,8 +172,8 @@ def test_an_open_repository_needs_a_word(hub: LoopbackHub, built: BuiltRelease) 
     with pytest.raises(UsageError, match="a-lab/people is open to all; say --public"):
         upload(hub, built.folder)
     assert hub.sent == []
-    with planned_upload(built.folder, REPOSITORY) as planned:
-        assert upload_release(planned, private=False, api=api(hub)).is_new
+    planned = planned_upload(built.folder, REPOSITORY)
+    assert upload_release(planned, private=False, api=api(hub)).is_new
 
 
 def test_a_commit_in_between_is_not_undone(
@@ -192,11 +193,8 @@ def test_a_commit_in_between_is_not_undone(
 
 def test_a_wrong_signature_is_not_uploaded(built: BuiltRelease) -> None:
     (built.folder / "signature.json").write_text("{}")
-    with (
-        pytest.raises(IntegrityError, match=r"signature\.json cannot be read"),
-        planned_upload(built.folder, REPOSITORY),
-    ):
-        pass
+    with pytest.raises(IntegrityError, match=r"signature\.json cannot be read"):
+        planned_upload(built.folder, REPOSITORY)
 
 
 def test_a_version_is_not_changed(
@@ -224,36 +222,34 @@ def test_a_token_that_a_hub_repeats_is_not_shown(hub: LoopbackHub, built: BuiltR
     assert TOKEN not in str(refused.value)
 
 
-@pytest.mark.parametrize("linked", ["images/3.jpg", "images", "signature.json"])
 def test_what_links_lead_to_is_not_sent_even_unverified(
-    built: BuiltRelease, tmp_path: Path, linked: str
+    built: BuiltRelease, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    outside, inside = tmp_path / "private", built.folder / linked
-    if inside.exists():
-        inside.rename(outside)
-    else:
-        outside.write_text("a private key")
-    inside.symlink_to(outside)
-    with (
-        pytest.raises(IntegrityError, match="nothing is sent but files of the release itself"),
-        planned_upload(built.folder, REPOSITORY, verify=False),
-    ):
-        pass
+    for linked in ("images/3.jpg", "images", "signature.json"):
+        home = tmp_path / linked.replace("/", "-")
+        release = Path(shutil.copytree(built.folder, home / "release"))
+        outside, inside = home / "private", release / linked
+        if inside.exists():
+            inside.rename(outside)
+        else:
+            outside.write_text("a private key")
+        inside.symlink_to(outside)
+        message = "nothing is sent but files of the release itself"
+        with subtests.test(linked=linked), pytest.raises(IntegrityError, match=message):
+            planned_upload(release, REPOSITORY, verify=False)
 
 
 def test_a_hub_that_is_not_there(hub: LoopbackHub, built: BuiltRelease) -> None:
     nowhere = HfApi(endpoint="http://127.0.0.1:9", token=TOKEN)
-    with (
-        planned_upload(built.folder, REPOSITORY) as planned,
-        pytest.raises(ServiceError, match="the hub does not answer for a-lab/people"),
-    ):
+    planned = planned_upload(built.folder, REPOSITORY)
+    with pytest.raises(ServiceError, match="the hub does not answer for a-lab/people"):
         upload_release(planned, api=nowhere)
 
 
 def test_images_may_be_left_out(hub: LoopbackHub, built: BuiltRelease) -> None:
-    with planned_upload(built.folder, REPOSITORY, with_images=False) as planned:
-        assert planned.plan.files == len(bytes_in(built.folder)) - 12
-        upload_release(planned, api=api(hub), private=False)
+    planned = planned_upload(built.folder, REPOSITORY, with_images=False)
+    assert planned.plan.files == len(bytes_in(built.folder)) - 12
+    upload_release(planned, api=api(hub), private=False)
     ours = bytes_in(built.folder)
     assert hub.files(REPOSITORY) == {p: d for p, d in ours.items() if not p.startswith("images/")}
     assert not hub.repositories[REPOSITORY].private
@@ -261,25 +257,18 @@ def test_images_may_be_left_out(hub: LoopbackHub, built: BuiltRelease) -> None:
 
 def test_a_repository_has_an_owner_and_a_name(built: BuiltRelease) -> None:
     for name in ("people", "a/b/c", "", "a-lab/", "../x/y", "a lab/people"):
-        with (
-            pytest.raises(UsageError, match="is called OWNER/NAME"),
-            planned_upload(built.folder, name),
-        ):
-            pass
+        with pytest.raises(UsageError, match="is called OWNER/NAME"):
+            planned_upload(built.folder, name)
 
 
 def test_a_damaged_release_is_not_uploaded(built: BuiltRelease) -> None:
     (built.folder / "images/3.jpg").write_bytes(b"no picture")
-    with (
-        pytest.raises(IntegrityError, match=r"images/3\.jpg"),
-        planned_upload(built.folder, REPOSITORY),
-    ):
-        pass
+    with pytest.raises(IntegrityError, match=r"images/3\.jpg"):
+        planned_upload(built.folder, REPOSITORY)
 
 
 def test_a_plan_sends_nothing_and_says_what_it_is(hub: LoopbackHub, built: BuiltRelease) -> None:
-    with planned_upload(built.folder, REPOSITORY) as planned:
-        plan = planned.plan
+    plan = planned_upload(built.folder, REPOSITORY).plan
     held = bytes_in(built.folder)
     assert (plan.files, plan.size_bytes) == (len(held), sum(map(len, held.values())))
     assert (plan.tag, plan.with_images, hub.requests) == ("v1.0.0", True, 0)

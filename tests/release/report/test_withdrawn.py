@@ -10,10 +10,9 @@ from tests.release.export.kinds import content_of, released
 from tests.release.report.reading import rows_of, script
 
 
-@pytest.fixture(params=["plain", "street", "contrasts"])
-def marked(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[dict[str, Any]]]:
+def marked(kind: str, home: Path) -> tuple[Path, list[dict[str, Any]]]:
     """A release of which row 1 was withdrawn, and the first caption of row 2."""
-    built = released(request.param, tmp_path)
+    built = released(kind, home)
     rows = rows_of(built.folder)
     named = [
         WithdrawnRow(
@@ -38,9 +37,14 @@ def marked(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[d
 
 
 def test_what_was_withdrawn_is_nowhere_in_the_report(
-    marked: tuple[Path, list[dict[str, Any]]],
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    folder, rows = marked
+    for kind in ("plain", "street", "contrasts"):
+        with subtests.test(kind=kind):
+            assert_nowhere(*marked(kind, tmp_path / kind))
+
+
+def assert_nowhere(folder: Path, rows: list[dict[str, Any]]) -> None:
     written = write_report(folder, folder.parent / "report")
     assert (written.record.withdrawn, written.unreadable) == (2, ())
     assert not (written.folder / "thumbs/0/1.jpg").exists()

@@ -18,65 +18,84 @@ from tests.release.report.hostile import TEXTS, hostile_release
 from tests.release.report.reading import columns_of_facet, rows_of, script, scripts, texts_of
 from tests.release.report.test_search_index import rows_in
 
-
-@pytest.fixture(scope="module", params=sorted(KINDS))
-def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of each kind."""
-    return released(request.param, tmp_path_factory.mktemp(request.param)).folder
+Reports = dict[str, tuple[Path, Path]]
 
 
 @pytest.fixture(scope="module")
-def report(release: Path) -> Path:
-    """The report beside it."""
-    return write_report(release, release.parent / "report").folder
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
+    """A release of each kind, and the report beside it."""
+    folders = {kind: released(kind, tmp_path_factory.mktemp(kind)).folder for kind in sorted(KINDS)}
+    return {
+        kind: (folder, write_report(folder, folder.parent / "report").folder)
+        for kind, folder in folders.items()
+    }
 
 
 def flat(chunks: list[list[Any]]) -> list[Any]:
     return [one for chunk in chunks for one in chunk]
 
 
-def test_every_row_is_shown_once_and_in_full(release: Path, report: Path) -> None:
-    rows, details = rows_of(release), flat(scripts(report, "rows"))
-    assert len(details) == len(rows) == script(report, "index")["rows"]
-    for row, detail in zip(rows, details, strict=True):
-        for name in ("id", "source", "identity", "split", "file_path", "sha256", "width_px"):
-            assert detail[name] == row[name]
-        assert detail.get("task") == row.get("task")
-        assert detail.get("licence") == row.get("licence")
-        captions = detail["captions"]
-        assert [one[0] for one in captions] == row["captions"]
-        assert [one[1] for one in captions] == row["caption_authors"]
-        assert [one[2] for one in captions] == row["caption_origins"]
-        assert [bool(one[3]) for one in captions] == row["caption_reviewed"]
-        assert [one[4] for one in captions] == row["caption_entity_ids"]
-        assert [one[0] for one in detail.get("coarse", [])] == (row.get("coarse_captions") or [])
-        assert [one[2] for one in detail.get("translations", [])] == [
-            one["text"] for one in row.get("translations") or ()
-        ]
-        assert bool(detail.get("contrast")) == bool(row.get("contrast"))
-        assert bool(detail.get("crop")) == bool(row["crop"])
-        assert "hidden" not in detail
+def test_every_row_is_shown_once_and_in_full(reports: Reports, subtests: pytest.Subtests) -> None:
+    for kind, (release, report) in reports.items():
+        with subtests.test(kind=kind):
+            rows, details = rows_of(release), flat(scripts(report, "rows"))
+            assert len(details) == len(rows) == script(report, "index")["rows"]
+            for row, detail in zip(rows, details, strict=True):
+                for name in (
+                    "id",
+                    "source",
+                    "identity",
+                    "split",
+                    "file_path",
+                    "sha256",
+                    "width_px",
+                ):
+                    assert detail[name] == row[name]
+                assert detail.get("task") == row.get("task")
+                assert detail.get("licence") == row.get("licence")
+                captions = detail["captions"]
+                assert [one[0] for one in captions] == row["captions"]
+                assert [one[1] for one in captions] == row["caption_authors"]
+                assert [one[2] for one in captions] == row["caption_origins"]
+                assert [bool(one[3]) for one in captions] == row["caption_reviewed"]
+                assert [one[4] for one in captions] == row["caption_entity_ids"]
+                assert [one[0] for one in detail.get("coarse", [])] == (
+                    row.get("coarse_captions") or []
+                )
+                assert [one[2] for one in detail.get("translations", [])] == [
+                    one["text"] for one in row.get("translations") or ()
+                ]
+                assert bool(detail.get("contrast")) == bool(row.get("contrast"))
+                assert bool(detail.get("crop")) == bool(row["crop"])
+                assert "hidden" not in detail
 
 
-def test_every_row_has_a_tile_and_a_picture(release: Path, report: Path) -> None:
-    rows, tiles = rows_of(release), flat(scripts(report, "tiles"))
-    firsts = [(one["captions"] or [(one.get("contrast") or {}).get("plan", "")])[0] for one in rows]
-    assert [one[0][:100] for one in tiles] == [text[:100] for text in firsts]
-    assert sorted(int(path.stem) for path in report.glob("thumbs/*/*.jpg")) == [
-        *range(1, len(rows) + 1)
-    ]
+def test_every_row_has_a_tile_and_a_picture(reports: Reports, subtests: pytest.Subtests) -> None:
+    for kind, (release, report) in reports.items():
+        with subtests.test(kind=kind):
+            rows, tiles = rows_of(release), flat(scripts(report, "tiles"))
+            firsts = [
+                (one["captions"] or [(one.get("contrast") or {}).get("plan", "")])[0]
+                for one in rows
+            ]
+            assert [one[0][:100] for one in tiles] == [text[:100] for text in firsts]
+            assert sorted(int(path.stem) for path in report.glob("thumbs/*/*.jpg")) == [
+                *range(1, len(rows) + 1)
+            ]
 
 
-def test_facets_say_what_rows_say(release: Path, report: Path) -> None:
-    rows = rows_of(release)
-    for name in ("split", "source", "task", "tier", "licence"):
-        wanted = [row.get(name) or "" for row in rows]
-        if any(wanted):
-            assert columns_of_facet(report, name) == wanted
-    if "contrast" in rows[0]:
-        wanted = [row["contrast"]["difference"] if row["contrast"] else "" for row in rows]
-        found = columns_of_facet(report, "difference")
-        assert [one if one != "none (anchor)" else "" for one in found] == wanted
+def test_facets_say_what_rows_say(reports: Reports, subtests: pytest.Subtests) -> None:
+    for kind, (release, report) in reports.items():
+        with subtests.test(kind=kind):
+            rows = rows_of(release)
+            for name in ("split", "source", "task", "tier", "licence"):
+                wanted = [row.get(name) or "" for row in rows]
+                if any(wanted):
+                    assert columns_of_facet(report, name) == wanted
+            if "contrast" in rows[0]:
+                wanted = [row["contrast"]["difference"] if row["contrast"] else "" for row in rows]
+                found = columns_of_facet(report, "difference")
+                assert [one if one != "none (anchor)" else "" for one in found] == wanted
 
 
 def test_values_with_an_order_are_listed_in_it() -> None:
@@ -85,21 +104,31 @@ def test_values_with_an_order_are_listed_in_it() -> None:
     assert in_order("source", ["", "b", "a"]) == ["", "b", "a"]
 
 
-def test_all_words_of_all_texts_are_in_the_index(release: Path, report: Path) -> None:
-    wanted: dict[str, list[int]] = {}
-    for place, row in enumerate(rows_of(release)):
-        words = {word for text in texts_of(row) for word in search_words(text)}
-        for word in (*words, f"id:{row['image_entity_id'][:16]}"):
-            wanted.setdefault(word, []).append(place)
-    found = {
-        word: rows_in(data)
-        for one in scripts(report, "words")
-        for word, data in zip(one["words"], one["rows"], strict=True)
-    }
-    assert found == wanted
+def test_all_words_of_all_texts_are_in_the_index(
+    reports: Reports, subtests: pytest.Subtests
+) -> None:
+    for kind, (release, report) in reports.items():
+        with subtests.test(kind=kind):
+            wanted: dict[str, list[int]] = {}
+            for place, row in enumerate(rows_of(release)):
+                words = {word for text in texts_of(row) for word in search_words(text)}
+                for word in (*words, f"id:{row['image_entity_id'][:16]}"):
+                    wanted.setdefault(word, []).append(place)
+            found = {
+                word: rows_in(data)
+                for one in scripts(report, "words")
+                for word, data in zip(one["words"], one["rows"], strict=True)
+            }
+            assert found == wanted
 
 
-def test_lineage_is_that_of_the_release(release: Path, report: Path) -> None:
+def test_lineage_is_that_of_the_release(reports: Reports, subtests: pytest.Subtests) -> None:
+    for kind, (release, report) in reports.items():
+        with subtests.test(kind=kind):
+            check_lineage(release, report)
+
+
+def check_lineage(release: Path, report: Path) -> None:
     shared = script(report, "lineage/shared")
     names = sorted(path for path in (report / "data/lineage").glob("*.js") if path.stem != "shared")
     assert len(names) == -(-len(rows_of(release)) // DETAIL_ROWS)
@@ -134,20 +163,26 @@ def test_lineage_is_that_of_the_release(release: Path, report: Path) -> None:
                 ]
 
 
-def test_what_many_rows_come_from_is_shown_once(release: Path, report: Path) -> None:
-    shared = [one[0] for one in script(report, "lineage/shared")["entities"]]
-    own = [one[0] for one in script(report, "lineage/0")["entities"]]
-    assert "source" in shared
-    assert not {"source", "prompt"} & set(own)
+def test_what_many_rows_come_from_is_shown_once(reports: Reports) -> None:
+    for kind, (_, report) in reports.items():
+        shared = [one[0] for one in script(report, "lineage/shared")["entities"]]
+        own = [one[0] for one in script(report, "lineage/0")["entities"]]
+        assert "source" in shared, kind
+        assert not {"source", "prompt"} & set(own), kind
 
 
-def test_the_same_release_gives_the_same_bytes(release: Path, report: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(release, tmp_path / release.name)
-    again = write_report(copy, tmp_path / "report")
-    assert again.is_new
-    assert content_of(again.folder) == content_of(report)
-    assert not write_report(copy, tmp_path / "report").is_new
-    assert sorted(path.name for path in tmp_path.iterdir()) == [release.name, "report"]
+def test_the_same_release_gives_the_same_bytes(
+    reports: Reports, subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    for kind, (release, report) in reports.items():
+        with subtests.test(kind=kind):
+            home = tmp_path / kind
+            copy = shutil.copytree(release, home / release.name)
+            again = write_report(copy, home / "report")
+            assert again.is_new
+            assert content_of(again.folder) == content_of(report)
+            assert not write_report(copy, home / "report").is_new
+            assert sorted(path.name for path in home.iterdir()) == [release.name, "report"]
 
 
 def test_a_report_elsewhere_holds_previews(tmp_path: Path) -> None:
@@ -229,8 +264,10 @@ def test_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     assert peak < 12e6
 
 
-def test_the_record_says_what_it_is(release: Path, report: Path) -> None:
-    details = json.loads((report / "report.json").read_text())
-    manifest = json.loads((release / "manifest.json").read_text())
-    assert (details["release"], details["dataset"]) == (manifest["id"], manifest["dataset"])
-    assert details["lineage"] is True
+def test_the_record_says_what_it_is(reports: Reports, subtests: pytest.Subtests) -> None:
+    for kind, (release, report) in reports.items():
+        with subtests.test(kind=kind):
+            details = json.loads((report / "report.json").read_text())
+            manifest = json.loads((release / "manifest.json").read_text())
+            assert (details["release"], details["dataset"]) == (manifest["id"], manifest["dataset"])
+            assert details["lineage"] is True
