@@ -69,7 +69,7 @@ def write_file(folder: Path, path: str, data: bytes) -> ReleasedFile:
     return file.as_released(path)
 
 
-def place_file(folder: Path, path: str, data: bytes) -> None:
+def place_file(folder: Path, path: str, data: bytes | memoryview) -> None:
     """A new file with these bytes, at `path` below `folder`; it may not last until it is flushed.
 
     One of many, which are flushed together.

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, Self
+from typing import IO, Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
 
 import orjson
 
@@ -632,7 +632,8 @@ class _Shard:
     def __init__(self, target: ExportTarget, name: str) -> None:
         self._name = name
         self._file = DigestingFile(target.folder / name)
-        self._tar = tarfile.TarFile(fileobj=self._file, mode="w", format=tarfile.USTAR_FORMAT)
+        file = cast("IO[bytes]", self._file)  # tar files are written from the first to the last
+        self._tar = tarfile.TarFile(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)
 
     @property
     def size(self) -> int:
@@ -651,7 +652,7 @@ class _Shard:
         member = tarfile.TarInfo(name)
         member.size = len(data)
         self._tar.addfile(member, BytesIO(data))
-        self._tar.members.clear()  # which would be kept in memory
+        self._tar.getmembers().clear()  # which would be kept in memory
 
     def finish(self, target: ExportTarget) -> None:
         """Ends the file with two empty blocks, filled up to a whole record."""
