@@ -1,4 +1,4 @@
-"""What every chat model gives: one outcome per request, as soon as it is there."""
+"""The protocol of chat models: one outcome per request, as soon as it is available."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
@@ -13,17 +13,17 @@ def always() -> bool:
 
 @runtime_checkable
 class RetryingModel(Protocol):
-    """A chat model that sends a request again where it failed, unless `may_retry` says no."""
+    """A chat model that retries failed requests unless `may_retry` says no."""
 
     may_retry: Callable[[], bool]
 
 
 @runtime_checkable
 class RemoteModel(Protocol):
-    """A chat model behind a server that may say what it serves."""
+    """A chat model behind a server that may list what it serves."""
 
     def served(self) -> ServedModel | None:
-        """What the server says of this model; None where it says nothing. Asked at most once."""
+        """The server's entry for this model; None if it has none. Requested at most once."""
         ...
 
 

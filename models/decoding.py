@@ -1,7 +1,7 @@
-"""What decides the next token of each row of a batch: a JSON schema, and a draw of its own.
+"""Logits processors that choose the next token of each row: by a JSON schema, and by a random draw.
 
-Both are logits processors, called by `generate` of transformers with token ids of shape
-(rows, length) and scores of shape (rows, vocabulary); they give scores.
+Both are called by `generate` of transformers with token ids of shape (rows, length) and scores of
+shape (rows, vocabulary), and return scores.
 """
 
 import json
@@ -39,7 +39,7 @@ class SchemaGrammar:
         """
         from llguidance import LLMatcher
 
-        # Fixed spaces: a model that wanders could else fill its whole answer with them.
+        # Fixed spaces: otherwise a weak model could fill its whole answer with them.
         layout: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
         grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=layout)
         matcher = LLMatcher(self._tokenizer, grammar, log_level=0)
@@ -49,7 +49,7 @@ class SchemaGrammar:
 
 
 class SchemaConstraint:
-    """Leaves to each row only tokens with which its answer can still meet its JSON schema.
+    """Allows for each row only tokens with which its answer can still satisfy its JSON schema.
 
     Args:
         matchers: one per row; None for a row that may say anything.
@@ -60,7 +60,7 @@ class SchemaConstraint:
         self._started = False
 
     def __call__(self, input_ids: "torch.Tensor", scores: "torch.Tensor") -> "torch.Tensor":
-        """The scores, those of tokens that lead nowhere at minus infinity."""
+        """The scores, with tokens that violate the schema at minus infinity."""
         import torch
 
         for row, matcher in enumerate(self._matchers):
@@ -78,10 +78,10 @@ class SchemaConstraint:
 
 
 class SeededDraw:
-    """Makes taking the best token a draw from the distribution, by a generator of the row's own.
+    """Turns taking the best token into sampling, with a random generator for each row.
 
     Adding Gumbel noise to log-probabilities and taking the maximum samples exactly from them. So
-    the draw of a request depends on the seed alone, never on which others share its batch.
+    the sample depends on the seed only, not on the other requests of the batch.
 
     Args:
         rows: the number of rows.

@@ -1,4 +1,4 @@
-"""From a profile's words to a detector that finds people, and what decides what it finds."""
+"""Builds and pins the detector of people that a profile names."""
 
 from typing import Any, assert_never
 
@@ -9,7 +9,7 @@ from schemas.tracking import BuiltinDetector, DetectorSpec, FairMOTDetector, SSD
 def build_detector(spec: DetectorSpec) -> PersonDetector:
     """The detector that `spec` describes, loaded; only its own libraries are imported.
 
-    A detector may remember what it saw: it follows one video at a time.
+    A detector may keep state between frames, so it processes one video at a time.
 
     Raises:
         MissingExtraError: the extra that the provider needs is not installed.
@@ -33,7 +33,7 @@ def build_detector(spec: DetectorSpec) -> PersonDetector:
 
 
 def pinned(spec: DetectorSpec) -> DetectorSpec:
-    """The same with the digest of its checkpoint, so that no other one is loaded by its name.
+    """The same specification with its checkpoint's digest, so that no other one is loaded.
 
     Raises:
         ModelError: the checkpoint cannot be read.
@@ -46,12 +46,12 @@ def pinned(spec: DetectorSpec) -> DetectorSpec:
 
 
 def deciding_values(spec: DetectorSpec) -> dict[str, Any]:
-    """The values of `spec` that decide what is found: not where its checkpoint lies or it runs."""
+    """The values of `spec` that affect what is found, without paths and device."""
     return spec.model_dump(mode="json", exclude={"checkpoint", "device"})
 
 
 def runs_on_gpu(spec: DetectorSpec) -> bool:
-    """Whether detectors of `spec` share a GPU, where several at once gain nothing.
+    """Whether detectors of `spec` share a GPU, so that running several at once gains nothing.
 
     Raises:
         ModelError: there is no such device.

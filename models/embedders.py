@@ -1,4 +1,4 @@
-"""From a profile's words to a model that embeds, and what pins it down."""
+"""Builds and pins the embedder that a profile names."""
 
 import re
 from pathlib import Path
@@ -51,9 +51,9 @@ def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
 
 
 def pinned(spec: PlainModelSpec) -> PlainModelSpec:
-    """The same with what its weights are: digests of files, the commit of a hub's revision.
+    """The same specification with digests of files, or the commit of a hub's revision.
 
-    So a cached vector is that of these weights, and no others are loaded by their name.
+    So a cached vector belongs to these weights, and no others are loaded under their name.
 
     Raises:
         MissingExtraError: only a library that is not installed can tell.

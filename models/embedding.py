@@ -1,4 +1,4 @@
-"""The seam behind which images and texts become vectors of one space."""
+"""The protocol of models that embed images and texts in one space."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -9,7 +9,7 @@ from PIL import Image
 
 from schemas.chat import ModelRef
 
-# The seam behind which images and texts become vectors of one space.
+# The protocol of models that embed images and texts in one space.
 
 Vectors = NDArray[np.float32]
 """Rows of unit length, of shape (n, d)."""
@@ -35,7 +35,7 @@ class ImageTextEmbedder(Protocol):
 
     @property
     def dimension(self) -> int:
-        """How long a vector is."""
+        """The length of a vector."""
         ...
 
     def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
@@ -47,15 +47,15 @@ class ImageTextEmbedder(Protocol):
         ...
 
 
-# Pictures as every embedder can take them.
+# Images as every embedder accepts them.
 
 _LONGEST_RATIO = 50
 
 
 def plain_picture(image: Image.Image) -> Image.Image:
-    """`image` in RGB; of a strip more than 50 times as long as wide, the middle.
+    """`image` in RGB; of an image more than 50 times as long as wide, the middle part.
 
-    Networks scale the shorter side to some hundred pixels: a strip would fill the memory.
+    Networks scale the shorter side to some hundred pixels, so a narrow strip would fill the memory.
     """
     width, height = image.size
     if max(width, height) > _LONGEST_RATIO * min(width, height):

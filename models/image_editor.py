@@ -1,4 +1,4 @@
-"""What every image editor gives, and which editor a profile names."""
+"""The protocol of image editors, and the editor that a profile names."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, assert_never, runtime_checkable
@@ -12,22 +12,12 @@ from schemas.image_edit import (
     QwenImageEdit,
 )
 
-# What every image editor gives: one outcome per request.
+# The protocol of image editors: one outcome per request.
 
 
 @runtime_checkable
 class ImageEditor(Protocol):
-    """A model that changes an image as a sentence asks.
-
-    What is promised:
-
-    - One (position, outcome) pair per request taken, exactly once, in order; positions count the
-      requests from 0. Requests are taken lazily, a batch at a time.
-    - The edited image has the size of the image that was given, in pixels, and is RGB.
-    - Equal requests give equal images on equal hardware; another seed may give another image.
-    - It never raises for a single request: what failed comes back as an `EditFailure`. It raises
-      (`ModelError`, `ConfigurationError`) only for what concerns all requests.
-    """
+    """A model that changes an image as an instruction says."""
 
     @property
     def ref(self) -> ModelRef:
@@ -44,7 +34,7 @@ class ImageEditor(Protocol):
         ...
 
 
-# From a profile's words to a model that edits images.
+# Build the editor that a profile names.
 
 
 def build_image_editor(spec: ImageEditorSpec) -> ImageEditor:

@@ -1,4 +1,4 @@
-"""What every image search gives, and which search of the web a profile names."""
+"""The protocol of image searches, and the web search that a profile names."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -56,7 +56,7 @@ class ImageSearch(Protocol):
         ...
 
     def read_again(self, outcome: SearchOutcome, count: int) -> SearchOutcome:
-        """A stored outcome of such a search, read as its answer would be read now; asks nobody."""
+        """A stored outcome of such a search, parsed again from its raw answer without a request."""
         ...
 
 
@@ -78,7 +78,7 @@ def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
 
 
 def plain_query(query: str) -> str | SearchFailure:
-    """The query in one line without doubled blanks, or why nobody can be asked it."""
+    """The query on one line with single spaces, or why it cannot be asked."""
     words = " ".join(query.split())
     if not words:
         detail = "the query is blank, wanted words"

@@ -1,4 +1,4 @@
-"""Rewrites that exist already, in a file of pairs: they answer in place of a model."""
+"""Existing rewrites from a file of pairs, used instead of a model."""
 
 import json
 from collections import defaultdict
@@ -16,9 +16,9 @@ from schemas.profile import ImportedRewrites
 
 
 class ImportedRewritesModel(BuiltinChatModel[ImportedRewrites]):
-    """Answers with the rewrite that the file has of a request's subject, blanks apart.
+    """Answers with the file's rewrite of a request's subject, ignoring white space.
 
-    A description that the file has no rewrite of is refused.
+    A description without a rewrite is refused.
     """
 
     def text_for(self, request: ChatRequest) -> str:
@@ -48,7 +48,7 @@ class ImportedRewritesModel(BuiltinChatModel[ImportedRewrites]):
 
 
 def read_pairs(data: bytes, name: str) -> Iterator[RewritePair]:
-    """The pairs of JSON lines, whatever else these hold; blank lines are left out.
+    """The pairs of JSON lines; other fields are ignored and blank lines skipped.
 
     Args:
         data: UTF-8, `{"source": "…", "rewrite": "…"}` in each line.
@@ -72,7 +72,7 @@ def read_pairs(data: bytes, name: str) -> Iterator[RewritePair]:
 
 
 def read_pairs_of(path: Path) -> Iterator[RewritePair]:
-    """As `read_pairs`, of a file; raises `FormatError` where it cannot be read, too."""
+    """`read_pairs` of a file; raises `FormatError` if it cannot be read, too."""
     return read_pairs(_read(path), str(path))
 
 

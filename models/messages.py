@@ -7,7 +7,7 @@ from schemas.chat import ChatRequest
 
 
 def chat_messages(request: ChatRequest) -> list[dict[str, Any]]:
-    """One message of the user: the images, if any, as data URLs before the prompt."""
+    """One user message: the images, if any, as data URLs before the prompt."""
     content: str | list[dict[str, Any]] = request.prompt
     if request.images:
         urls = (

@@ -1,4 +1,4 @@
-"""Multimodal language models made to embed: the state of the last token of a prompt."""
+"""Multimodal language models as embedders: the last hidden state of a prompt."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,11 +13,11 @@ from schemas.errors import MissingExtraError, ModelError
 
 
 class MllmImageTextEmbedder(TorchEmbedder[MllmEmbedder]):
-    """The state of the last token of the prompt that the family has for an image or a text.
+    """The last hidden state of the family's prompt for an image or a text.
 
-    Only the transformer is loaded: an embedder writes nothing. Texts are cut at `most_tokens`, the
-    end of the prompt is kept. A Qwen2-VL resizes images to between `least_pixels` and
-    `most_pixels`, a LLaVA to the tiles of its processor.
+    Only the transformer is loaded. Texts are cut at `most_tokens`; the end of the prompt is kept. A
+    Qwen2-VL resizes images to between `least_pixels` and `most_pixels`, a LLaVA to the tiles of its
+    processor.
 
     Raises:
         MissingExtraError: torch, torchvision or transformers is not installed.
@@ -51,7 +51,7 @@ class MllmImageTextEmbedder(TorchEmbedder[MllmEmbedder]):
             settings["size"] = size
         self._processor = processor_of(transformers, spec.ref, **settings)
         self._tokenizer = self._processor.tokenizer
-        self._tokenizer.padding_side = "left"  # so that the last state is each one's own
+        self._tokenizer.padding_side = "left"  # the last state is then each row's own
 
     def _encode_images(self, images: Sequence[Image.Image]) -> Any:
         pictures = [plain_picture(image) for image in images]
@@ -73,7 +73,7 @@ class MllmImageTextEmbedder(TorchEmbedder[MllmEmbedder]):
         return self._model(**inputs, use_cache=False).last_hidden_state[:, -1]
 
     def _cut(self, text: str) -> str:
-        """The text, cut where it has too many tokens; marks of the prompt in it are broken."""
+        """The text, cut if it has too many tokens; special tokens in it are broken up."""
         for mark in (*self._tokenizer.all_special_tokens, self._processor.image_token):
             text = text.replace(mark, f"{mark[0]} {mark[1:]}")
         found = self._tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)

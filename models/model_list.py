@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server says it serves: its list of models."""
+"""The list of models that an OpenAI-compatible server serves."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ _COUNTS = range(2**53)
 
 
 def list_models(spec: OpenAIChat, key: str | None) -> httpx.Response:
-    """The answer of the server of `spec` to the question which models it serves.
+    """The server's answer to a request for its models.
 
     Raises:
         httpx.HTTPError: it does not answer.
@@ -33,7 +33,7 @@ def list_models(spec: OpenAIChat, key: str | None) -> httpx.Response:
 
 
 def listed_models(answer: httpx.Response) -> dict[str, Mapping[str, Any]]:
-    """What a server lists, by id; nothing where the answer is no list of models."""
+    """The listed models by id; empty if the answer is no list of models."""
     try:
         return {str(one["id"]): dict(one) for one in answer.json()["data"]}
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -41,9 +41,9 @@ def listed_models(answer: httpx.Response) -> dict[str, Mapping[str, Any]]:
 
 
 def listed_model(spec: OpenAIChat, listed: Mapping[str, Mapping[str, Any]]) -> ServedModel | None:
-    """The entry of the model of `spec`, which may have a tag (`name:tag`) that is not listed.
+    """The entry of the model of `spec`, whose tag (`name:tag`) may be missing in the list.
 
-    Values that are not of their kind are left out.
+    Values of a wrong type are left out.
     """
     name = spec.name if spec.name in listed else spec.name.partition(":")[0]
     if name not in listed:

@@ -1,4 +1,4 @@
-"""Reads what is written in pictures: PP-OCR, as RapidOCR runs it."""
+"""Reads text in pictures: PP-OCR, run by RapidOCR."""
 
 import importlib.util
 import threading
@@ -18,9 +18,9 @@ _MODEL: Final = "PP-OCRv4"
 
 
 class TextLine(NamedTuple):
-    """A line that was read.
+    """A line of text.
 
-    `height_px` says how large it is written, `left_px` and `right_px` how far it reaches.
+    `height_px` is the size of the writing; `left_px` and `right_px` are its ends.
     """
 
     text: str
@@ -30,7 +30,7 @@ class TextLine(NamedTuple):
 
 
 class TextReader(Protocol):
-    """Reads lines of text in pictures; safe in threads."""
+    """Reads lines of text in pictures; thread-safe."""
 
     @property
     def ref(self) -> ModelRef:
@@ -38,12 +38,12 @@ class TextReader(Protocol):
         ...
 
     def read(self, picture: Image.Image) -> list[TextLine]:
-        """The lines that it finds, from top to bottom and from left to right."""
+        """The lines in a picture, from top to bottom and from left to right."""
         ...
 
 
 def by_columns(lines: Iterable[TextLine]) -> list[TextLine]:
-    """Lines column by column: those below each other, as on sheets that hang side by side."""
+    """Lines column by column, as on sheets side by side."""
     columns: list[list[TextLine]] = []
     for line in lines:
         for column in columns:
@@ -70,9 +70,10 @@ def build_text_reader(name: TextReaderName) -> TextReader | None:
 
 
 class _RapidOcr:
-    """Detection and recognition of the package's own weights, Chinese and English.
+    """Detection and recognition with the package's own weights, Chinese and English.
 
-    Each thread has an engine of one thread, as an engine cannot read two pictures at once.
+    Each thread has its own engine of one thread, because an engine cannot read two pictures at
+    once.
 
     Raises:
         MissingExtraError: RapidOCR is not installed.
@@ -95,7 +96,7 @@ class _RapidOcr:
     def read(self, picture: Image.Image) -> list[TextLine]:
         """The lines that it finds: see `TextReader`."""
         pixels = np.asarray(picture.convert("RGB"))[:, :, ::-1]
-        # Its classifier of angles turns lines of code upside down.
+        # Its angle classifier turns lines of code upside down.
         found, _ = self._engine()(np.ascontiguousarray(pixels), use_cls=False)
         return [_line(box, text) for box, text, _ in found or ()]
 
@@ -106,7 +107,7 @@ class _RapidOcr:
 
 
 def _line(box: list[list[float]], text: str) -> TextLine:
-    """A line in a box, which is given by its corners and may be turned."""
+    """A line in a box given by its corners, which may be rotated."""
     corners = np.asarray(box)
     sides = np.linalg.norm(corners - np.roll(corners, 1, axis=0), axis=1)
     left, right = corners[:, 0].min(), corners[:, 0].max()

@@ -1,4 +1,4 @@
-"""CLIP and its kin, as OpenCLIP has them."""
+"""CLIP models of OpenCLIP."""
 
 import json
 import warnings
@@ -23,8 +23,8 @@ _PRECISIONS = {"float32": "fp32", "bfloat16": "pure_bf16", "float16": "pure_fp16
 class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
     """The vectors that a CLIP's contrastive loss compares.
 
-    Images are resized and normalised as the weights were trained; texts longer than the context
-    are cut. Weights are read as weights: what a checkpoint holds beside tensors is not run.
+    Images are resized and normalised as in training; texts longer than the context are cut.
+    Checkpoints are read as weights only: no code in them is run.
 
     Raises:
         MissingExtraError: torch or open_clip is not installed.
@@ -51,7 +51,7 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
             name = register_architecture(open_clip, spec.architecture_file)
         weights = None if name.startswith(LOCAL_FOLDER) else str(spec.checkpoint or spec.revision)
         with warnings.catch_warnings():
-            # An activation other than the trained one gives other vectors; OpenCLIP only warns.
+            # Another activation than in training gives other vectors; OpenCLIP only warns.
             warnings.filterwarnings("error", "QuickGELU mismatch")
             try:
                 model, self._preprocess = open_clip.create_model_from_pretrained(
@@ -83,13 +83,13 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
 
 
 def local_folder(spec: OpenClipEmbedder) -> Path | None:
-    """The folder that a name `local-dir:FOLDER` means."""
+    """The folder of a name `local-dir:FOLDER`."""
     folder = spec.name.removeprefix(LOCAL_FOLDER)
     return Path(folder) if folder != spec.name else None
 
 
 def register_architecture(open_clip: Any, path: Path) -> str:
-    """Makes an architecture file known to OpenCLIP, by its stem, and gives that name.
+    """Registers an architecture file with OpenCLIP under its stem, and returns that name.
 
     Raises:
         ModelError: the file is none of an architecture, or its name is another one's.

@@ -30,19 +30,19 @@ from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat
 
 UNREADABLE_ANSWER = "unreadable_answer"
-"""The reason of an answer that came, and was paid for, and in which no text can be found."""
+"""The reason of an answer that was received, and paid for, but contains no readable text."""
 
 _CONNECT_TIMEOUT_SECONDS = 10.0
-_RETRIES_HEADER = "x-stainless-retry-count"  # with which the client numbers its attempts
+_RETRIES_HEADER = "x-stainless-retry-count"  # in which the client counts its attempts
 _RAW_CHARACTERS = 10_000  # of a refusal
 _SAID_CHARACTERS = 500  # of it, in messages
 _MOST_BYTES = 32 * 2**20  # of an answer
-_MOST_TOKENS = 100_000_000  # what a server states beyond is no count
+_MOST_TOKENS = 100_000_000  # larger counts are implausible
 T = TypeVar("T")
 
 
 class _NotRetriedError(openai.OpenAIError):
-    """A request is not sent again; of the errors of a transport the client lets its own pass."""
+    """A request is not retried; the client passes its own errors of a transport on."""
 
 
 class OpenAIChatModel:
@@ -69,7 +69,7 @@ class OpenAIChatModel:
 
     @property
     def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; the server's word is not asked for."""
+        """Name and revision as the profile states them; the server is not asked."""
         return self._spec.ref
 
     @property
@@ -78,7 +78,7 @@ class OpenAIChatModel:
         return self._spec.parameters
 
     def served(self) -> ServedModel | None:
-        """What the server says of this model in its list; None where it gives no such list."""
+        """The server's entry for this model; None if it lists none."""
         if not self._has_listed:
             self._has_listed = True
             try:
@@ -90,7 +90,7 @@ class OpenAIChatModel:
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """(position, outcome) of each request, as each finishes: see `ChatModel`."""
-        # The client is closed last: a connection that a request opens after that stays open.
+        # The client is closed last: a connection that a request opens after that would stay open.
         with (
             start_blocking_portal() as portal,
             portal.wrap_async_context_manager(self._client()) as client,
@@ -126,8 +126,8 @@ class OpenAIChatModel:
                 timeout=timeout, limits=limits, event_hooks={"request": [self._refuse_retry]}
             ),
         )
-        # The client takes these from the environment: an account at OpenAI is not to be sent to
-        # whatever server this is.
+        # The client takes these from the environment: an account at OpenAI must not be sent to
+        # other servers.
         client.organization = client.project = None
         return client
 
@@ -137,8 +137,8 @@ class OpenAIChatModel:
 
     async def _ask(self, client: openai.AsyncOpenAI, request: ChatRequest) -> ChatOutcome:
         try:
-            # The body is read here and not by the client, which would send the request again where
-            # the body of an answer breaks off: an answer that has begun is paid for.
+            # The body is read here and not by the client, which would send the request again if the
+            # body breaks off: an answer that has begun is paid for.
             async with client.chat.completions.with_streaming_response.create(
                 **_body(self._spec, request)
             ) as response:
@@ -169,7 +169,7 @@ class OpenAIChatModel:
 
 @asynccontextmanager
 async def _in_flight() -> AsyncIterator[TaskGroup]:
-    """Tasks of which none is left when it is left, by whatever way (GeneratorExit included)."""
+    """A task group that cancels all tasks on exit, also on GeneratorExit."""
     left_by: BaseException | None = None
     async with create_task_group() as tasks:
         try:
@@ -188,10 +188,10 @@ def _bounded(
     tasks: TaskGroup,
     max_in_flight: int,
 ) -> Iterator[tuple[int, ChatOutcome]]:
-    """Run `ask` over `requests` as `tasks` on the portal's loop, at most `max_in_flight` at a time.
+    """Runs `ask` over `requests` on the portal's loop, at most `max_in_flight` at a time.
 
-    What is finished is handed over before a next request is taken: a caller that counts costs knows
-    all that is to be known when it is asked for more.
+    Finished outcomes are returned before the next request is taken, so that a caller that counts
+    costs knows all of them.
     """
     finished: SimpleQueue[Future[tuple[int, ChatOutcome]]] = SimpleQueue()
 
@@ -225,8 +225,8 @@ def _bounded(
 
 def _read_api_key(spec: OpenAIChat) -> str:
     if spec.api_key_variable is None:
-        # Any value will do, but one must be given: without it the client would take OPENAI_API_KEY
-        # from the environment and send it to whatever server this is.
+        # Any value will do, but one is needed: otherwise the client would take OPENAI_API_KEY from
+        # the environment and send it to this server.
         return "none"
     if key := os.environ.get(spec.api_key_variable):
         return key
@@ -237,7 +237,7 @@ def _read_api_key(spec: OpenAIChat) -> str:
 
 
 def _body(spec: OpenAIChat, request: ChatRequest) -> dict[str, Any]:
-    """The arguments of the client's `create`: what the server will be sent."""
+    """The arguments of the client's `create`."""
     sampling = spec.sent_sampling
     if "max_tokens" in sampling:
         sampling[spec.limit_parameter] = sampling.pop("max_tokens")
@@ -258,7 +258,7 @@ def _body(spec: OpenAIChat, request: ChatRequest) -> dict[str, Any]:
 
 
 def _refused(error: openai.APIStatusError) -> ChatFailure:
-    """What a status of 4xx or 5xx means, once the client has retried what it retries."""
+    """The failure for a status of 4xx or 5xx, after the client's retries."""
     status = error.status_code
     retriable = True
     if status == httpx.codes.TOO_MANY_REQUESTS:
@@ -268,7 +268,7 @@ def _refused(error: openai.APIStatusError) -> ChatFailure:
     elif status == httpx.codes.CONFLICT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         reason = "server_error"
     elif status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN, httpx.codes.NOT_FOUND):
-        # Key, rights, address or model name: our settings are at fault, not this one input.
+        # A wrong key, right, address or model name: a fault of the settings, not of this input.
         reason = "misconfigured"
     else:
         reason, retriable = REFUSED, False

@@ -34,7 +34,7 @@ _DARKEST = 2 / 255
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ALLOCATOR_WORDS = ("can't allocate memory", "not enough memory")
 _DEVICE_WORDS = ("CUDA error", "HIP error", "CUBLAS_STATUS", "CUDNN_STATUS", "device-side assert")
-"""After such a fault no request of this process can be run."""
+"""After such an error no request of this process can be run."""
 
 
 class QwenImageEditor:
@@ -116,7 +116,7 @@ class QwenImageEditor:
         return self._torch.float32 if self._device.type == "cpu" else self._torch.bfloat16
 
     def _edited(self, requests: Sequence[EditRequest]) -> list[EditOutcome]:
-        """The outcomes of a batch, in order; what is edited at one size is edited together."""
+        """The outcomes of a batch, in order; images of one working size are edited together."""
         found: dict[int, EditOutcome] = {}
         together: dict[tuple[int, ...], list[int]] = defaultdict(list)
         jobs: dict[int, _Job] = {}
@@ -135,7 +135,7 @@ class QwenImageEditor:
         return [found[place] for place in range(len(requests))]
 
     def _run_together(self, jobs: Sequence["_Job"]) -> list[EditOutcome]:
-        """The outcomes of requests of one working size; where a batch fails, each is run alone."""
+        """The outcomes of requests of one working size; if a batch fails, each runs alone."""
         start = time.perf_counter()
         try:
             pictures = self._run(jobs)
@@ -173,7 +173,7 @@ class QwenImageEditor:
         return [np.asarray(values, np.float32) for values in result.images]
 
     def _at_working_size(self, image: Image.Image) -> Image.Image:
-        """As the pipeline scales a single image; of several it leaves that to the caller."""
+        """As the pipeline scales a single image; for several it leaves that to the caller."""
         width, height = self._working_size(image) or image.size
         scaled: Image.Image = self._pipeline.image_processor.resize(image, height, width)
         return scaled
@@ -191,7 +191,7 @@ class QwenImageEditor:
         return (int(width), int(height))
 
     def _failure(self, error: Exception) -> EditFailure:
-        """What a fault of the pipeline means for one request.
+        """The failure of one request for an error of the pipeline.
 
         Raises:
             ModelError: the accelerator can serve no further request.
@@ -220,9 +220,9 @@ class QwenImageEditor:
 
 
 def pinned_editor(spec: QwenImageEdit) -> QwenImageEdit:
-    """The same with the commit that the hub's revision is now, so that no other weights are loaded.
+    """The same specification with the current commit of the hub's revision.
 
-    A folder stays as it is: its revision is set by its owner.
+    A folder is unchanged: its owner sets its revision.
 
     Raises:
         MissingExtraError: diffusers is not installed.
@@ -285,7 +285,7 @@ def _outcome(values: NDArray[np.float32], image: Image.Image, seconds: float) ->
 
 
 def _bad_values(values: NDArray[np.float32], image: Image.Image) -> str | None:
-    """What is wrong with the numbers of a picture, if anything is."""
+    """What is wrong with the values of a picture, if anything."""
     if not np.isfinite(values).all():
         return "the picture has values that are no numbers; a wider dtype may help"
     if values.max() <= _DARKEST < np.asarray(image).max() / 255:

@@ -1,4 +1,4 @@
-"""From a profile's words to a model that answers."""
+"""Builds the chat model that a profile names."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -77,10 +77,10 @@ _loading = Lock()
 
 
 class OnDemandChatModel:
-    """The `ChatModel` of a specification, loaded when it is first asked and never for nothing.
+    """The `ChatModel` of a specification, loaded on first use.
 
-    At most one model with weights in this process is loaded: two may not fit into the memory of a
-    GPU, so the one before is closed first. Equal specifications share a loaded model.
+    At most one model with weights is loaded in this process: two may not fit into the memory of a
+    GPU, so the previous one is closed first. Equal specifications share a loaded model.
     """
 
     def __init__(self, spec: ChatModelSpec) -> None:
@@ -95,7 +95,7 @@ class OnDemandChatModel:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside model and request, determines an answer."""
+        """The values that, with model and request, determine an answer."""
         return self._spec.parameters
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
@@ -108,7 +108,7 @@ class OnDemandChatModel:
             yield from model.answer(chain((first,), remaining))
 
     def served(self) -> ServedModel | None:
-        """What the model's server says of it, once the model was asked; None without a server."""
+        """The server's entry for the model, once it was asked; None without a server."""
         remote: object = self._remote
         return remote.served() if isinstance(remote, RemoteModel) else None
 

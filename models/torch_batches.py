@@ -1,4 +1,4 @@
-"""Networks of torch: the device they run on, embedders batch by batch, errors of loading."""
+"""Torch networks: devices, embedding in batches, and loading errors."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import torch
 
 
-# The device that a model runs on, from the word in a profile.
+# The device that a profile names.
 
 
 def torch_device(name: str) -> "torch.device":
-    """`auto` is CUDA where it is there, else the CPU; other names are torch's (`cpu`, `cuda:1`).
+    """The torch device; `auto` is CUDA if available, else the CPU.
 
     Raises:
         ModelError: torch knows no such device, or this machine has none.
@@ -37,7 +37,7 @@ def torch_device(name: str) -> "torch.device":
         raise ModelError(f"the device {name!r} cannot be used: {reason}") from error
 
 
-# Embeds with a network of torch: batch by batch, to rows of unit length on the CPU.
+# Embed with a torch network: in batches, to rows of unit length on the CPU.
 
 _Input = TypeVar("_Input")
 SpecT = TypeVar("SpecT", bound=TorchEmbedderSpec)
@@ -59,7 +59,7 @@ class TorchEmbedder(ABC, Generic[SpecT]):
     """
 
     dimension: int
-    """How long a vector is."""
+    """The length of a vector."""
 
     def __init__(self, spec: SpecT) -> None:
         import torch
@@ -117,7 +117,7 @@ class TorchEmbedder(ABC, Generic[SpecT]):
 
 @contextmanager
 def loading_faults(library: str, model: ModelRef) -> Iterator[None]:
-    """Turns what libraries raise while they load a model into one sentence.
+    """Turns exceptions of libraries while they load a model into one sentence.
 
     Raises:
         ModelError: the model could not be loaded.

@@ -1,4 +1,4 @@
-"""Chat models that transformers loads into this process."""
+"""Chat models loaded by transformers in this process."""
 
 import gc
 import io
@@ -75,7 +75,7 @@ class TransformersChatModel:
                 yield from self._answer_batch(prepared)
 
     def close(self) -> None:
-        """Frees the memory of the weights; the model answers nothing more."""
+        """Frees the memory of the weights; the model cannot be used any more."""
         del self._model
         gc.collect()
         if self._torch.cuda.is_available():
@@ -103,7 +103,7 @@ class TransformersChatModel:
         self._grammar = SchemaGrammar(self._tokenizer, text.vocab_size, self._end_tokens)
 
     def _placed(self) -> dict[str, Any]:
-        """The arguments that say where the weights are, and in which numbers."""
+        """The arguments for the placement and the dtype of weights."""
         device_map = self._spec.device_map
         placed: dict[str, Any] = {"device_map": device_map or {"": self._device()}}
         if (quantized := self._spec.quantization_config) is not None:
@@ -117,7 +117,7 @@ class TransformersChatModel:
         return accelerator or self._torch.device("cpu")
 
     def _prepare(self, request: ChatRequest) -> "_Prepared | ChatFailure":
-        """The request as the model's chat template words it, or why it cannot be asked."""
+        """The request in the model's chat template, or why it cannot be asked."""
         if request.images and not self._sees_images:
             return _refuse(f"{self.ref} takes no images")
         try:
@@ -165,7 +165,7 @@ class TransformersChatModel:
         images: dict[str, Any] = {}
         if any(prepared.images for prepared in batch):
             images = {"images": [image for prepared in batch for image in prepared.images]}
-        # The chat template has put the special tokens in.
+        # The chat template contains the special tokens.
         return self._processor(
             text=[prepared.text for prepared in batch],
             add_special_tokens=False,
@@ -175,7 +175,7 @@ class TransformersChatModel:
         ).to(self._model.device)
 
     def _generate(self, inputs: Any, matchers: list[Any]) -> list[list[int]]:
-        """The tokens that the model writes after each prompt, padding included."""
+        """The tokens that the model generates after each prompt, padding included."""
         sampling = self._spec.sampling
         processors: list[Any] = []
         if any(matcher is not None for matcher in matchers):
@@ -188,7 +188,7 @@ class TransformersChatModel:
         try:
             written = self._model.generate(
                 **inputs,
-                # With the draw made by a processor, the best token is the drawn one.
+                # The draw is made by a processor, so the best token is the drawn one.
                 do_sample=False,
                 max_new_tokens=sampling.max_tokens,
                 eos_token_id=self._end_tokens,
@@ -216,7 +216,7 @@ class TransformersChatModel:
 
 
 class _Prepared(NamedTuple):
-    """A request ready for a batch; `matcher` holds its answer to the schema, if there is one."""
+    """A request ready for a batch; `matcher` enforces its schema, if it has one."""
 
     text: str
     images: list[Image.Image]

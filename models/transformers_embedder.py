@@ -1,4 +1,4 @@
-"""Two-tower models as transformers has them: a vector an image, one a text."""
+"""Two-tower models of transformers: a vector for each image, one for each text."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ _CLASSES = {
     "siglip2": "Siglip2Model",
 }
 _TRAINED_TOKENS = {"align": 64, "altclip": 77, "siglip": 64, "siglip2": 64}
-"""How many tokens of a text were read in training, where that is below the network's limit."""
+"""The number of tokens of a text in training, if it is below the network's limit."""
 _PADDED = ("align", "siglip", "siglip2")
-"""Texts of these were filled up to that length in training."""
+"""Texts of these were padded to that length in training."""
 _BLIP, _BLIP2 = "blip", "blip-2"
 
 
@@ -56,8 +56,8 @@ def load_transformers_embedder(spec: TransformersEmbedder) -> ImageTextEmbedder:
 class _DualEncoder(TorchEmbedder[TransformersEmbedder]):
     """A tower for images and one for texts, each with a projection into the common space.
 
-    Texts longer than those of its training are cut. Those of ALIGN and SigLIP are filled up to 64
-    tokens, and SigLIP's put into lower case, as in their training.
+    Texts longer than in training are cut. As in their training, texts of ALIGN and SigLIP are
+    padded to 64 tokens, and texts of SigLIP lower-cased.
     """
 
     def __init__(self, spec: TransformersEmbedder, kind: str) -> None:
@@ -95,7 +95,7 @@ class _DualEncoder(TorchEmbedder[TransformersEmbedder]):
 
 
 class BlipFamily(TorchEmbedder[TransformersEmbedder]):
-    """What BLIP and BLIP-2 share: an image-text contrast, and a head that judges pairs."""
+    """BLIP and BLIP-2: an image-text contrast, and a head that judges pairs."""
 
     def __init__(self, spec: TransformersEmbedder, model_class: str) -> None:
         import transformers
@@ -107,7 +107,7 @@ class BlipFamily(TorchEmbedder[TransformersEmbedder]):
         self.dimension = network.config.image_text_hidden_size
 
     def see(self, images: Sequence[Image.Image]) -> Any:
-        """What the vision tower sees in each image, (n, patches, d), as `judge` takes it."""
+        """The output of the vision tower for each image, (n, patches, d), as `judge` takes it."""
         import torch
 
         pictures = [plain_picture(image) for image in images]
@@ -116,7 +116,7 @@ class BlipFamily(TorchEmbedder[TransformersEmbedder]):
             return self._model.vision_model(pixel_values=pixels.to(self._device, self._dtype))[0]
 
     def judge(self, seen: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float64]:
-        """How surely each image shows what the text beside it says: the head's logit, (n,)."""
+        """The matching head's logits for images with the texts beside them, of shape (n,)."""
         import torch
 
         size, found = self._spec.batch_size, [np.empty(0)]
@@ -143,7 +143,7 @@ class BlipFamily(TorchEmbedder[TransformersEmbedder]):
 
 
 class _BlipEmbedder(BlipFamily):
-    """BLIP (Li et al., ICML 2022, section 3.2): of each side the first token."""
+    """BLIP (Li et al., ICML 2022, section 3.2): the first token of each side."""
 
     def __init__(self, spec: TransformersEmbedder) -> None:
         super().__init__(spec, "BlipForImageTextRetrieval")
@@ -163,12 +163,13 @@ class _BlipEmbedder(BlipFamily):
 
 
 class Blip2Embedder(BlipFamily):
-    """BLIP-2 (Li et al., ICML 2023, section 3.2): a vector for each of the Q-Former's queries.
+    """BLIP-2 (Li et al., ICML 2023, section 3.2): a vector for each query of the Q-Former.
 
     It compares a text with all query vectors of an image and takes the greatest cosine. With
-    `scoring = "maximum"` an image has them all, laid end to end, and a text its vector as often, so
-    that their product is the mean of the cosines. Otherwise an image has one vector, the mean of
-    the queries': images are compared with each other so, and galleries are 32 times smaller.
+    `scoring = "maximum"` an image has all query vectors, concatenated, and a text its vector
+    repeated as often, so that their product is the mean of the cosines. Otherwise an image has one
+    vector, the mean of the queries': images are compared with each other this way, and galleries
+    are 32 times smaller.
     """
 
     def __init__(self, spec: TransformersEmbedder) -> None:

@@ -1,4 +1,4 @@
-"""Loads a network of transformers: its own classes, weights of safetensors, nothing left random."""
+"""Loads networks of transformers: its own classes, safetensors weights, nothing left random."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ _NAMED_AT_MOST = 3
 
 
 def configuration_of(transformers: Any, ref: ModelRef) -> Any:
-    """The configuration of a model: its `model_type`, and its `_commit_hash` where it has one."""
+    """The configuration of a model with its `model_type`, and its `_commit_hash` if it has one."""
     return transformers.AutoConfig.from_pretrained(
         ref.name, revision=ref.revision, trust_remote_code=False
     )
@@ -35,7 +35,7 @@ def load_network(model_class: Any, spec: _Spec, dtype: Any) -> Any:
         use_safetensors=True,
         output_loading_info=True,
     )
-    # transformers would leave them random, and only warn.
+    # transformers would leave them random and only warn.
     wrong = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
     if wrong:
         raise ModelError(f"{spec.ref} lacks weights: {', '.join(wrong[:_NAMED_AT_MOST])}, …")

@@ -1,4 +1,4 @@
-"""Chat models that vLLM loads into this process: no server, one machine, its own GPUs."""
+"""Chat models loaded by vLLM in this process: no server, one machine with its own GPUs."""
 
 import time
 from collections import deque
@@ -12,8 +12,8 @@ from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequ
 from schemas.errors import MissingExtraError, ModelError
 from schemas.profile import VllmChat
 
-# JSON allows any number of spaces: a model that wanders could fill its whole answer with them. And
-# of vLLM's backends, xgrammar lets raw control characters into strings, which is not JSON.
+# JSON allows any number of spaces, so a weak model could fill its whole answer with them. And of
+# vLLM's backends, xgrammar allows raw control characters in strings, which is not JSON.
 STRICT_JSON = {"backend": "guidance", "disable_any_whitespace": True}
 
 
@@ -21,20 +21,20 @@ class Engine(Protocol):
     """Works on many requests at once, step by step; one thread at a time calls it."""
 
     def add(self, request: ChatRequest) -> str | ChatFailure:
-        """Takes a request and gives its id, or why it is refused (too long, bad image …)."""
+        """Queues a request and returns its id, or why it is refused (too long, bad image …)."""
         ...
 
     def step(self) -> Iterable[tuple[str, ChatAnswer]]:
-        """Goes on with all requests, of which there is at least one; gives what finished."""
+        """Advances all requests, of which there is at least one; returns those that finished."""
         ...
 
     def abort(self, ids: Sequence[str]) -> None:
-        """Forgets requests that have not finished."""
+        """Drops requests that have not finished."""
         ...
 
 
 class _Stream:
-    """The requests of one caller: not in the engine yet, in it (by id), finished."""
+    """The requests of one caller: not in the engine yet, in it (by id), and finished."""
 
     def __init__(self) -> None:
         self.has_more = True
@@ -48,11 +48,11 @@ class _Stream:
 
 
 class SharedEngine:
-    """Keeps an engine full from several streams of requests, each of a thread of its own.
+    """Keeps an engine full with requests of several threads.
 
-    As soon as a request finishes, the next one takes its room: that of the same stream or, where
-    that has no more, of another. So the engine does not run empty while it works on the slowest
-    answers of a stream. Whichever thread waits for an answer steps the engine for all.
+    As soon as a request finishes, the next one takes its place: of the same stream or, if that has
+    no more, of another. So the engine does not drain to the slowest answers of a stream. Any thread
+    that waits for an answer steps the engine for all.
     """
 
     def __init__(self, engine: Engine, most_in_flight: int) -> None:
@@ -78,7 +78,7 @@ class SharedEngine:
             self._close(stream)
 
     def _take(self, stream: _Stream, numbered: Iterator[tuple[int, ChatRequest]]) -> None:
-        """Takes the next request of a stream into the room that was made for it."""
+        """Takes the next request of a stream into the reserved place."""
         taken = None
         try:
             taken = next(numbered, None)
@@ -91,7 +91,7 @@ class SharedEngine:
             stream.taken.append(taken)
 
     def _changed_room(self, change: int) -> bool:
-        """Gives or takes room; False where there is none to take."""
+        """Frees or takes places; False if none is free."""
         with self._changed:
             if self._room + change < 0:
                 return False
@@ -100,7 +100,7 @@ class SharedEngine:
             return True
 
     def _advance(self, stream: _Stream) -> None:
-        """Returns once there is something to do for the stream; steps the engine until then."""
+        """Steps the engine until there is something to do for the stream."""
 
         def has_news() -> bool:
             return bool(stream.is_over or stream.finished or (stream.has_more and self._room))
@@ -127,7 +127,7 @@ class SharedEngine:
                 stream.positions[added] = position
 
     def _close(self, stream: _Stream) -> None:
-        """Forgets a stream, with what it has in flight."""
+        """Removes a stream with its running requests."""
         with self._in_use():
             self._streams.remove(stream)
             if stream.positions:
@@ -136,7 +136,7 @@ class SharedEngine:
 
     @contextmanager
     def _in_use(self, unless: Callable[[], bool] = lambda: False) -> Iterator[bool]:
-        """Has the engine for this thread alone, or gives False as soon as `unless` holds."""
+        """Yields True with exclusive use of the engine, or False as soon as `unless` holds."""
         with self._changed:
             self._changed.wait_for(lambda: unless() or not self._is_in_use)
             if unless():
@@ -153,10 +153,10 @@ class SharedEngine:
 
 
 class VllmChatModel:
-    """Answers with vLLM's engine, up to `max_num_seqs` requests at once; safe in threads.
+    """Answers with vLLM's engine, up to `max_num_seqs` requests at once; thread-safe.
 
-    JSON schemas are enforced while the answer is written, by vLLM's structured outputs. The seconds
-    of an answer are those that it was in the engine.
+    JSON schemas are enforced by vLLM's structured outputs. The seconds of an answer are its time in
+    the engine.
 
     Raises:
         MissingExtraError: vLLM is not installed.
@@ -183,7 +183,7 @@ class VllmChatModel:
         return self._shared.answer(requests)
 
     def close(self) -> None:
-        """Ends the engine and frees its memory; the model answers nothing more."""
+        """Shuts the engine down and frees its memory; the model cannot be used any more."""
         self._engine.close()
 
 
@@ -218,20 +218,20 @@ class VllmEngine:
         return id_
 
     def step(self) -> Iterator[tuple[str, ChatAnswer]]:
-        """One step of the engine; gives the answers that ended with it."""
+        """One step of the engine; returns the answers that finished."""
         for output in self._llm.llm_engine.step():
             if output.finished:
                 seconds = time.perf_counter() - self._started.pop(output.request_id)
                 yield output.request_id, _read_output(output, seconds)
 
     def abort(self, ids: Sequence[str]) -> None:
-        """Takes requests out of the engine."""
+        """Removes requests from the engine."""
         self._llm.llm_engine.abort_request([*ids])
         for id_ in ids:
             del self._started[id_]
 
     def close(self) -> None:
-        """Ends the engine and frees its memory."""
+        """Shuts the engine down and frees its memory."""
         self._llm.llm_engine.engine_core.shutdown()
         del self._llm
 

@@ -1,4 +1,4 @@
-"""Files of weights: their digests, and those that packages carry."""
+"""Files of weights: their digests, and those in installed packages."""
 
 import hashlib
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ def folder_digest(folder: Path) -> str:
 
 
 def require_digest(where: Path, wanted: str | None, found: str) -> None:
-    """Nothing, if what lies at `where` has the digest that was wanted, or none was.
+    """Raises unless the file at `where` has the wanted digest, or none is wanted.
 
     Raises:
         ModelError: it has another.
@@ -33,7 +33,7 @@ def require_digest(where: Path, wanted: str | None, found: str) -> None:
 
 
 def file_of_package(package: str, *parts: str) -> Path:
-    """A file of weights in an installed package of the extra `vision`, which is not imported.
+    """A file of weights in an installed package of the extra `vision`, without importing it.
 
     Raises:
         MissingExtraError: the package is not installed.
