@@ -25,8 +25,8 @@ from retrieval.bootstrap import bootstrap_means
 from retrieval.cfam.training_data import TrainingImage, hold_out_identities
 from retrieval.evaluation import chance_scores
 from schemas.cfam import CfamLosses, CfamTraining, StepLine, ValidationLine
-from sources.demonstration import write_people_world
-from sources.demonstration.writing import LAYOUTS, TrueIdentity, load_truth
+from sources.demonstration import DemonstrationWorld, load_truth, write_people_world
+from sources.demonstration.writing import TrueIdentity
 
 WORLD_SEED = 11
 TRAINED, TESTED = 120, 50  # identities of each of the three sources
@@ -68,14 +68,15 @@ class People(NamedTuple):
 
 def people(folder: Path, trained: int, tested: int) -> People:
     """A world, drawn where it is not there yet."""
-    if not (folder / "truth.json").exists():
-        write_people_world(folder, WORLD_SEED, tested, trained, 0)
+    if not (folder / "world.json").exists():
+        world = write_people_world(folder, WORLD_SEED, tested, trained, 0)
+        (folder / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
+    world = DemonstrationWorld.model_validate_json((folder / "world.json").read_bytes())
     truth = load_truth(folder)
     images: dict[str, list[TrainingImage]] = {"train": [], "val": [], "test": []}
-    for layout in LAYOUTS:
-        home = folder / layout.name / layout.image_root
-        for identity in truth.identities[layout.name]:
-            images[identity.split] += _images(home, layout.name, identity)
+    for source in world.sources:
+        for identity in truth.identities[source.name]:
+            images[identity.split] += _images(source.image_root, source.name, identity)
     return People(images["train"], images["test"])
 
 

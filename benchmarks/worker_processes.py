@@ -36,8 +36,8 @@ from schemas.profile import FaithfulnessSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Granularity, Rewrite
 from sources.demonstration.descriptions import describe
+from sources.demonstration.figure import View, draw_pose
 from sources.demonstration.people import Chance, draw_person_attributes
-from sources.demonstration.poses import View, draw_pose
 
 DATASET, AUTHORS = "bench", ("one@1", "two@1")
 WANTED = 1.7

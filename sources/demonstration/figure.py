@@ -1,458 +1,517 @@
-"""Draws the figure of a person from flat shapes, the farthest first."""
+"""Poses of people, and figures drawn of them from flat shapes, the farthest first."""
 
 import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageChops, ImageDraw
 
-from sources.demonstration.layer import CIRCLE, Flat, Paint, ellipse
+from schemas.base import Record
 from sources.demonstration.people import (
     CLOTH,
     HAIR,
     SKIN,
-    Build,
+    TABLES,
     Carried,
+    Chance,
     Garment,
-    Jacket,
     Pattern,
+    Person,
+    Rgb,
     Sex,
     Side,
 )
-from sources.demonstration.poses import Action, Frame, View, free_hand
+
+# Poses: which way a person is turned and what they do.
 
 
-def _cloth(garment: Garment) -> Paint:
-    second = CLOTH[garment.second_colour] if garment.second_colour else (0, 0, 0)
-    return Paint(CLOTH[garment.colour], garment.pattern, second)
+class Action(StrEnum):
+    """What a person does in an image."""
+
+    WALKING = "walking"
+    STANDING = "standing"
+    PHONE = "looking at a phone"
 
 
-def paint_figure(frame: Frame) -> None:
-    """Paints all parts of the person."""
-    arms = sorted(Side, key=lambda side: frame.depth(frame.bones.arms[side].end))
-    legs = sorted(Side, key=lambda side: frame.depth(frame.bones.legs[side].end))
-    behind = [side for side in arms if _is_behind(frame, side)]
-    raised = [side for side in arms if frame.bones.arms[side].end[1] > 1.45]
-    carried = frame.person.carried
-    backpack = carried if carried and carried.kind == "backpack" else None
-    beside = carried if carried and carried.kind != "backpack" else None
-    if backpack and frame.cosine > 0.1:
-        _paint_backpack(frame, backpack)
-    if beside and _is_hidden(frame, beside):
-        _paint_carried(frame, beside)
-    for side in behind:
-        _paint_arm(frame, side)
-    if frame.cosine > 0.15:
-        _paint_loose_hair(frame)
-    for side in legs:
-        _paint_leg(frame, side)
-    _paint_torso(frame)
-    if backpack:
-        for middle in (-0.6, 0.6):
-            _paint_patch(
-                frame, (middle - 0.14, middle + 0.14), (1.47, 1.12), _plain(backpack.colour)
-            )
-    if backpack and -0.9 < frame.cosine <= 0.1:
-        _paint_backpack(frame, backpack)
-    for side in arms:
-        if side not in behind and side not in raised:
-            _paint_arm(frame, side)
-    _paint_head(frame)
-    if backpack and frame.cosine <= -0.9:
-        _paint_backpack(frame, backpack)
-    _paint_phone(frame)
-    for side in raised:
-        if side not in behind:
-            _paint_arm(frame, side)
-    if beside and not _is_hidden(frame, beside):
-        _paint_carried(frame, beside)
+class View(StrEnum):
+    """The side of the person that we see."""
+
+    FRONT = "front"
+    BACK = "back"
+    LEFT = "left"
+    RIGHT = "right"
 
 
-def _plain(colour: str) -> Paint:
-    return Paint(CLOTH[colour])
+YAW = {View.FRONT: 0.0, View.RIGHT: 90.0, View.BACK: 180.0, View.LEFT: 270.0}
 
 
-def _is_behind(frame: Frame, side: Side) -> bool:
-    """True for an arm that the body hides."""
-    arm = frame.bones.arms[side]
-    return frame.depth(arm.root) < -0.08 or frame.depth(arm.end) < -0.12
+class Pose(Record):
+    """A moment of an action.
+
+    `yaw_degrees` is 0 for somebody who faces us, 90 for somebody who faces to the right of the
+    image (we see their right side), 180 for a back. `phase` in [0, 1) is the place in the step.
+    """
+
+    action: Action
+    yaw_degrees: float
+    phase: float
+
+    @property
+    def view(self) -> View:
+        """The side that we see most of."""
+        return tuple(YAW)[int((self.yaw_degrees + 45) % 360 // 90)]
 
 
-def _is_hidden(frame: Frame, carried: Carried) -> bool:
-    """True for what hangs on the far side of somebody seen from the side, as captions assume."""
-    view = frame.pose.view
-    return view in (View.LEFT, View.RIGHT) and carried.side not in (None, view.value)
+def free_hand(person: Person) -> Side:
+    """The hand that a phone goes into."""
+    carried = person.carried
+    return Side.LEFT if carried and carried.side is Side.RIGHT else Side.RIGHT
 
 
-# Torso and legs.
-
-# Height, half width of men and of women, half depth, in metres, from the neck to the hips.
-_TORSO = np.array(
-    [
-        (1.535, 0.058, 0.047, 0.055),
-        (1.475, 0.080, 0.070, 0.066),
-        (1.440, 0.165, 0.135, 0.090),
-        (1.400, 0.192, 0.158, 0.097),
-        (1.235, 0.168, 0.142, 0.118),
-        (1.090, 0.150, 0.120, 0.100),
-        (0.960, 0.160, 0.160, 0.112),
-        (0.835, 0.164, 0.170, 0.115),
-    ]
-)
-_WIDER = {Build.SLIM: -0.010, Build.MEDIUM: 0.006, Build.HEAVY: 0.040}
-_HEM = {"tank top": 0.89, "shirt": 0.84, "blazer": 0.80}
-_LEG_RADII = {
-    "jeans": (0.092, 0.066, 0.054),
-    "trousers": (0.092, 0.072, 0.064),
-    "leggings": (0.086, 0.056, 0.042),
-    "shorts": (0.096, 0.092, 0.090),
-}
-_SKIRT_HEM = {"short": 0.62, "knee-length": 0.46, "long": 0.17}
-_FAR = 0.82
-"""Brightness of a limb on the side that is turned away."""
+def draw_pose(chance: Chance, person: Person, view: View) -> Pose:
+    """A pose in which the person is seen from `view`, doing what can be seen from there."""
+    spread = 32 if view in (View.FRONT, View.BACK) else 18
+    actions: dict[Action, float] = {Action.WALKING: 6, Action.STANDING: 3}
+    if view is View.FRONT or view.value == free_hand(person):
+        actions[Action.PHONE] = 2
+    return Pose(
+        action=chance.weigh(actions),
+        yaw_degrees=round((YAW[view] + chance.between(-spread, spread)) % 360, 1),
+        phase=round(chance.between(0, 1), 3) % 1.0,
+    )
 
 
-def _row(frame: Frame, up: float, ease: float) -> tuple[float, float, float]:
-    """The torso at a height: the x of its middle, half its width as seen, and its y."""
-    heights = _TORSO[::-1, 0]
-    column = 1 if frame.person.sex is Sex.MALE else 2
-    width, depth = (float(np.interp(up, heights, _TORSO[::-1, i])) for i in (column, 3))
-    wider = ease + (_WIDER[frame.person.build] if up < 1.46 else 0.0)
-    x, y = frame.at(0, up, frame.bones.lean * max(0.0, up - 0.95) / 0.55)
-    return x, frame.half(width + wider, depth + wider), y
+# Flat shapes in plain or patterned colours on a transparent picture.
+
+Point = NDArray[np.float64]
+"""A point in the person's frame, in metres: (to the person's left, up, forward)."""
+
+Flat = tuple[float, float]
+"""A point in the plane of the picture, in metres from between the feet: (to the right, up)."""
+
+CIRCLE = [(math.cos(t), math.sin(t)) for t in np.linspace(0, 2 * math.pi, 20, endpoint=False)]
+_EDGE_METRES = 0.007
 
 
-def _torso(frame: Frame, top: float, bottom: float, ease: float) -> list[Flat]:
-    """The outline of what covers the torso, `ease` wider than the body."""
-    inner = [row[0] for row in _TORSO if bottom < row[0] < top]
-    rows = [_row(frame, up, ease) for up in (top, *inner, bottom)]
-    return [(x - half, y) for x, half, y in rows] + [(x + half, y) for x, half, y in rows[::-1]]
+class Paint(NamedTuple):
+    """A colour, and a pattern on it in a second colour."""
+
+    colour: Rgb
+    pattern: Pattern = Pattern.PLAIN
+    second: Rgb = (0, 0, 0)
+
+    def shaded(self, brightness: float) -> "Paint":
+        """The paint made lighter or darker."""
+        return Paint(shaded(self.colour, brightness), self.pattern, shaded(self.second, brightness))
 
 
-def _skirt(frame: Frame, top: float, bottom: float, flare: float) -> list[Flat]:
-    """The outline of what hangs from the hips to `bottom` and swings with the legs."""
-    outline = _torso(frame, top, 0.88, 0.012)
-    y = frame.at(0, bottom, 0)[1]
-    legs = [frame.limb(leg)[::-1] for leg in frame.bones.legs.values()]
-    feet = [float(np.interp(y, [p[1] for p in leg], [p[0] for p in leg])) for leg in legs]
-    half = len(outline) // 2
-    left = min(outline[half - 1][0] - flare, min(feet) - 0.07)
-    right = max(outline[half][0] + flare, max(feet) + 0.07)
-    return [*outline[:half], (left, y), (right, y), *outline[half:]]
+def shaded(colour: Rgb, brightness: float) -> Rgb:
+    """The colour made lighter or darker."""
+    red, green, blue = (min(255, round(part * brightness)) for part in colour)
+    return red, green, blue
 
 
-def _paint_patch(
-    frame: Frame, around: tuple[float, float], heights: tuple[float, float], paint: Paint
-) -> None:
-    """What of a patch on the torso shows: `around` in radians from ahead to the left."""
-    middle, half = (around[0] + around[1]) / 2, (around[1] - around[0]) / 2
-    facing = (middle + frame.yaw + math.pi) % (2 * math.pi) - math.pi
-    edges = [max(-math.pi / 2, min(math.pi / 2, facing + sign * half)) for sign in (-1, 1)]
-    if edges[1] - edges[0] < 0.02:
-        return
-    rows = [_row(frame, up, 0.012) for up in np.linspace(*heights, 5)]
-    left, right = ([(x + h * math.sin(a), y) for x, h, y in rows] for a in edges)
-    frame.layer.fill([left + right[::-1]], paint, edge=False)
-
-
-def _paint_torso(frame: Frame) -> None:
-    """Neck, what is worn on the hips, the upper garment, and the jacket over it."""
-    person, layer = frame.person, frame.layer
-    upper, lower, jacket = person.upper, person.lower, person.jacket
-    layer.fill([_torso(frame, 1.56, 1.40, 0.0)], Paint(SKIN[person.skin]).shaded(0.93))
-    if lower and lower.kind == "skirt":
-        layer.fill([_skirt(frame, 1.08, _SKIRT_HEM[lower.length or "short"], 0.06)], _cloth(lower))
-    elif lower:
-        layer.fill([_torso(frame, 1.08, 0.835, 0.004)], _cloth(lower), edge=False)
-    shape = _torso(frame, 1.48, _HEM.get(upper.kind, 0.865), 0.012)
-    if upper.kind == "dress":
-        shape = _skirt(frame, 1.48, _SKIRT_HEM[upper.length or "long"], 0.07)
-    layer.fill([shape], _cloth(upper))
-    neck = 0.07 if upper.kind in ("tank top", "dress") else 0.035
-    _paint_patch(frame, (-0.9, 0.9), (1.5, 1.475 - neck), Paint(SKIN[person.skin]))
-    if upper.kind in ("shirt", "polo shirt"):
-        bottom = 0.86 if upper.kind == "shirt" else 1.34
-        _paint_patch(frame, (-0.06, 0.06), (1.44, bottom), _plain(upper.colour).shaded(0.8))
-        for sign in (-1, 1):
-            ends = (0.1, 0.75) if sign > 0 else (-0.75, -0.1)
-            _paint_patch(frame, ends, (1.49, 1.435), _plain(upper.colour).shaded(0.9))
-    if upper.kind == "hoodie":
-        _paint_patch(frame, (-0.75, 0.75), (1.08, 0.94), _plain(upper.colour).shaded(0.85))
-        _paint_patch(frame, (2.0, 4.3), (1.5, 1.36), _plain(upper.colour).shaded(0.85))
-    if upper.pattern is Pattern.PRINTED and upper.second_colour:
-        for wide, top, bottom in ((0.6, 1.34, 1.22), (0.45, 1.19, 1.16), (0.6, 1.14, 1.11)):
-            _paint_patch(frame, (-wide, wide), (top, bottom), _plain(upper.second_colour))
-    if jacket:
-        _paint_jacket(frame, jacket, _cloth(upper))
-    if person.scarf:
-        _paint_patch(frame, (-3.2, 3.2), (1.54, 1.43), _plain(person.scarf))
-        _paint_patch(frame, (0.1, 0.5), (1.46, 1.18), _plain(person.scarf))
-
-
-def _paint_jacket(frame: Frame, jacket: Jacket, under: Paint) -> None:
-    bottom = _HEM.get(jacket.kind, 0.85)
-    shape = _torso(frame, 1.485, bottom, 0.024)
-    if jacket.kind == "coat":
-        shape = _skirt(frame, 1.485, 0.50, 0.03)
-    paint = _plain(jacket.colour)
-    frame.layer.fill([shape], paint)
-    gap = 0.42 if jacket.open else 0.03
-    front = under if jacket.open else paint.shaded(0.75)
-    _paint_patch(frame, (-gap, gap), (1.44, bottom), front)
-    if jacket.kind in ("coat", "blazer"):
-        for low in (-gap - 0.3, gap):
-            _paint_patch(frame, (low, low + 0.3), (1.47, 1.22), paint.shaded(0.85))
-    if jacket.kind == "vest":
-        for up in np.arange(1.35, bottom, -0.12):
-            for low in (gap, -gap - 1.5):
-                _paint_patch(frame, (low, low + 1.5), (up, up - 0.012), paint.shaded(0.8))
-
-
-def _paint_leg(frame: Frame, side: Side) -> None:
-    """One leg with what covers it, and its shoe."""
-    light = _FAR if frame.is_far(side) else 1.0
-    person, layer, points = frame.person, frame.layer, frame.limb(frame.bones.legs[side])
-    wider = 0.5 * _WIDER[person.build]
-    lower, shoe = person.lower, person.footwear
-    skin = Paint(SKIN[person.skin]).shaded(light)
-    layer.tube(points, [0.082 + wider, 0.054 + wider, 0.036 + wider], skin)
-    if shoe.socks:
-        layer.tube(
-            [_between(points[1], points[2], 0.7), points[2]], [0.042, 0.040], _plain(shoe.socks)
-        )
-    _paint_shoe(frame, side, light)
-    if lower and lower.kind != "skirt":
-        radii = [radius + wider for radius in _LEG_RADII[lower.kind]]
-        share = {"short": 0.0, "cropped": 0.7}.get(lower.length or "long", 1.0)
-        if lower.kind == "shorts":
-            points = [points[0], _between(points[0], points[1], 0.8)]
-            radii = radii[:2]
-        else:
-            points = [*points[:2], _between(points[1], points[2], share)]
-        layer.tube(points, radii, _cloth(lower).shaded(light))
-    if shoe.kind == "boots":
-        knee, ankle = frame.limb(frame.bones.legs[side])[1:]
-        paint = _plain(shoe.colour).shaded(light)
-        layer.tube([_between(knee, ankle, 0.45), ankle], [0.064, 0.052], paint)
+def _ellipse(centre: Flat, wide: float, high: float) -> list[Flat]:
+    return [(centre[0] + wide * x, centre[1] + high * y) for x, y in CIRCLE]
 
 
 def _between(start: Flat, end: Flat, share: float) -> Flat:
     return start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
 
 
-def _paint_shoe(frame: Frame, side: Side, light: float) -> None:
-    shoe, layer = frame.person.footwear, frame.layer
-    leg, toe = frame.bones.legs[side], frame.bones.toes[side]
-    ankle, tip = frame.seen(leg.end), frame.seen(toe)
-    heel = frame.seen(leg.end + np.array([0.0, -0.046, 0.0]))
-    upper, sole = _plain(shoe.colour).shaded(light), _plain(shoe.sole_colour).shaded(light)
-    layer.tube([heel, tip], [0.041, 0.037], sole)
-    back, front = (heel[0], heel[1] + 0.013), (tip[0], tip[1] + 0.013)
-    if shoe.kind in ("sandals", "flats"):
-        layer.tube([back, front], [0.035, 0.033], Paint(SKIN[frame.person.skin]).shaded(light))
-        end = 0.75 if shoe.kind == "sandals" else 1.0
-        ends = [_between(back, front, 0.6), _between(back, front, end)]
-        layer.tube(ends, [0.037, 0.036], upper)
-        return
-    layer.tube([ankle, back, front], [0.040, 0.043, 0.037], upper)
-    if shoe.kind == "sneakers":
-        layer.disc(_between(back, front, 0.55), 0.018, 0.010, sole)
+class _Layer:
+    """Shapes are painted one over the other; `scale` is in pixels per metre, `origin` a pixel."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale, self.origin = scale, (round(0.95 * scale), round(1.98 * scale))
+        self.picture = Image.new("RGBA", (2 * self.origin[0], round(2.2 * scale)))
+        self._draw = ImageDraw.Draw(self.picture)
+
+    def fill(self, pieces: Iterable[Sequence[Flat]], paint: Paint, *, edge: bool = True) -> None:
+        """One shape of polygons, with a darker edge around it."""
+        left, top, scale = *self.origin, self.scale
+        outlines = [[(left + x * scale, top - y * scale) for x, y in piece] for piece in pieces]
+        wide = max(1, round(2 * _EDGE_METRES * scale))
+        for outline in outlines if edge else ():
+            self._draw.line([*outline, outline[0]], shaded(paint.colour, 0.72), wide)
+        for outline in outlines:
+            self._draw.polygon(outline, paint.colour)
+        if paint.pattern is not Pattern.PLAIN:
+            mask = Image.new("L", self.picture.size)
+            for outline in outlines:
+                ImageDraw.Draw(mask).polygon(outline, 255)
+            mask = ImageChops.multiply(mask, self._marks(paint.pattern))
+            self.picture.paste((*paint.second, 255), mask=mask)
+
+    def tube(self, points: Sequence[Flat], radii: Sequence[float], paint: Paint) -> None:
+        """A limb along `points`, as wide at each as its radius."""
+        pieces = [_ellipse(point, r, r) for point, r in zip(points, radii, strict=True)]
+        for (start, r0), (end, r1) in pairwise(zip(points, radii, strict=True)):
+            length = max(math.dist(start, end), 1e-6)
+            x, y = (end[1] - start[1]) / length, (start[0] - end[0]) / length
+            ends = ((start, r0), (end, r1), (end, -r1), (start, -r0))
+            pieces.append([(point[0] + r * x, point[1] + r * y) for point, r in ends])
+        self.fill(pieces, paint)
+
+    def disc(self, centre: Flat, wide: float, high: float, paint: Paint) -> None:
+        """An upright ellipse given by its two radii, without an edge."""
+        self.fill([_ellipse(centre, wide, high)], paint, edge=False)
+
+    def _marks(self, pattern: Pattern) -> Image.Image:
+        """Where on the layer a pattern has its second colour, 0 to 255."""
+        rows, columns = np.ogrid[: self.picture.height, : self.picture.width]
+        down, right = rows / self.scale, (columns - self.origin[0]) / self.scale
+        if pattern is Pattern.STRIPED:
+            marks = np.broadcast_to(down % 0.08 > 0.045, (rows.size, columns.size)) * 255
+        elif pattern is Pattern.PLAID:
+            marks = (down % 0.085 < 0.03) * 128 + (right % 0.085 < 0.03) * 127
+        else:
+            marks = (np.hypot(down % 0.06 - 0.03, right % 0.06 - 0.03) < 0.018) * 255
+        return Image.fromarray(marks.astype(np.uint8))
 
 
-# Arms, head and hair.
+# A figure: a cut-out picture that is put where somebody stands.
+
+STATURE_METRES = 1.76
+CAMERA_PITCH = 0.13
+"""How much lower, per metre, a nearer point appears: the camera looks down a little."""
+
+_FINE = 2  # figures are painted so many times larger
 
 
-def _paint_arm(frame: Frame, side: Side) -> None:
-    """One arm with its sleeve, and the hand."""
-    light = _FAR if frame.is_far(side) else 1.0
-    person, layer, arm = frame.person, frame.layer, frame.bones.arms[side]
-    points = frame.limb(arm)
-    skin = Paint(SKIN[person.skin]).shaded(light)
-    forearm = (arm.end - arm.middle) / np.linalg.norm(arm.end - arm.middle)
-    layer.tube([points[2], frame.seen(arm.end + 0.07 * forearm)], [0.026, 0.028], skin)
-    upper, jacket = person.upper, person.jacket
-    wider = 0.35 * _WIDER[person.build] - (0.006 if person.sex is Sex.FEMALE else 0.0)
-    if upper.sleeve != "long":
-        layer.tube(points, [0.047 + wider, 0.039 + wider, 0.027], skin)
-    if upper.sleeve == "short":
-        half = [points[0], _between(points[0], points[1], 0.6)]
-        layer.tube(half, [0.060 + wider, 0.060 + wider], _cloth(upper).shaded(light))
-    elif upper.sleeve == "long":
-        radii = [0.060 + wider, 0.053 + wider, 0.043 + wider]
-        layer.tube(points, radii, _cloth(upper).shaded(light))
-    if jacket and jacket.kind != "vest":
-        radii = [0.064 + wider, 0.060 + wider, 0.050 + wider]
-        layer.tube(points, radii, _plain(jacket.colour).shaded(light))
+class Sprite(NamedTuple):
+    """A cut-out picture (RGBA), and where its corner lies from the point it stands on."""
+
+    picture: Image.Image
+    left: int
+    top: int
+
+    def paste(self, canvas: Image.Image, foot: tuple[int, int]) -> tuple[int, int, int, int]:
+        """Paints it onto `canvas` and gives its box there (left, top, right, bottom)."""
+        left, top = foot[0] + self.left, foot[1] + self.top
+        canvas.paste(self.picture, (left, top), self.picture)
+        return left, top, left + self.picture.width, top + self.picture.height
 
 
-def _on_head(frame: Frame, left: float, up: float, forward: float) -> Flat:
-    return frame.seen(frame.bones.head + np.array([left, up, forward]))
+def cut_out(picture: Image.Image, foot: tuple[float, float]) -> Sprite:
+    """A sprite from a picture in which it stands on the point `foot`, without empty rims."""
+    left, top, right, bottom = picture.getchannel("A").getbbox() or (0, 0, 1, 1)
+    cut = picture.crop((left, top, right, bottom))
+    return Sprite(cut, round(left - foot[0]), round(top - foot[1]))
 
 
-def _paint_head(frame: Frame) -> None:
-    """The head with all that is on it."""
-    person, layer = frame.person, frame.layer
-    hair, skin = Paint(HAIR[person.hair.colour]), Paint(SKIN[person.skin])
-    layer.fill([ellipse(_on_head(frame, 0, 0.005, -0.014), frame.half(0.090, 0.104), 0.128)], hair)
-    if person.hair.style == "curly":
-        for turn in np.linspace(0, 2 * math.pi, 11, endpoint=False):
-            curl = _on_head(frame, 0.085 * math.sin(turn), 0.075, 0.085 * math.cos(turn) - 0.01)
-            layer.disc(curl, 0.034, 0.034, hair.shaded(1.15))
-    if frame.cosine > -0.45:
-        _paint_face(frame, skin, hair)
-    else:
-        layer.disc(_on_head(frame, 0, -0.10, -0.02), 0.055, 0.035, skin)
-        layer.disc(_on_head(frame, 0, -0.03, -0.03), 0.084, 0.07, hair)
-    if frame.cosine <= 0.15:
-        _paint_loose_hair(frame)
-    for sign in (1, -1):  # locks that frame the face
-        if person.hair.length != "short" and _is_loose(frame) and frame.sine * sign <= 0.75:
-            down = -0.30 if person.hair.length == "long" else -0.13
-            lock = [_on_head(frame, sign * 0.082, up, 0.02) for up in (0.04, down)]
-            layer.tube(lock, [0.02, 0.022], hair)
-    if person.headwear:
-        _paint_headwear(frame, person.headwear.kind, _plain(person.headwear.colour))
+def draw_figure(person: Person, pose: Pose, scale: float) -> Sprite:
+    """The person in a pose, at `scale` pixels per metre."""
+    figure = _Figure(person, pose, _Layer(_FINE * scale))
+    for _, paint in sorted(figure.parts(), key=lambda part: part[0]):
+        paint()
+    x, y = figure.layer.origin
+    return cut_out(figure.layer.picture.reduce(_FINE), (x / _FINE, y / _FINE))
 
 
-def _paint_face(frame: Frame, skin: Paint, hair: Paint) -> None:
-    person, layer = frame.person, frame.layer
-    near = 0.6 + 0.4 * abs(frame.cosine)
-    layer.disc(_on_head(frame, 0, -0.020, 0.022), frame.half(0.074, 0.078), 0.094, skin)
-    if person.beard:
-        layer.disc(_on_head(frame, 0, -0.072, 0.034), frame.half(0.062, 0.060), 0.046, hair)
-    layer.disc(_on_head(frame, 0, -0.062, 0.09), 0.024 * near, 0.007, Paint((160, 80, 76)))
-    layer.disc(_on_head(frame, 0, -0.022, 0.103), 0.012, 0.015, skin.shaded(0.88))
-    frames = Paint((24, 24, 28))
-    for sign in (1, -1):
-        if frame.sine * sign > 0.62:
-            continue
-        eye = _on_head(frame, sign * 0.034, 0.004, 0.086)
-        if person.glasses:
-            layer.disc(eye, 0.030 * near, 0.023, frames)
-            temple = [
-                _on_head(frame, sign * 0.02, 0.008, 0.09),
-                _on_head(frame, sign * 0.08, 0.008, 0),
+def draw_shadow(scale: float) -> Sprite:
+    """A soft shadow around the feet, at `scale` pixels per metre."""
+    wide, high = max(2, round(0.62 * scale)), max(1, round(0.15 * scale))
+    across = (np.arange(2 * wide) + 0.5 - wide)[None, :] / wide * 1.8
+    down = (np.arange(2 * high) + 0.5 - high)[:, None] / high * 1.8
+    pixels = np.zeros((2 * high, 2 * wide, 4), np.uint8)
+    pixels[..., 3] = np.clip(127 * np.exp(-(across**2) - down**2) - 5, 0, 255)
+    return Sprite(Image.fromarray(pixels), -wide, -high - round(0.02 * scale))
+
+
+_BODY: dict[str, Any] = TABLES["body"]
+_TORSO = np.array(_BODY["torso"])[::-1]
+_SIGN = {Side.LEFT: 1.0, Side.RIGHT: -1.0}
+
+
+def _swung(angle: float, length: float) -> Point:
+    """A vector that points down, swung forward by `angle` radians."""
+    return np.array([0.0, -length * math.cos(angle), length * math.sin(angle)])
+
+
+class _Figure:
+    """A posed person in front of the camera, and the painting of each part."""
+
+    def __init__(self, person: Person, pose: Pose, layer: _Layer) -> None:
+        self.person, self.pose, self.layer = person, pose, layer
+        self.yaw = math.radians(pose.yaw_degrees)
+        self.cosine, self.sine = math.cos(self.yaw), math.sin(self.yaw)
+        self.wider: float = _BODY["wider"][person.build]
+        self.legs = {side: self._leg(side) for side in Side}
+        self.arms = {side: self._arm(side) for side in Side}
+        # A stride lowers the body until one foot is on the ground.
+        self.drop = -min(min(leg[2][1] - 0.085, leg[3][1] - 0.03) for leg in self.legs.values())
+
+    # Joints, and where they appear.
+
+    def _leg(self, side: Side) -> list[Point]:
+        """Hip, knee, ankle and toe."""
+        sign, turn = _SIGN[side], 2 * math.pi * (self.pose.phase + 0.5 * (side is Side.RIGHT))
+        thigh, bend = 0.42 * math.sin(turn), 0.10 + 0.85 * max(0.0, math.cos(turn)) ** 1.5
+        if self.pose.action is not Action.WALKING:
+            thigh, bend = 0.0, 0.02
+        hip = np.array([sign * (0.083 + 0.4 * self.wider), 0.905, 0.0])
+        knee = hip + _swung(thigh, 0.42)
+        ankle = knee + _swung(thigh - bend, 0.40)
+        pitch = (0.75 if thigh < bend else 0.3) * (thigh - bend)
+        toe = [0.036 * sign, 0.165 * math.sin(pitch) - 0.055, 0.165 * math.cos(pitch)]
+        return [hip, knee, ankle, ankle + np.array(toe)]
+
+    def _arm(self, side: Side) -> list[Point]:
+        """Shoulder, elbow and wrist."""
+        sign, pose = _SIGN[side], self.pose
+        half = _BODY["shoulder"][self.person.sex] + self.wider
+        shoulder = np.array([sign * half, 1.392, 0.0])
+        if pose.action is Action.PHONE and side is free_hand(self.person):
+            return [
+                shoulder,
+                np.array([sign * (half + 0.03), 1.13, 0.07]),
+                np.array([sign * 0.09, 1.25, 0.29]),
             ]
-            layer.tube(temple, [0.004, 0.004], frames)
-        if person.glasses != "sunglasses":
-            layer.disc(eye, 0.021 * near, 0.015, Paint((245, 243, 238)))
-            layer.disc(eye, 0.009 * near, 0.010, Paint((52, 38, 30)))
+        turn = 2 * math.pi * (pose.phase + 0.5 * (side is Side.LEFT))
+        loaded = self.person.carried is not None and self.person.carried.side is side
+        swing = (0.12 if loaded else 0.45) * math.sin(turn) + 0.05
+        if pose.action is not Action.WALKING:
+            swing = 0.04
+        elbow = shoulder + _swung(swing, 0.29) + np.array([sign * 0.055, 0.0, 0.0])
+        return [shoulder, elbow, elbow + _swung(swing + 0.15, 0.25) + [sign * 0.05, 0, 0]]
 
+    def seen(self, point: Sequence[float] | Point) -> Flat:
+        """Where a point of the person's frame lies in the picture, in metres."""
+        x = float(point[0] * self.cosine + point[2] * self.sine)
+        return x, float(point[1] + self.drop - CAMERA_PITCH * self.depth(point))
 
-def _is_loose(frame: Frame) -> bool:
-    return frame.person.hair.style not in ("ponytail", "bun")
+    def depth(self, point: Sequence[float] | Point) -> float:
+        """How near a point is to us, in metres from the middle of the person."""
+        return float(point[2] * self.cosine - point[0] * self.sine)
 
+    def half(self, width: float, depth: float) -> float:
+        """Half of what is seen of an upright elliptic cylinder."""
+        return math.hypot(width * self.cosine, depth * self.sine)
 
-def _paint_loose_hair(frame: Frame) -> None:
-    """Hair down the neck and the back, a ponytail or a bun."""
-    hair, layer = frame.person.hair, frame.layer
-    paint = Paint(HAIR[hair.colour])
-    if hair.style == "bun":
-        layer.disc(_on_head(frame, 0, 0.132, -0.045), 0.052, 0.044, paint.shaded(1.1))
-    elif hair.style == "ponytail":
-        tail = ((0, 0.050, -0.095), (0, 0.0, -0.150), (0.01, -0.14, -0.150), (0, -0.27, -0.12))
-        layer.tube([_on_head(frame, *p) for p in tail], [0.024, 0.036, 0.034, 0.010], paint)
-    elif hair.length != "short":
-        low = -0.37 if hair.length == "long" else -0.17
-        ups = np.linspace(0.04, low, 8)
-        wave = 0.010 if hair.style == "wavy" else 0.0
-        radii = [frame.half(0.092, 0.060) + wave * math.sin(4 * i) for i in range(8)]
-        layer.tube([_on_head(frame, 0, up, -0.055) for up in ups], radii, paint)
+    def on_head(self, left: float, up: float, forward: float) -> Flat:
+        """Where a point lies that is given from the middle of the head."""
+        return self.seen((left, 1.632 + up, 0.025 + forward))
 
+    def _light(self, side: Side) -> float:
+        """A limb on the side that is turned away is darker."""
+        return 0.82 if self.sine * _SIGN[side] > 0.5 else 1.0
 
-def _paint_headwear(frame: Frame, kind: str, paint: Paint) -> None:
-    layer, half = frame.layer, frame.half(0.094, 0.110)
-    x, y = _on_head(frame, 0, 0.035, -0.006)
-    high = 0.135 if kind == "knit hat" else 0.118
-    dome = [(x + half * c, y + high * s) for c, s in CIRCLE if s > -0.01]
-    brim = [_on_head(frame, 0.085 * s, 0.04 - 0.03 * c, 0.07 + 0.11 * c) for s, c in CIRCLE]
-    if kind == "baseball cap" and frame.cosine < 0:
-        layer.fill([brim], paint.shaded(0.9))
-    layer.fill([dome], paint)
-    if kind == "knit hat":
-        layer.tube([(x - half, y), (x + half, y)], [0.018, 0.018], paint.shaded(0.85))
-        layer.disc((x, y + high), 0.026, 0.026, paint.shaded(0.85))
-    elif kind == "sun hat":
-        layer.fill([ellipse((x, y), 0.195, 0.044)], paint)
-        band = [(x - half * 0.95, y + 0.03), (x + half * 0.95, y + 0.03)]
-        layer.tube(band, [0.014, 0.014], Paint((52, 46, 44)))
-    elif frame.cosine >= 0:
-        layer.fill([brim], paint.shaded(0.9))
+    # Parts.
 
+    def parts(self) -> Iterator[tuple[float, Callable[[], None]]]:
+        """(how near, what paints it) of each part."""
+        for side in Side:
+            yield -1 + 0.1 * self.depth(self.legs[side][2]), partial(self._paint_leg, side)
+            yield self.depth(self.arms[side][1]) + 0.05, partial(self._paint_arm, side)
+        yield 0.0, self._paint_torso
+        yield 0.03, self._paint_head
+        if self.person.hair.length != "short":
+            yield 0.001 - 0.09 * self.cosine, self._paint_loose_hair
+        carried, view = self.person.carried, self.pose.view
+        if carried is None:
+            return
+        if carried.side is None:
+            yield 0.002 - 0.2 * self.cosine, partial(self._paint_backpack, carried)
+            return
+        # What hangs on the far side of somebody seen from the side is hidden, as captions assume.
+        hidden = view in (View.LEFT, View.RIGHT) and carried.side != view.value
+        nearness = self.depth(self.arms[carried.side][2]) + 0.2
+        yield -2 if hidden else nearness, partial(self._paint_bag, carried, carried.side)
 
-# Bags, the umbrella, and the phone.
+    def _paint_leg(self, side: Side) -> None:
+        """One leg with what covers it, and its shoe."""
+        person, layer, light, wider = self.person, self.layer, self._light(side), 0.5 * self.wider
+        hip, knee, ankle, toe = (self.seen(point) for point in self.legs[side])
+        skin = Paint(SKIN[person.skin]).shaded(light)
+        layer.tube([hip, knee, ankle], [0.082 + wider, 0.054 + wider, 0.036 + wider], skin)
+        shoe = Paint(CLOTH[person.footwear.colour]).shaded(light)
+        heel = (ankle[0], ankle[1] - 0.046)
+        sole = Paint((238, 238, 234) if person.footwear.kind == "sneakers" else (40, 40, 45))
+        layer.tube([heel, toe], [0.041, 0.037], sole.shaded(light))
+        back, front = (heel[0], heel[1] + 0.013), (toe[0], toe[1] + 0.013)
+        layer.tube([ankle, back, front], [0.040, 0.043, 0.037], shoe)
+        lower = person.lower
+        if lower and lower.kind in _BODY["legs"]:
+            radii = [radius + wider for radius in _BODY["legs"][lower.kind]]
+            points = (
+                [hip, knee, ankle] if lower.length == "long" else [hip, _between(hip, knee, 0.8)]
+            )
+            layer.tube(points, radii, _cloth(lower).shaded(light))
+        if person.footwear.kind == "boots":
+            layer.tube([_between(knee, ankle, 0.45), ankle], [0.064, 0.052], shoe)
 
-_BAGS = {  # half width from the front and from the side, height, drop below the hand
-    "handbag": (0.115, 0.150, 0.21, 0.085),
-    "briefcase": (0.105, 0.215, 0.27, 0.035),
-    "shopping bag": (0.120, 0.165, 0.33, 0.095),
-    "shoulder bag": (0.085, 0.155, 0.23, 0.0),
-}
+    def _paint_arm(self, side: Side) -> None:
+        """One arm with its sleeve, the hand, and what it may hold up."""
+        person, layer, light = self.person, self.layer, self._light(side)
+        points = [self.seen(point) for point in self.arms[side]]
+        elbow, wrist = self.arms[side][1:]
+        hand = self.seen(wrist + 0.28 * (wrist - elbow))
+        skin = Paint(SKIN[person.skin]).shaded(light)
+        wider = 0.35 * self.wider - (0.006 if person.sex is Sex.FEMALE else 0.0)
+        layer.tube([points[2], hand], [0.026, 0.028], skin)
+        upper, jacket = person.upper, person.jacket
+        if jacket or upper.sleeve == "long":
+            cloth = Paint(CLOTH[jacket.colour]) if jacket else _cloth(upper)
+            ease = wider + 0.005 * bool(jacket)
+            radii = [0.060 + ease, 0.053 + ease, 0.043 + ease]
+            layer.tube(points, radii, cloth.shaded(light))
+        else:
+            layer.tube(points, [0.047 + wider, 0.039 + wider, 0.027], skin)
+            if upper.sleeve == "short":
+                half = [points[0], _between(points[0], points[1], 0.6)]
+                layer.tube(half, [0.060 + wider, 0.060 + wider], _cloth(upper).shaded(light))
+        if self.pose.action is Action.PHONE and side is free_hand(person):
+            x, y, wide = hand[0], hand[1] + 0.045, 0.022 + 0.016 * abs(self.cosine)
+            box = [
+                (x - wide, y - 0.08),
+                (x + wide, y - 0.08),
+                (x + wide, y + 0.08),
+                (x - wide, y + 0.08),
+            ]
+            layer.fill([box], Paint((26, 27, 32)))
 
+    def _row(self, up: float, ease: float) -> tuple[float, float, float]:
+        """The torso at a height: the x of its middle, half its width as seen, and its y."""
+        column = 1 if self.person.sex is Sex.MALE else 2
+        width, depth = (np.interp(up, _TORSO[:, 0], _TORSO[:, i]) for i in (column, 3))
+        wider = ease + (self.wider if up < 1.46 else 0.0)
+        x, y = self.seen((0, up, 0))
+        return x, self.half(width + wider, depth + wider), y
 
-def _paint_backpack(frame: Frame, carried: Carried) -> None:
-    paint, rows = _plain(carried.colour), []
-    for up, width in ((1.47, 0.08), (1.43, 0.145), (1.20, 0.16), (1.02, 0.155), (0.985, 0.13)):
-        x, y = frame.at(0, up, -0.205 + 0.6 * frame.bones.lean)
-        rows.append((x, frame.half(width, 0.09), y))
-    left, right = ([(x + sign * half, y) for x, half, y in rows] for sign in (-1, 1))
-    frame.layer.fill([left + right[::-1]], paint)
-    x, half, y = rows[3]
-    if frame.cosine < 0:
-        pocket = [(x + 0.7 * sign * half, y + up) for sign, up in _CORNERS]
-        frame.layer.fill([pocket], paint.shaded(0.9))
+    def _torso(
+        self, top: float, bottom: float, ease: float, hem: float | None = None
+    ) -> list[Flat]:
+        """The outline of what covers the torso, `ease` wider; with a `hem`, flared to it."""
+        inner = [row[0] for row in _TORSO[::-1] if bottom < row[0] < top]
+        rows = [self._row(up, ease) for up in (top, *inner, bottom)]
+        if hem is not None:
+            y = self.seen((0, hem, 0))[1]
+            legs = [[self.seen(point) for point in leg[2::-1]] for leg in self.legs.values()]
+            feet = [np.interp(y, [p[1] for p in leg], [p[0] for p in leg]) for leg in legs]
+            x, half, _ = rows[-1]
+            wide = max(half + 0.06, *(abs(foot - x) + 0.07 for foot in feet))
+            rows.append((x, float(wide), y))
+        return [(x - half, y) for x, half, y in rows] + [(x + half, y) for x, half, y in rows[::-1]]
 
+    def _paint_patch(
+        self, middle: float, half: float, high: float, low: float, paint: Paint
+    ) -> None:
+        """What shows of a patch on the torso; `middle` is in radians from ahead to the left."""
+        facing = (middle + self.yaw + math.pi) % (2 * math.pi) - math.pi
+        edges = [max(-math.pi / 2, min(math.pi / 2, facing + sign * half)) for sign in (-1, 1)]
+        if edges[1] - edges[0] < 0.02:
+            return
+        rows = [self._row(up, 0.012) for up in np.linspace(high, low, 5)]
+        left, right = ([(x + h * math.sin(a), y) for x, h, y in rows] for a in edges)
+        self.layer.fill([left + right[::-1]], paint, edge=False)
 
-_CORNERS = ((-1, 0.0), (1, 0.0), (1, 0.16), (-1, 0.16))
+    def _paint_torso(self) -> None:
+        """Neck, what is worn on the hips, the upper garment, and the jacket over it."""
+        person, fill = self.person, self.layer.fill
+        upper, lower, jacket = person.upper, person.lower, person.jacket
+        skin = Paint(SKIN[person.skin])
+        fill([self._torso(1.56, 1.40, 0.0)], skin.shaded(0.93))
+        if lower:
+            skirt = lower.kind == "skirt"
+            hem = _BODY["hems"][lower.length] if skirt else None
+            fill(
+                [self._torso(1.08, 0.88 if skirt else 0.835, 0.008, hem)], _cloth(lower), edge=skirt
+            )
+        hem = _BODY["hems"][upper.length] if upper.kind == "dress" else None
+        fill([self._torso(1.48, 0.88 if hem else 0.86, 0.012, hem)], _cloth(upper))
+        self._paint_patch(0.0, 0.9, 1.5, 1.44, skin)
+        if upper.kind == "shirt":
+            self._paint_patch(0.0, 0.06, 1.44, 0.88, Paint(CLOTH[upper.colour]).shaded(0.8))
+        if jacket:
+            cloth = Paint(CLOTH[jacket.colour])
+            hem = 0.50 if jacket.kind == "coat" else None
+            fill([self._torso(1.485, 0.88 if hem else 0.85, 0.024, hem)], cloth)
+            front = _cloth(upper) if jacket.open else cloth.shaded(0.75)
+            self._paint_patch(0.0, 0.42 if jacket.open else 0.03, 1.44, 0.86, front)
+        if person.carried and person.carried.side is None:
+            for middle in (-0.6, 0.6):  # the straps of a backpack
+                self._paint_patch(middle, 0.14, 1.47, 1.12, Paint(CLOTH[person.carried.colour]))
 
+    def _paint_head(self) -> None:
+        """The head with all that is on it."""
+        person, layer = self.person, self.layer
+        hair, skin = Paint(HAIR[person.hair.colour]), Paint(SKIN[person.skin])
+        layer.fill([_ellipse(self.on_head(0, 0.005, -0.014), self.half(0.090, 0.104), 0.128)], hair)
+        if person.hair.style == "curly":
+            for x, y in CIRCLE[::2]:
+                layer.disc(self.on_head(0.085 * x, 0.06, 0.085 * y - 0.01), 0.036, 0.04, hair)
+        if self.cosine > -0.45:
+            layer.disc(self.on_head(0, -0.020, 0.022), self.half(0.074, 0.078), 0.094, skin)
+            near, dark = 0.6 + 0.4 * abs(self.cosine), Paint((30, 28, 32))
+            layer.disc(self.on_head(0, -0.062, 0.09), 0.024 * near, 0.007, Paint((160, 80, 76)))
+            for sign in (1, -1):
+                eye = self.on_head(sign * 0.034, 0.004, 0.086)
+                if self.sine * sign <= 0.62 and person.glasses:
+                    layer.disc(eye, 0.030 * near, 0.023, dark)
+                if self.sine * sign <= 0.62 and person.glasses != "sunglasses":
+                    layer.disc(eye, 0.021 * near, 0.015, Paint((245, 243, 238)))
+                    layer.disc(eye, 0.009 * near, 0.010, dark)
+        if person.headwear:
+            self._paint_hat(person.headwear.kind, Paint(CLOTH[person.headwear.colour]))
 
-def _hand(frame: Frame, side: Side) -> Flat:
-    arm = frame.bones.arms[side]
-    return frame.seen(arm.end + 0.28 * (arm.end - arm.middle))
+    def _paint_hat(self, kind: str, paint: Paint) -> None:
+        half, (x, y) = self.half(0.094, 0.110), self.on_head(0, 0.035, -0.006)
+        dome = [(x + half * c, y + 0.125 * s) for c, s in CIRCLE if s > -0.01]
+        brim = [self.on_head(0.085 * s, 0.04 - 0.03 * c, 0.07 + 0.11 * c) for s, c in CIRCLE]
+        if kind == "baseball cap":
+            self.layer.fill([brim], paint.shaded(0.9))
+        self.layer.fill([dome], paint)
+        if kind == "knit hat":
+            self.layer.tube([(x - half, y), (x + half, y)], [0.018, 0.018], paint.shaded(0.85))
 
+    def _paint_loose_hair(self) -> None:
+        """Hair down the neck and the back."""
+        low = -0.37 if self.person.hair.length == "long" else -0.17
+        wide = self.half(0.092, 0.060)
+        points = [self.on_head(0, up, -0.055) for up in (0.04, low)]
+        self.layer.tube(points, [wide, wide], Paint(HAIR[self.person.hair.colour]))
 
-def _paint_carried(frame: Frame, carried: Carried) -> None:
-    """An umbrella, or a bag that hangs from a hand or a shoulder."""
-    layer, paint = frame.layer, _plain(carried.colour)
-    side = carried.side or Side.RIGHT
-    hand = _hand(frame, side)
-    if carried.kind == "umbrella":
-        x, y = hand[0] * 0.75, frame.at(0, 2.12, 0)[1]
-        layer.tube([(hand[0], hand[1] - 0.12), (x, y)], [0.012, 0.009], Paint((60, 58, 60)))
-        for wide, brightness in ((0.43, 1.0), (0.26, 0.88), (0.09, 1.0)):
-            dome = [(x + wide * c, y - 0.21 + 0.23 * s) for c, s in CIRCLE if s > -0.01]
-            layer.fill([dome], paint.shaded(brightness))
-        return
-    front, aside, high, drop = _BAGS[carried.kind]
-    half = front * abs(frame.cosine) + aside * abs(frame.sine)
-    ends = [(hand[0] + sign * half * 0.5, hand[1] - drop) for sign in (-1, 1)]
-    top, straps = (hand[0], hand[1] - drop), [[end, hand] for end in ends]
-    if carried.kind == "shoulder bag":
-        sign = 1 if side is Side.LEFT else -1
-        top = frame.at(sign * 0.225, 1.10, 0.03)
-        straps = [[frame.at(sign * 0.115, 1.485, f), (top[0], top[1])] for f in (-0.02, 0.02)]
-    for strap in straps:
-        layer.tube(strap, [0.010, 0.010], paint.shaded(0.8))
-    x, y = top
-    narrow = 1.0 if carried.kind == "shopping bag" else 0.9
-    layer.fill(
-        [
+    def _paint_backpack(self, carried: Carried) -> None:
+        paint, rows = Paint(CLOTH[carried.colour]), []
+        for up, width in ((1.47, 0.08), (1.43, 0.145), (1.20, 0.16), (1.02, 0.155), (0.985, 0.13)):
+            x, y = self.seen((0, up, -0.205))
+            rows.append((x, self.half(width, 0.09), y))
+        left, right = ([(x + sign * half, y) for x, half, y in rows] for sign in (-1, 1))
+        self.layer.fill([left + right[::-1]], paint)
+
+    def _paint_bag(self, carried: Carried, side: Side) -> None:
+        """A bag that hangs from a hand or a shoulder."""
+        layer, paint = self.layer, Paint(CLOTH[carried.colour])
+        front, aside, high, drop = _BODY["bags"][carried.kind]
+        half = front * abs(self.cosine) + aside * abs(self.sine)
+        elbow, wrist = self.arms[side][1:]
+        x, y = self.seen(wrist + 0.28 * (wrist - elbow))
+        straps = [[(x + sign * half * 0.5, y - drop), (x, y)] for sign in (-1, 1)]
+        if carried.kind == "shoulder bag":
+            x, y = self.seen((_SIGN[side] * 0.225, 1.10, 0.03))
+            straps = [[self.seen((_SIGN[side] * 0.115, 1.485, 0.0)), (x, y)]]
+        for strap in straps:
+            layer.tube(strap, [0.010, 0.010], paint.shaded(0.8))
+        top, narrow = y - drop, 0.9 * half
+        layer.fill(
             [
-                (x - half * narrow, y),
-                (x + half * narrow, y),
-                (x + half, y - high),
-                (x - half, y - high),
-            ]
-        ],
-        paint,
-    )
-    if carried.kind != "shopping bag":
-        layer.disc((x, y - 0.45 * high), 0.014, 0.016, Paint((206, 182, 110)))
+                [
+                    (x - narrow, top),
+                    (x + narrow, top),
+                    (x + half, top - high),
+                    (x - half, top - high),
+                ]
+            ],
+            paint,
+        )
 
 
-def _paint_phone(frame: Frame) -> None:
-    """The phone in the free hand, where the action is about one."""
-    if frame.pose.action in (Action.PHONE, Action.CALL):
-        x, y = _hand(frame, free_hand(frame.person))
-        y += 0.01 if frame.pose.action is Action.CALL else 0.045
-        wide = 0.022 + 0.016 * abs(frame.cosine)
-        outline = [(x + sign * wide, y - 0.08 + up) for sign, up in _CORNERS]
-        frame.layer.fill([outline], Paint((26, 27, 32)))
+def _cloth(garment: Garment) -> Paint:
+    second = CLOTH[garment.second_colour] if garment.second_colour else (0, 0, 0)
+    return Paint(CLOTH[garment.colour], garment.pattern, second)

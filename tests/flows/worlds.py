@@ -18,8 +18,8 @@ from PIL import Image
 
 from schemas.records import Granularity
 from sources.demonstration.descriptions import describe
+from sources.demonstration.figure import View, draw_pose
 from sources.demonstration.people import Chance, draw_person_attributes
-from sources.demonstration.poses import View, draw_pose
 from tests.servers.processes import REPOSITORY
 
 _SIZE_PX = (24, 48)

@@ -1,209 +1,251 @@
 """The frames of a street video, and who is where in them, counted from the painted pixels."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
-from sources.demonstration.drawing import STATURE_METRES
-from sources.demonstration.people import Chance
-from sources.demonstration.street.optics import Optics, Shift, Trouble
-from sources.demonstration.street.scenery import (
-    Figures,
-    Shadows,
+from sources.demonstration.figure import (
+    STATURE_METRES,
+    Pose,
     Sprite,
-    draw_obstacle,
-    draw_street,
+    cut_out,
+    draw_figure,
+    draw_shadow,
+)
+from sources.demonstration.people import Chance, Person
+from sources.demonstration.scenes import draw_houses
+from sources.demonstration.street.script import (
+    NEAREST_METRES,
+    Camera,
+    Place,
+    Script,
+    Shift,
+    Trouble,
+    Visit,
 )
 from sources.demonstration.street.truth import PixelBox, Pixels, TrueSighting
-from sources.demonstration.street.walks import Script
 
 _PHASES = ((24, 12), (100, 8))
 _PHASES_OF_CROWDS = 4
 """How many moments of a step are painted for up to so many people, and for more."""
 
+_NOISE, _NO_NOISE, _NOISE_SPARE_PX = 1.6, 128, 61
+_DARK = 0.11
 
-@dataclass(frozen=True)
-class RenderedFrame:
+
+class RenderedFrame(NamedTuple):
     """A frame and the people in it, by visit; `pixels` has the shape (height, width, 3), RGB."""
 
     pixels: Pixels
     sightings: tuple[TrueSighting, ...]
 
 
-@dataclass(frozen=True)
-class _Standing:
-    """A sprite on the ground: `z` metres away, its foot at a pixel; `visit` 0 for an obstacle."""
+def render_street(script: Script, chance: Chance) -> Iterator[RenderedFrame]:
+    """The frames of a video one after the other; the same script and draws give the same pixels."""
+    stage = _Stage(script, chance)
+    times = [frame / script.frame_rate for frame in range(script.frame_count)]
+    shifts = script.camera.shifts(chance, times)
+    previous = None
+    for frame, scene in enumerate(script.scenes()):
+        troubles = script.troubles_at(frame)
+        if Trouble.FROZEN in troubles and previous is not None:
+            pixels, seen = previous
+            again = tuple(one.model_copy(update={"frame": frame}) for one in seen)
+            previous = RenderedFrame(pixels, again)
+        else:
+            previous = stage.render(frame, times[scene], shifts[scene], troubles)
+        yield previous
+
+
+class _Figures:
+    """The figures of one person, painted at `stature_px` and made smaller from there."""
+
+    def __init__(self, person: Person, stature_px: float) -> None:
+        self._person, self._stature_px = person, stature_px
+        self._painted: dict[Pose, Sprite] = {}
+        self._sized: dict[tuple[Pose, int], Sprite] = {}
+
+    def at(self, pose: Pose, stature_px: int) -> Sprite:
+        """The figure in a pose, so high that somebody who stands upright has `stature_px`."""
+        if pose not in self._painted:
+            scale = self._stature_px / STATURE_METRES
+            self._painted[pose] = draw_figure(self._person, pose, scale)
+        if (pose, stature_px) not in self._sized:
+            picture, left, top = self._painted[pose]
+            ratio = stature_px / self._stature_px
+            size = (max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio)))
+            smaller = picture.resize(size, Image.Resampling.HAMMING)
+            self._sized[pose, stature_px] = cut_out(smaller, (-left * ratio, -top * ratio))
+        return self._sized[pose, stature_px]
+
+
+class _Thing(NamedTuple):
+    """A sprite on the ground, `z` metres away, its foot at a pixel; visit 0 is the kiosk."""
 
     z: float
     sprite: Sprite
     foot: tuple[int, int]
     visit: int = 0
 
-    @property
-    def box(self) -> PixelBox:
-        left, top, right, bottom = self.sprite.box
-        x, y = self.foot
-        return left + x, top + y, right + x, bottom + y
-
-
-def render_street(script: Script, chance: Chance) -> Iterator[RenderedFrame]:
-    """The frames of a video one after the other; the same script and draws give the same pixels."""
-    stage = _Stage(script, chance)
-    shifts = stage.shifts()
-    scene = 0
-    previous: RenderedFrame | None = None
-    for frame in range(script.frame_count):
-        troubles = script.troubles_at(frame)
-        if Trouble.FROZEN in troubles and previous is not None:
-            previous = _repeated(previous, frame)
-        else:
-            previous = stage.render(frame, scene / script.frame_rate, shifts[scene], troubles)
-            scene += 1
-        yield previous
-
-
-def _repeated(previous: RenderedFrame, frame: int) -> RenderedFrame:
-    again = (sighting.model_copy(update={"frame": frame}) for sighting in previous.sightings)
-    return RenderedFrame(previous.pixels, tuple(again))
-
 
 class _Stage:
     """Everything that is painted once for a video, and the painting of a frame from it."""
 
     def __init__(self, script: Script, chance: Chance) -> None:
-        self.script, self.camera = script, script.camera
-        self.chance = chance
-        self.margins = script.movement.margins(self.camera)
-        light = chance.between(-0.9, 0.9)
-        self.street = draw_street(self.camera, self.margins, chance)
-        self.shadows = Shadows(light)
-        self.phases = next(
-            (phases for most, phases in _PHASES if len(script.people) <= most), _PHASES_OF_CROWDS
-        )
+        self.script, self.camera, self.chance = script, script.camera, chance
+        self.street = _draw_street(self.camera, chance)
+        people = len(script.people)
+        limits = (phases for most, phases in _PHASES if people <= most)
+        self.phases = next(limits, _PHASES_OF_CROWDS)
+        nearest = {
+            identity: min(p.z for v in script.visits if v.identity == identity for p in v.path)
+            for identity in script.people
+        }
         self.figures = {
-            identity: Figures(person, self._tallest(identity))
+            identity: _Figures(person, round(self._stature(nearest[identity])))
             for identity, person in script.people.items()
         }
-        self.obstacles = [
-            (obstacle, draw_obstacle(obstacle.kind, self.camera.scale_at(obstacle.z)))
-            for obstacle in script.obstacles
-        ]
-        size = (self.camera.width_px, self.camera.height_px)
-        self.optics = Optics(size, self.camera.stature_px, script.daylight, script.cloud, chance)
-
-    def shifts(self) -> list[Shift]:
-        """How the picture is moved in each frame."""
-        times = [frame / self.script.frame_rate for frame in range(self.script.frame_count)]
-        return self.script.movement.shifts(self.camera, self.chance, times)
-
-    def _tallest(self, identity: int) -> int:
-        """The height in which somebody is painted: the greatest in which they appear."""
-        visits = (visit for visit in self.script.visits if visit.identity == identity)
-        return round(self._stature(min(point.z for visit in visits for point in visit.path)))
+        self.shadows: dict[int, Sprite] = {}
+        self.kiosk = _draw_kiosk(self.camera.scale_at(script.kiosk.z)) if script.kiosk else None
+        width, height = self.camera.width_px, self.camera.height_px
+        shape = (height + _NOISE_SPARE_PX, width + _NOISE_SPARE_PX)
+        levels = np.clip(np.round(_NO_NOISE + _NOISE * chance.noise(shape)), 0, 255)
+        self.noise = Image.fromarray(levels.astype(np.uint8)).convert("RGB")
+        # Around the frame there is room for all of what is only partly in it.
+        self.room = 2 * height
+        self.frame = np.pad(np.ones((height, width), np.bool_), self.room)
 
     def render(
         self, frame: int, seconds: float, shift: Shift, troubles: set[Trouble]
     ) -> RenderedFrame:
-        """One frame: the street, shadows, then people and obstacles, the farthest first."""
-        corner = (self.margins[0] - shift[0], self.margins[1] - shift[1])
-        width, height = self.camera.width_px, self.camera.height_px
-        picture = self.street.crop((*corner, corner[0] + width, corner[1] + height))
-        people = self._people_at(seconds, shift)
+        """One frame: the street, shadows, then people and the kiosk, the farthest first."""
+        left, top = (
+            margin - moved for margin, moved in zip(self.camera.margins, shift, strict=True)
+        )
+        size = (self.camera.width_px, self.camera.height_px)
+        picture = self.street.crop((left, top, left + size[0], top + size[1]))
+        people = [one for v in self.script.visits if (one := self._person_at(v, seconds, shift))]
         for one in people:
-            _paste(picture, self.shadows.at(round(self._stature(one.z))), one.foot)
-        owners = np.zeros((height, width), np.uint16)
-        things = [*people, *self._obstacles_at(shift)]
+            stature = round(self._stature(one.z))
+            if stature not in self.shadows:
+                self.shadows[stature] = draw_shadow(stature / STATURE_METRES)
+            self.shadows[stature].paste(picture, one.foot)
+        things, owners = list(people), np.zeros(self.frame.shape, np.uint16)
+        if self.kiosk and self.script.kiosk:
+            place = self.script.kiosk
+            things.append(_Thing(place.z, self.kiosk, self._foot(place, shift)))
         for thing in sorted(things, key=lambda thing: -thing.z):
-            _paste(picture, thing.sprite, thing.foot)
-            _claim(owners, thing)
-        seen = (_sighting(frame, one, owners) for one in people)
-        pixels = self.optics.take(picture, seconds, troubles)
-        return RenderedFrame(pixels, tuple(s for s in seen if s.inside > 0))
+            thing.sprite.paste(picture, thing.foot)
+            owners[self._window(thing)][_mask(thing.sprite)] = thing.visit
+        seen = (self._sighting(frame, one, owners) for one in people)
+        sightings = tuple(one for one in seen if one.inside > 0)
+        return RenderedFrame(self._photographed(picture, troubles), sightings)
 
-    def _people_at(self, seconds: float, shift: Shift) -> list[_Standing]:
-        people = []
-        for visit in self.script.visits:
-            place = visit.place_at(seconds)
-            if place is None:
-                continue
-            foot = self._foot(place.x, place.z, shift)
-            stature = round(self._stature(place.z))
-            if not -stature < foot[0] < self.camera.width_px + stature:
-                continue
-            pose = visit.pose_at(seconds, self.phases)
-            sprite = self.figures[visit.identity].at(pose, stature)
-            people.append(_Standing(place.z, sprite, foot, visit.number))
-        return people
-
-    def _obstacles_at(self, shift: Shift) -> list[_Standing]:
-        return [
-            _Standing(obstacle.z, sprite, self._foot(obstacle.x, obstacle.z, shift))
-            for obstacle, sprite in self.obstacles
-        ]
+    def _person_at(self, visit: Visit, seconds: float, shift: Shift) -> _Thing | None:
+        """Somebody who is in the frame, or not far from it."""
+        place = visit.place_at(seconds)
+        if place is None:
+            return None
+        foot, stature = self._foot(place, shift), round(self._stature(place.z))
+        if not -stature < foot[0] < self.camera.width_px + stature:
+            return None
+        pose = visit.pose_at(seconds, self.phases)
+        return _Thing(place.z, self.figures[visit.identity].at(pose, stature), foot, visit.number)
 
     def _stature(self, z: float) -> float:
         return self.camera.scale_at(z) * STATURE_METRES
 
-    def _foot(self, x: float, z: float, shift: Shift) -> tuple[int, int]:
-        column, row = self.camera.place(x, z)
+    def _foot(self, place: Place, shift: Shift) -> tuple[int, int]:
+        column, row = self.camera.place(*place)
         return round(column) + shift[0], round(row) + shift[1]
 
+    def _window(self, thing: _Thing) -> tuple[slice, slice]:
+        """The rows and columns of a sprite, in the frame with the room around it."""
+        left, top = thing.foot[0] + thing.sprite.left, thing.foot[1] + thing.sprite.top
+        rows, columns = top + self.room, left + self.room
+        picture = thing.sprite.picture
+        return slice(rows, rows + picture.height), slice(columns, columns + picture.width)
 
-def _paste(picture: Image.Image, sprite: Sprite, foot: tuple[int, int]) -> None:
-    picture.paste(sprite.picture, (foot[0] + sprite.left, foot[1] + sprite.top), sprite.picture)
+    def _sighting(self, frame: int, one: _Thing, owners: NDArray[np.uint16]) -> TrueSighting:
+        """What of a person lies in the frame, and what of that can be seen."""
+        window, mask = self._window(one), _mask(one.sprite)
+        corner = (window[1].start - self.room, window[0].start - self.room)
+        area = max(1, np.count_nonzero(mask))
+        visible = mask & self.frame[window] & (owners[window] == one.visit)
+        box = _box_of(mask, corner)
+        return TrueSighting(
+            frame=frame,
+            visit=one.visit,
+            box_xyxy=box or (*corner, *corner),
+            visible_xyxy=_box_of(visible, corner),
+            inside=round(np.count_nonzero(mask & self.frame[window]) / area, 4),
+            visible=round(np.count_nonzero(visible) / area, 4),
+        )
 
-
-def _claim(owners: NDArray[np.uint16], thing: _Standing) -> None:
-    """Marks the pixels that the thing hides as its own."""
-    left, top = thing.foot[0] + thing.sprite.left, thing.foot[1] + thing.sprite.top
-    rows, columns = _window(owners, left, top, thing.sprite.mask.shape)
-    mask = thing.sprite.mask[
-        rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
-    ]
-    owners[rows, columns][mask] = thing.visit
-
-
-def _window(
-    owners: NDArray[np.uint16], left: int, top: int, shape: tuple[int, ...]
-) -> tuple[slice, slice]:
-    """The rows and columns of the frame that a picture of `shape` covers; empty where none."""
-    bottom, right = min(owners.shape[0], top + shape[0]), min(owners.shape[1], left + shape[1])
-    first_row, first_column = max(0, top), max(0, left)
-    return (
-        slice(first_row, max(first_row, bottom)),
-        slice(first_column, max(first_column, right)),
-    )
-
-
-def _sighting(frame: int, one: _Standing, owners: NDArray[np.uint16]) -> TrueSighting:
-    """What of a person lies in the frame, and what of that can be seen."""
-    left, top = one.foot[0] + one.sprite.left, one.foot[1] + one.sprite.top
-    rows, columns = _window(owners, left, top, one.sprite.mask.shape)
-    mask = one.sprite.mask[
-        rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
-    ]
-    own = owners[rows, columns] == one.visit
-    area = max(1, one.sprite.area_px)
-    return TrueSighting(
-        frame=frame,
-        visit=one.visit,
-        box_xyxy=one.box,
-        visible_xyxy=_box_of(own, columns.start, rows.start),
-        inside=round(np.count_nonzero(mask) / area, 4),
-        visible=round(np.count_nonzero(own) / area, 4),
-    )
+    def _photographed(self, picture: Image.Image, troubles: set[Trouble]) -> Pixels:
+        """What light and lens make of a picture, with the sensor's noise, elsewhere each time."""
+        stature = self.camera.stature_px
+        if Trouble.LIGHTS_OUT in troubles:
+            picture = picture.point([round(_DARK * level) for level in range(256)] * 3)
+        if Trouble.DEFOCUS in troubles:
+            picture = picture.filter(ImageFilter.GaussianBlur(0.022 * stature))
+        if Trouble.MOTION_BLUR in troubles:
+            picture = picture.filter(ImageFilter.BoxBlur((0.045 * stature, 0.4)))
+        left, top = (self.chance.whole(0, _NOISE_SPARE_PX - 1) for _ in range(2))
+        noise = self.noise.crop((left, top, left + picture.width, top + picture.height))
+        return np.asarray(ImageChops.add(picture, noise, scale=1, offset=-_NO_NOISE))
 
 
-def _box_of(mask: NDArray[np.bool_], left: int, top: int) -> PixelBox | None:
+def _mask(sprite: Sprite) -> NDArray[np.bool_]:
+    """The pixels that hide what is behind them, of shape (height, width)."""
+    return np.asarray(sprite.picture.getchannel("A")) >= 128
+
+
+def _box_of(mask: NDArray[np.bool_], corner: tuple[int, int]) -> PixelBox | None:
     columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
     if not columns.size:
         return None
+    left, top = corner
     return (
         left + int(columns[0]),
         top + int(rows[0]),
         left + int(columns[-1]) + 1,
         top + int(rows[-1]) + 1,
     )
+
+
+def _draw_street(camera: Camera, chance: Chance) -> Image.Image:
+    """Houses behind a pavement of slabs, as large as the frame with its margins on all sides."""
+    right, down = camera.margins
+    size = (camera.width_px + 2 * right, camera.height_px + 2 * down)
+    far, near = camera.wall_metres, 0.7 * NEAREST_METRES
+
+    def ground(x: float, z: float) -> tuple[float, float]:
+        column, row = camera.place(x, z)
+        return column + right, row + down
+
+    picture = draw_houses(chance, size, ground(0, far)[1], camera.scale_at(far))
+    draw = ImageDraw.Draw(picture)
+    reach = camera.half_width_metres(far) * size[0] / camera.width_px + 2
+    for x in np.arange(-reach, reach, 1.2):
+        draw.line((*ground(x, far), *ground(x, near)), fill=(150, 146, 142))
+    for z in np.arange(far, near, -1.2):
+        draw.line((0, ground(0, z)[1], size[0], ground(0, z)[1]), fill=(150, 146, 142))
+    return picture.filter(ImageFilter.GaussianBlur(0.004 * camera.stature_px + 0.3))
+
+
+def _draw_kiosk(scale: float) -> Sprite:
+    """A kiosk at `scale` pixels per metre, which people can pass behind."""
+    picture = Image.new("RGBA", (round(1.8 * scale), round(2.7 * scale)))
+    draw = ImageDraw.Draw(picture)
+    for left, top, right, bottom, colour in (
+        (0.15, 0.4, 1.65, 2.7, (66, 98, 84)),
+        (0.3, 0.75, 1.5, 1.6, (52, 58, 64)),
+        (0.25, 1.6, 1.55, 1.7, (150, 142, 124)),
+        (0.0, 0.05, 1.8, 0.46, (150, 70, 60)),
+    ):
+        draw.rectangle((left * scale, top * scale, right * scale, bottom * scale), fill=colour)
+    return cut_out(picture, (picture.width / 2, picture.height))

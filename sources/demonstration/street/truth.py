@@ -1,23 +1,16 @@
-"""What is true of a video of the street, and how frames are encoded."""
+"""What is known of street videos: who is where in every frame, and what is wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from fractions import Fraction
+from itertools import combinations, groupby
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.base import Record
 from sources.demonstration.people import Person
-
-if TYPE_CHECKING:
-    from av.video.stream import VideoStream
-
-
-# What is known of generated street videos: who is where in every frame, and what is wrong.
+from sources.demonstration.street.script import Script, Trouble, dressed_alike
 
 TRUTH_FILE = "street_truth.json"
 
@@ -26,6 +19,9 @@ TRUNCATED_BELOW = 0.98
 
 OCCLUDED_FROM = 0.3
 """A person is occluded where at least this share of what lies inside the frame is hidden."""
+
+Pixels = NDArray[np.uint8]
+"""A picture of shape (height, width, 3), RGB."""
 
 PixelBox = tuple[int, int, int, int]
 """Left, top, right, bottom in whole pixels; right and bottom are not part of the box."""
@@ -129,15 +125,13 @@ class TrueVideo(Record):
     def faulty(self) -> Iterator[tuple[TrueSighting, frozenset[FaultKind]]]:
         """Every sighting with what is wrong with it, for a filter's precision and recall."""
         for sighting in self.sightings:
-            yield (
-                sighting,
-                frozenset(
-                    fault.kind
-                    for fault in self.faults
-                    if fault.first_frame <= sighting.frame <= fault.last_frame
-                    and (not fault.visits or sighting.visit in fault.visits)
-                ),
+            kinds = (
+                fault.kind
+                for fault in self.faults
+                if fault.first_frame <= sighting.frame <= fault.last_frame
+                and (not fault.visits or sighting.visit in fault.visits)
             )
+            yield sighting, frozenset(kinds)
 
 
 class StreetTruth(Record):
@@ -161,63 +155,70 @@ def load_street_truth(folder: Path) -> StreetTruth:
     return StreetTruth.model_validate_json((folder / TRUTH_FILE).read_bytes())
 
 
-# H.264 files from drawn frames.
+# Which faults are in a rendered video, from its script and from what was painted.
 
-Pixels = NDArray[np.uint8]
-"""A picture of shape (height, width, 3), RGB."""
+_MEETING_OVERLAP, _CROSSING_OVERLAP = 0.1, 0.3
+"""Two people meet from the first overlap (intersection over union) on; they cross at the second."""
 
-_WITHOUT_H264 = "mpeg4"
+_OF_TROUBLE = {
+    Trouble.DEFOCUS: FaultKind.BLUR,
+    Trouble.MOTION_BLUR: FaultKind.BLUR,
+    Trouble.LIGHTS_OUT: FaultKind.DARKNESS,
+    Trouble.FROZEN: FaultKind.DUPLICATE,
+}
 
 
-class VideoFile:
-    """An MP4 that is written frame by frame, the same bytes for the same frames.
+def list_faults(script: Script, sightings: Sequence[TrueSighting]) -> tuple[Fault, ...]:
+    """All faults of a video, in the order of their first frames."""
+    faults: list[Fault] = []
 
-    Args:
-        target: overwritten if it exists.
-        size_px: width and height; both must be even.
-        frame_rate: frames per second.
-        quality: constant rate factor of x264; lower is better, and larger.
+    def note(kind: FaultKind, cause: str, frames: Iterable[int], *visits: int) -> None:
+        """A fault for every run of consecutive frames."""
+        for run in _runs(frames):
+            first, last = run[0], run[-1]
+            fault = Fault(kind=kind, cause=cause, first_frame=first, last_frame=last, visits=visits)
+            faults.append(fault)
 
-    Raises:
-        ValueError: a side is odd.
-    """
+    for one in script.stretches:
+        whole = range(one.first_frame, one.last_frame + 1)
+        note(_OF_TROUBLE[one.trouble], one.trouble.value, whole)
+    by_visit: dict[int, list[TrueSighting]] = {visit.number: [] for visit in script.visits}
+    for sighting in sightings:
+        by_visit[sighting.visit].append(sighting)
+    seconds = [scene / script.frame_rate for scene in script.scenes()]
+    for visit in script.visits:
+        seen = by_visit[visit.number]
+        for start, end in visit.standing():  # the same in every frame but the first
+            still = [frame for frame, now in enumerate(seconds) if start <= now < end]
+            note(FaultKind.DUPLICATE, "standing still", still[1:], visit.number)
+        cut = [one.frame for one in seen if one.inside < TRUNCATED_BELOW]
+        note(FaultKind.TRUNCATION, "border", cut, visit.number)
+        hidden = [one.frame for one in seen if one.hidden >= OCCLUDED_FROM]
+        note(FaultKind.OCCLUSION, "hidden", hidden, visit.number)
+    boxes = {n: {one.frame: one.box_xyxy for one in seen} for n, seen in by_visit.items()}
+    for first, second in combinations(script.visits, 2):
+        ours, theirs = boxes[first.number], boxes[second.number]
+        shared = {n: overlap(ours[n], theirs[n]) for n in sorted(ours.keys() & theirs.keys())}
+        similar = dressed_alike(script.people[first.identity], script.people[second.identity])
+        meeting = [frame for frame, share in shared.items() if share >= _MEETING_OVERLAP]
+        for frames in _runs(meeting):
+            if max(shared[frame] for frame in frames) >= _CROSSING_OVERLAP:
+                cause = "alike" if similar else "unlike"
+                note(FaultKind.IDENTITY_SWITCH, cause, frames, first.number, second.number)
+    return tuple(sorted(faults, key=lambda fault: (fault.first_frame, fault.kind, fault.visits)))
 
-    def __init__(
-        self, target: Path, size_px: tuple[int, int], frame_rate: int, quality: int = 22
-    ) -> None:
-        import av
 
-        if size_px[0] % 2 or size_px[1] % 2:
-            raise ValueError(f"the sides of a video must be even; got {size_px[0]}x{size_px[1]}")
-        self._make_frame = av.VideoFrame.from_ndarray
-        self._container = av.open(str(target), "w", format="mp4")
-        codec = "libx264" if "libx264" in av.codecs_available else _WITHOUT_H264
-        stream = cast("VideoStream", self._container.add_stream(codec, rate=Fraction(frame_rate)))
-        stream.width, stream.height = size_px
-        stream.pix_fmt = "yuv420p"
-        stream.thread_count = 1
-        stream.gop_size = 2 * frame_rate
-        if codec == _WITHOUT_H264:
-            stream.bit_rate = 8 * size_px[0] * size_px[1]
-        else:
-            stream.options = {"preset": "ultrafast", "crf": str(quality)}
-        self._stream = stream
+def _runs(frames: Iterable[int]) -> Iterator[list[int]]:
+    """Every run of consecutive numbers."""
+    for _, run in groupby(enumerate(frames), lambda pair: pair[1] - pair[0]):
+        yield [number for _, number in run]
 
-    def write(self, pixels: Pixels) -> None:
-        """Adds one frame."""
-        for packet in self._stream.encode(self._make_frame(pixels, format="rgb24")):
-            self._container.mux(packet)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            for packet in self._stream.encode(None):
-                self._container.mux(packet)
-        self._container.close()
+def overlap(first: PixelBox, second: PixelBox) -> float:
+    """Intersection over union of two boxes."""
+    wide = min(first[2], second[2]) - max(first[0], second[0])
+    high = min(first[3], second[3]) - max(first[1], second[1])
+    if wide <= 0 or high <= 0:
+        return 0.0
+    areas = ((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second))
+    return wide * high / (sum(areas) - wide * high)

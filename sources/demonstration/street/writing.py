@@ -2,100 +2,45 @@
 
 import multiprocessing
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from fractions import Fraction
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from schemas.base import Record
 from schemas.records import Granularity
 from sources.demonstration.descriptions import describe
+from sources.demonstration.figure import YAW, Action, Pose, View
 from sources.demonstration.people import Chance
-from sources.demonstration.poses import Action, Pose, View
-from sources.demonstration.street.optics import Camera
 from sources.demonstration.street.rendering import render_street
-from sources.demonstration.street.themes import Setting, Theme, write_script
+from sources.demonstration.street.script import Camera, Script, Theme, write_script
 from sources.demonstration.street.truth import (
     TRUTH_FILE,
+    Pixels,
     StreetTruth,
     StreetWorld,
     TruePerson,
     TrueSighting,
     TrueVideo,
     TrueVisit,
-    VideoFile,
+    list_faults,
 )
-from sources.demonstration.street.walks import Script, list_faults
 
-# Ground truth in MOTChallenge's format, for HOTA, IDF1 and MOTA.
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from av.video.stream import VideoStream
 
 PEDESTRIAN = 1
 LEAST_VISIBILITY = 0.1
 """Who can be seen less than this is listed, but not considered (confidence 0)."""
 
-
-def write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
-    """Writes one row a sighting: frame (from 1), visit, whole box, considered, class, visibility.
-
-    Who leaves and comes back has another number then.
-    """
-    ordered = sorted(sightings, key=lambda sighting: (sighting.frame, sighting.visit))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text("".join(_row(sighting) for sighting in ordered), encoding="utf-8")
-
-
-def _row(sighting: TrueSighting) -> str:
-    left, top, right, bottom = sighting.box_xyxy
-    considered = int(sighting.visible >= LEAST_VISIBILITY)
-    box = f"{left},{top},{right - left},{bottom - top}"
-    row = f"{sighting.frame + 1},{sighting.visit},{box}"
-    return f"{row},{considered},{PEDESTRIAN},{sighting.visible:.4f}\n"
-
-
-# Writes a world of street videos: H.264 files, MOTChallenge truth, and all that is known of them.
-#
-# videos/street-01.mp4        the videos
-# mot/street-01/gt/gt.txt     who is where, in MOTChallenge's format
-# street_truth.json           people, visits, sightings and planted faults
-
 _ANNOTATORS = 2
-_YAW = {View.FRONT: 0.0, View.RIGHT: 90.0, View.BACK: 180.0, View.LEFT: 270.0}
-_QUALITY, _QUALITY_OF_COPY = 22, 28
-
-
-class _Task(Record):
-    """One video to script, render and write; `copied` makes a second file of the same content."""
-
-    home: Path
-    seed: int
-    number: int
-    setting: Setting
-    copied: bool
-
-    @property
-    def name(self) -> str:
-        """The name of the video."""
-        return f"street-{self.number:02}"
-
-    @property
-    def name_of_copy(self) -> str:
-        """The name of the copy, if there is one."""
-        return f"{self.name}-again"
-
-    @property
-    def theme(self) -> Theme:
-        """What the video is about."""
-        themes = tuple(Theme)
-        return themes[(self.number - 1) % len(themes)]
-
-    @property
-    def first_identity(self) -> int:
-        """The first of the video's people; they are numbered on from video to video."""
-        return 1 + (self.number - 1) * self.setting.people
-
-    def chance(self, *parts: str | int) -> Chance:
-        """A stream of draws for this video and nothing else."""
-        return Chance("street", self.seed, self.number, *parts)
+_QUALITIES = (22, 28)
+"""Constant rate factors of a video and of its copy."""
 
 
 def write_street_world(
@@ -113,8 +58,10 @@ def write_street_world(
 ) -> StreetWorld:
     """Renders videos of a street with known people, and writes them under `folder`.
 
-    The same arguments give the same frames, however many workers. No person is in two videos, but
-    for the copy. What was in the files is overwritten; other files in `folder` are left alone.
+    There are H.264 files in `videos/`, who is where in `mot/NAME/gt/gt.txt` (MOTChallenge), and
+    people, visits, sightings and planted faults in `street_truth.json`. The same arguments give the
+    same frames, however many workers. No person is in two videos, but for the copy. What was in the
+    files is overwritten; other files in `folder` are left alone.
 
     Args:
         folder: made if missing.
@@ -133,13 +80,28 @@ def write_street_world(
     """
     if people < 0:
         raise ValueError(f"people must be 0 or more; got {people}")
-    camera = Camera(*size_px, stature_px or 0.58 * min(size_px))
-    setting = Setting(camera, frame_rate, seconds, people)
-    tasks = [
-        _Task(home=folder, seed=seed, number=n, setting=setting, copied=copy_first and n == 1)
-        for n in range(1, videos + 1)
-    ]
-    truth = StreetTruth(seed=seed, videos=tuple(_run(tasks, workers)))
+    width, height = size_px
+    if width % 2 or height % 2:
+        raise ValueError(f"the sides of a video must be even; got {width}x{height}")
+    stature = stature_px or 0.58 * min(size_px)
+    camera = Camera(width_px=width, height_px=height, stature_px=stature)
+    themes = tuple(Theme)
+
+    def script(number: int) -> Script:
+        theme, first = themes[(number - 1) % len(themes)], 1 + (number - 1) * people
+        chance = Chance("street", seed, number, "script")
+        return write_script(camera, frame_rate, seconds, people, theme, first, chance)
+
+    numbers = range(1, videos + 1)
+    copies = [copy_first and number == 1 for number in numbers]
+    write = partial(_write_video, folder, seed)
+    if workers <= 1:
+        written = [*map(write, numbers, map(script, numbers), copies)]
+    else:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            written = [*pool.map(write, numbers, map(script, numbers), copies)]
+    truth = StreetTruth(seed=seed, videos=tuple(chain.from_iterable(written)))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TRUTH_FILE).write_text(truth.model_dump_json() + "\n", encoding="utf-8")
     return StreetWorld(
@@ -150,86 +112,68 @@ def write_street_world(
     )
 
 
-def _run(tasks: list[_Task], workers: int) -> Iterator[TrueVideo]:
-    """The videos in order, copies behind the first; rendered here or in worker processes."""
-    if workers <= 1:
-        for task in tasks:
-            yield from _write_video(task)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        for videos in pool.map(_write_video, tasks):
-            yield from videos
-
-
-def _write_video(task: _Task) -> list[TrueVideo]:
+def _write_video(
+    folder: Path, seed: int, number: int, script: Script, copied: bool
+) -> list[TrueVideo]:
     """Renders one video into its file, and into its copy's where one is wanted."""
-    script = write_script(task.setting, task.theme, task.first_identity, task.chance("script"))
-    names = [task.name, task.name_of_copy] if task.copied else [task.name]
+    name = f"street-{number:02}"
+    names = [name, f"{name}-again"] if copied else [name]
     sightings: list[TrueSighting] = []
-    with ExitStack() as open_files:
-        files = [
-            open_files.enter_context(_open(task, name, quality))
-            for name, quality in zip(names, (_QUALITY, _QUALITY_OF_COPY), strict=False)
+    with ExitStack() as files:
+        writers = [
+            files.enter_context(_video_file(folder / _video_path(one), script, quality))
+            for one, quality in zip(names, _QUALITIES, strict=False)
         ]
-        for frame in render_street(script, task.chance("frames")):
+        for frame in render_street(script, Chance("street", seed, number, "frames")):
             sightings += frame.sightings
-            for file in files:
-                file.write(frame.pixels)
-    videos = [_truth(task, name, script, sightings) for name in names]
-    for video in videos:
-        write_mot_truth(task.home / video.mot_path, sightings)
-    return videos
+            for write in writers:
+                write(frame.pixels)
+    seen: dict[int, list[int]] = {}
+    for sighting in sightings:
+        seen.setdefault(sighting.visit, []).append(sighting.frame)
+    visits = tuple(
+        TrueVisit(
+            number=visit.number,
+            identity=visit.identity,
+            first_frame=seen[visit.number][0],
+            last_frame=seen[visit.number][-1],
+        )
+        for visit in script.visits
+        if visit.number in seen
+    )
+    people = tuple(_described(script, sightings, Chance("street", seed, number, "descriptions")))
+    found = []
+    for one in names:
+        mot_path = f"mot/{one}/gt/gt.txt"
+        write_mot_truth(folder / mot_path, sightings)
+        found.append(
+            TrueVideo(
+                name=one,
+                theme=script.theme,
+                file_path=_video_path(one),
+                mot_path=mot_path,
+                width_px=script.camera.width_px,
+                height_px=script.camera.height_px,
+                frame_rate=script.frame_rate,
+                frame_count=script.frame_count,
+                people=people,
+                visits=visits,
+                sightings=tuple(sightings),
+                faults=list_faults(script, sightings),
+                same_content_as=None if one == name else name,
+            )
+        )
+    return found
 
 
-def _open(task: _Task, name: str, quality: int) -> VideoFile:
-    target = task.home / _file_path(name)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    camera = task.setting.camera
-    size_px = (camera.width_px, camera.height_px)
-    return VideoFile(target, size_px, task.setting.frame_rate, quality)
-
-
-def _file_path(name: str) -> str:
+def _video_path(name: str) -> str:
     return f"videos/{name}.mp4"
 
 
-def _truth(task: _Task, name: str, script: Script, sightings: Sequence[TrueSighting]) -> TrueVideo:
-    return TrueVideo(
-        name=name,
-        theme=script.theme,
-        file_path=_file_path(name),
-        mot_path=f"mot/{name}/gt/gt.txt",
-        width_px=script.camera.width_px,
-        height_px=script.camera.height_px,
-        frame_rate=script.frame_rate,
-        frame_count=script.frame_count,
-        people=tuple(_people(task, script, sightings)),
-        visits=tuple(_visits(script, sightings)),
-        sightings=tuple(sightings),
-        faults=list_faults(script, sightings),
-        same_content_as=None if name == task.name else task.name,
-    )
-
-
-def _visits(script: Script, sightings: Sequence[TrueSighting]) -> Iterator[TrueVisit]:
-    """The visits of which something is seen."""
-    frames: dict[int, list[int]] = {}
-    for sighting in sightings:
-        frames.setdefault(sighting.visit, []).append(sighting.frame)
-    for visit in script.visits:
-        if visit.number in frames:
-            seen = frames[visit.number]
-            yield TrueVisit(
-                number=visit.number,
-                identity=visit.identity,
-                first_frame=seen[0],
-                last_frame=seen[-1],
-            )
-
-
-def _people(task: _Task, script: Script, sightings: Sequence[TrueSighting]) -> Iterator[TruePerson]:
-    """The people who are seen, with a description by each of two annotators."""
+def _described(
+    script: Script, sightings: Iterable[TrueSighting], chance: Chance
+) -> Iterator[TruePerson]:
+    """The people who are seen, described by each annotator from the side that is seen most."""
     visits = {visit.number: visit for visit in script.visits}
     views: dict[int, Counter[View]] = {}
     for sighting in sightings:
@@ -237,13 +181,56 @@ def _people(task: _Task, script: Script, sightings: Sequence[TrueSighting]) -> I
         pose = visit.pose_at(sighting.frame / script.frame_rate, phases=1)
         views.setdefault(visit.identity, Counter())[pose.view] += 1
     for identity, seen in sorted(views.items()):
-        pose = Pose(action=Action.WALKING, yaw_degrees=_YAW[seen.most_common(1)[0][0]], phase=0.0)
-        chance, person = task.chance("description", identity), script.people[identity]
-        yield TruePerson(
-            identity=identity,
-            person=person,
-            descriptions=tuple(
-                describe(person, pose, Granularity.FINE, annotator, chance)
-                for annotator in range(_ANNOTATORS)
-            ),
+        pose = Pose(action=Action.WALKING, yaw_degrees=YAW[seen.most_common(1)[0][0]], phase=0.0)
+        texts = (
+            describe(script.people[identity], pose, Granularity.FINE, annotator, chance)
+            for annotator in range(_ANNOTATORS)
         )
+        person = script.people[identity]
+        yield TruePerson(identity=identity, person=person, descriptions=tuple(texts))
+
+
+def write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
+    """Writes one row a sighting: frame (from 1), visit, whole box, considered, class, visibility.
+
+    Who leaves and comes back has another number then.
+    """
+    rows = []
+    for one in sorted(sightings, key=lambda one: (one.frame, one.visit)):
+        left, top, right, bottom = one.box_xyxy
+        numbers = (one.frame + 1, one.visit, left, top, right - left, bottom - top)
+        considered = int(one.visible >= LEAST_VISIBILITY)
+        row = ",".join(map(str, (*numbers, considered, PEDESTRIAN)))
+        rows.append(f"{row},{one.visible:.4f}\n")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("".join(rows), encoding="utf-8")
+
+
+@contextmanager
+def _video_file(target: Path, script: Script, quality: int) -> Iterator["Callable[[Pixels], None]"]:
+    """What adds a frame to an MP4 (H.264 where there is x264), the same bytes for equal frames."""
+    import av
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    camera = script.camera
+    with av.open(str(target), "w", format="mp4") as container:
+        h264 = "libx264" in av.codecs_available
+        codec = "libx264" if h264 else "mpeg4"
+        rate = Fraction(script.frame_rate)
+        stream = cast("VideoStream", container.add_stream(codec, rate=rate))
+        stream.width, stream.height = camera.width_px, camera.height_px
+        stream.pix_fmt = "yuv420p"
+        stream.thread_count = 1
+        stream.gop_size = 2 * script.frame_rate
+        if h264:
+            stream.options = {"preset": "ultrafast", "crf": str(quality)}
+        else:
+            stream.bit_rate = 8 * camera.width_px * camera.height_px
+
+        def write(pixels: Pixels) -> None:
+            for packet in stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")):
+                container.mux(packet)
+
+        yield write
+        for packet in stream.encode(None):
+            container.mux(packet)

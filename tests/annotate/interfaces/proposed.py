@@ -31,9 +31,8 @@ from schemas.records import Image as StoredImage
 from schemas.recos import DuplicateQuestion, Selection
 from schemas.retrieval_task import RetrievalTask
 from schemas.taxonomy import DifferenceType
-from sources.demonstration.drawing import Box, draw_person
+from sources.demonstration.figure import Action, Pose, draw_figure
 from sources.demonstration.people import Chance, draw_person_attributes
-from sources.demonstration.poses import Action, Pose
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "coco_captions"
 HOSTILE = (
@@ -83,7 +82,7 @@ def person(name: str, phase: float = 0.0, yaw_degrees: float = 20.0) -> Drawn:
     canvas = Image.new("RGB", (120, 260), (196, 203, 208))
     attributes = draw_person_attributes(Chance("pages", name))
     pose = Pose(action=Action.WALKING, yaw_degrees=yaw_degrees, phase=phase % 1)
-    draw_person(canvas, attributes, pose, Box(20, 20, 100, 245))
+    draw_figure(attributes, pose, 128).paste(canvas, (60, 245))
     return drawn(canvas)
 
 

@@ -16,8 +16,8 @@ from schemas.faithfulness import Finding
 from schemas.profile import BuiltinRewriter
 from schemas.records import Granularity
 from sources.demonstration.descriptions import describe
+from sources.demonstration.figure import View, draw_pose
 from sources.demonstration.people import Chance, draw_person_attributes
-from sources.demonstration.poses import View, draw_pose
 from tests.corruption import corrupt
 from tests.person_sets import REAL, real_pairs, real_texts
 

@@ -8,22 +8,20 @@ import pytest
 
 from schemas.records import Granularity
 from sources.demonstration.descriptions import describe
+from sources.demonstration.figure import Action, Pose, View, draw_pose, free_hand
 from sources.demonstration.people import (
     CLOTH,
     HAIR,
-    Age,
-    Build,
     Carried,
     Chance,
-    Footwear,
     Garment,
     Hair,
     Person,
     Sex,
     Side,
+    Worn,
     draw_person_attributes,
 )
-from sources.demonstration.poses import Action, Pose, View, draw_pose, free_hand
 
 _SAYINGS = {
     "trousers": "pants",
@@ -35,10 +33,9 @@ _SAYINGS = {
 _COLOUR = "(" + "|".join(sorted({*CLOTH, *HAIR}, key=len, reverse=True)) + ")"
 _PATTERN = "(?: (?:striped|plaid|checked|polka-dot))?"
 _KINDS = (
-    "t-shirt|T-shirt|shirt|sweater|hoodie|polo shirt|tank top|dress|jacket|coat|vest|blazer|"
-    "trousers|pants|jeans|leggings|shorts|skirt|sneakers|sports shoes|leather shoes|boots|sandals|"
-    "flats|backpack|shoulder bag|handbag|briefcase|shopping bag|umbrella|baseball cap|cap|beanie|"
-    "knit hat|sun hat|scarf|socks|hair|beard"
+    "t-shirt|T-shirt|shirt|sweater|dress|jacket|coat|trousers|pants|jeans|shorts|skirt|sneakers|"
+    "sports shoes|leather shoes|boots|backpack|shoulder bag|handbag|shopping bag|baseball cap|cap|"
+    "beanie|knit hat|hair"
 )
 _THING = re.compile(rf"\b{_COLOUR}(?: and {_COLOUR})?{_PATTERN} ({_KINDS})\b")
 
@@ -59,9 +56,7 @@ def _cases(count: int = 120) -> tuple[tuple[Person, Pose, Granularity, str], ...
 
 def _colours_of(person: Person) -> dict[str, set[str | None]]:
     """Every thing about the person by all its names, with its colours."""
-    things: dict[str, set[str | None]] = {"hair": {person.hair.colour}, "scarf": {person.scarf}}
-    things["beard"] = {person.hair.colour} if person.beard else set()
-    things["socks"] = {person.footwear.socks}
+    things: dict[str, set[str | None]] = {"hair": {person.hair.colour}}
     for garment in (person.upper, person.lower):
         if garment:
             things[garment.kind] = {garment.colour, garment.second_colour}
@@ -83,7 +78,8 @@ def test_every_coloured_thing_in_a_caption_is_the_persons_own() -> None:
 
 def test_every_colour_word_in_a_caption_belongs_to_the_person() -> None:
     for person, _, _, caption in _cases():
-        known = set.union(*_colours_of(person).values()) | {person.footwear.sole_colour}
+        known = set.union(*_colours_of(person).values())
+        known |= {"white"} if person.footwear.kind == "sneakers" else set()  # the soles
         known |= {"black"} if person.glasses else set()
         said = set(re.findall(rf"\b{_COLOUR}\b(?! skin)", caption))
         assert said <= known, caption
@@ -95,7 +91,7 @@ def test_sides_are_the_persons_own() -> None:
             if part == "side":
                 assert pose.view == side
             elif "phone in" in caption and side == free_hand(person) and part == "hand":
-                assert pose.action in (Action.PHONE, Action.CALL)
+                assert pose.action is Action.PHONE
             else:
                 assert person.carried is not None
                 assert person.carried.side == side
@@ -105,10 +101,9 @@ def test_what_does_not_show_is_not_said() -> None:
     for person, pose, _, caption in _cases():
         if pose.view is View.BACK:
             assert "glasses" not in caption
-            assert "beard" not in caption
-            assert "print" not in caption
+            assert "skin" not in caption
         jacket = person.jacket
-        if jacket and jacket.kind != "vest" and not (pose.view is View.FRONT and jacket.open):
+        if jacket and not (pose.view is View.FRONT and jacket.open):
             assert not re.search(rf"\b{person.upper.kind}\b", caption, re.IGNORECASE)
 
 
@@ -122,33 +117,27 @@ def test_captions_are_grammatical_in_what_can_be_checked() -> None:
         assert len(set(sentences)) == len(sentences), caption
 
 
-@pytest.mark.parametrize(
-    ("granularity", "published_mean"),
-    [(Granularity.COARSE, 23.5), (Granularity.MEDIUM, 37.2), (Granularity.FINE, 80.8)],
-)
-def test_lengths_follow_the_published_means(
-    granularity: Granularity, published_mean: float
-) -> None:
-    lengths = [len(caption.split()) for _, _, kind, caption in _cases() if kind is granularity]
-    assert mean(lengths) == pytest.approx(published_mean, rel=0.08)
+def test_lengths_follow_the_published_means() -> None:
+    published = {Granularity.COARSE: 23.5, Granularity.MEDIUM: 37.2, Granularity.FINE: 80.8}
+    for granularity, words in published.items():
+        lengths = [len(caption.split()) for _, _, kind, caption in _cases() if kind is granularity]
+        assert mean(lengths) == pytest.approx(words, rel=0.08), granularity
 
 
 def test_two_annotators_say_the_same_person_differently() -> None:
     person = Person(
         sex=Sex.MALE,
-        age=Age.YOUNG,
-        build=Build.SLIM,
+        age="young",
+        build="slim",
         skin="fair",
         hair=Hair(colour="black", length="short", style="straight"),
-        beard=False,
         headwear=None,
         glasses=None,
-        scarf=None,
         upper=Garment(kind="t-shirt", colour="red", sleeve="short"),
         jacket=None,
         lower=Garment(kind="trousers", colour="gray", length="long"),
-        footwear=Footwear(kind="sneakers", colour="white", sole_colour="black"),
-        carried=Carried(kind="briefcase", colour="brown", side=Side.LEFT),
+        footwear=Worn(kind="sneakers", colour="white"),
+        carried=Carried(kind="handbag", colour="brown", side=Side.LEFT),
     )
     pose = Pose(action=Action.WALKING, yaw_degrees=10, phase=0.2)
     one, two = (
@@ -157,4 +146,4 @@ def test_two_annotators_say_the_same_person_differently() -> None:
     assert "gray trousers" in one
     assert "gray pants" in two
     for caption in (one, two):
-        assert "brown briefcase in his left hand" in caption
+        assert "brown handbag in his left hand" in caption

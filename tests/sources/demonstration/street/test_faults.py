@@ -2,23 +2,31 @@
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sources.demonstration.people import Chance
-from sources.demonstration.street.optics import Camera, Trouble
-from sources.demonstration.street.themes import Setting, Theme, write_script
-from sources.demonstration.street.truth import FaultKind, PixelBox, TrueSighting
-from sources.demonstration.street.walks import (
-    draw_walker,
-    draw_walker_like,
+from sources.demonstration.street.script import (
+    Camera,
+    Script,
+    Theme,
+    Trouble,
     dressed_alike,
+    write_script,
+)
+from sources.demonstration.street.truth import (
+    FaultKind,
+    PixelBox,
+    TrueSighting,
     list_faults,
     overlap,
 )
 
-_SETTING = Setting(Camera(256, 144, 84), frame_rate=10, seconds=10, people=6)
+_CAMERA = Camera(width_px=256, height_px=144, stature_px=84)
+
+
+def _script(theme: Theme, people: int = 6, first: int = 1) -> Script:
+    return write_script(_CAMERA, 10, 10, people, theme, first, Chance(theme, people))
 
 
 def _sighting(frame: int, visit: int, left: int, **shares: float) -> TrueSighting:
@@ -28,7 +36,7 @@ def _sighting(frame: int, visit: int, left: int, **shares: float) -> TrueSightin
 
 
 def test_cut_and_hidden_people_are_faults_for_as_long_as_they_are() -> None:
-    script = write_script(_SETTING, Theme.HAND_HELD, 1, Chance(1))
+    script = _script(Theme.HAND_HELD)
     sightings = [
         _sighting(3, 1, 0, inside=0.97, visible=0.97),
         _sighting(4, 1, 0, inside=0.5, visible=0.5),
@@ -44,7 +52,7 @@ def test_cut_and_hidden_people_are_faults_for_as_long_as_they_are() -> None:
 
 
 def test_two_who_cross_are_listed_with_whether_they_are_dressed_alike() -> None:
-    script = write_script(_SETTING, Theme.CROSSINGS, 1, Chance(1))
+    script = _script(Theme.CROSSINGS)
     sightings = [_sighting(frame, 1, 10 * frame) for frame in range(20)]
     sightings += [_sighting(frame, 2, 200 - 10 * frame) for frame in range(20)]
     crossings = [
@@ -54,40 +62,36 @@ def test_two_who_cross_are_listed_with_whether_they_are_dressed_alike() -> None:
     assert (crossings[0].first_frame, crossings[0].last_frame) == (9, 11)
 
 
-def test_every_theme_has_its_troubles(subtests: pytest.Subtests) -> None:
-    cases: list[tuple[Theme, set[Trouble]]] = [
-        (Theme.CROSSINGS, {Trouble.FROZEN}),
-        (Theme.OBSTACLES, set[Trouble]()),
-        (Theme.HAND_HELD, {Trouble.DEFOCUS, Trouble.MOTION_BLUR}),
-        (Theme.EVENING, {Trouble.LIGHTS_OUT}),
-    ]
-    for theme, troubles in cases:
-        with subtests.test(theme=theme):
-            script = write_script(_SETTING, theme, 1, Chance(theme))
-            assert {stretch.trouble for stretch in script.stretches} == troubles
-            listed = [fault for fault in list_faults(script, []) if not fault.visits]
-            assert [(f.first_frame, f.last_frame) for f in listed] == [
-                (stretch.first_frame, stretch.last_frame) for stretch in script.stretches
-            ]
+def test_every_theme_has_its_troubles() -> None:
+    cases: dict[Theme, set[Trouble]] = {
+        Theme.CROSSINGS: {Trouble.FROZEN},
+        Theme.OBSTACLES: set(),
+        Theme.HAND_HELD: {Trouble.DEFOCUS, Trouble.MOTION_BLUR},
+        Theme.EVENING: {Trouble.LIGHTS_OUT},
+    }
+    for theme, troubles in cases.items():
+        script = _script(theme)
+        assert {stretch.trouble for stretch in script.stretches} == troubles, theme
+        listed = [fault for fault in list_faults(script, []) if not fault.visits]
+        assert [(f.first_frame, f.last_frame) for f in listed] == [
+            (stretch.first_frame, stretch.last_frame) for stretch in script.stretches
+        ], theme
 
 
 def test_who_wears_the_same_is_still_somebody_else() -> None:
-    chance = Chance("alike")
-    model = draw_walker(chance)
-    other = draw_walker_like(chance, model)
-    assert dressed_alike(model, other)
-    assert other != model
-    assert not dressed_alike(model, draw_walker(chance))
+    one, other, third, *_ = _script(Theme.CROSSINGS).people.values()
+    assert dressed_alike(one, other)
+    assert other != one
+    assert not dressed_alike(one, third)
 
 
-def test_a_script_has_as_many_people_as_asked_for(subtests: pytest.Subtests) -> None:
+def test_a_script_has_as_many_people_as_asked_for() -> None:
     for people, theme in itertools.product((0, 1, 2, 3, 6, 30), Theme):
-        with subtests.test(people=people, theme=theme):
-            setting = Setting(_SETTING.camera, 10, 10, people)
-            script = write_script(setting, theme, 5, Chance(theme, people))
-            assert sorted(script.people) == list(range(5, 5 + people))
-            assert {visit.identity for visit in script.visits} == set(script.people)
-            assert len({visit.number for visit in script.visits}) == len(script.visits)
+        script = _script(theme, people, 5)
+        assert sorted(script.people) == list(range(5, 5 + people)), (people, theme)
+        assert {visit.identity for visit in script.visits} == set(script.people), (people, theme)
+        numbers = {visit.number for visit in script.visits}
+        assert len(numbers) == len(script.visits), (people, theme)
 
 
 _SIDE = st.integers(0, 50)

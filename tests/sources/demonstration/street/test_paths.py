@@ -2,8 +2,8 @@
 
 import pytest
 
-from sources.demonstration.poses import Action, View
-from sources.demonstration.street.walks import STRIDE_METRES, Place, Visit, Waypoint
+from sources.demonstration.figure import Action, View
+from sources.demonstration.street.script import STRIDE_METRES, Place, Visit, Waypoint
 
 
 def _visit(*points: tuple[float, float, float]) -> Visit:
