@@ -1,16 +1,16 @@
 """Compares what two descriptions state: every attribute added, lost or contradicted."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from models.builtin.person.description import Description, Thing
-from models.builtin.person.lexicon import Lexicon, Tag, load_lexicon
+from models.builtin.person.lexicon import Tag, load_lexicon
 from schemas.faithfulness import Attribute, Fact, Finding, Span
 
 __all__ = ["find_differences"]
 
+LEXICON = load_lexicon()
 
 # The three kinds of finding, each with its sentence for the reviewer.
 
@@ -37,16 +37,24 @@ def contradicted(source: Fact, rewrite: Fact, minor: bool = False) -> Finding:
     )
 
 
-def changed(source: Sequence[Fact], fact: Fact) -> Finding:
-    """A strange fact: against the first that `source` states, or as an addition to nothing."""
-    return contradicted(source[0], fact) if source else added(fact)
+def compare_values(
+    source: Sequence[Fact],
+    rewrite: Sequence[Fact],
+    *,
+    against: Callable[[Fact], Fact | None] | None = None,
+    minor: Callable[[Fact], bool] = lambda _: False,
+) -> Iterator[Finding]:
+    """Each value that only one side has.
 
-
-def left_out(source: Sequence[Fact], repeated: Collection[str]) -> Iterator[Finding]:
-    """A loss for each fact of the source whose value the rewrite does not repeat."""
-    for fact in source:
-        if fact.value not in repeated:
-            yield lost(fact)
+    One of the rewrite contradicts the fact of the source that `against` gives, the first if there
+    is no such rule; where there is none it is an addition, which may be `minor`.
+    """
+    said, theirs = {fact.value for fact in source}, {fact.value for fact in rewrite}
+    for fact in rewrite:
+        if fact.value not in said:
+            other = against(fact) if against else next(iter(source), None)
+            yield contradicted(other, fact) if other else added(fact, minor=minor(fact))
+    yield from (lost(fact) for fact in source if fact.value not in theirs)
 
 
 def _said(fact: Fact) -> str:
@@ -65,35 +73,35 @@ _SMALL_PARTS = frozenset(("zip", "button", "lace", "handle", "pocket", "lens"))
 
 
 def compare_colours(
-    source: Thing, rewrite: Thing, lexicon: Lexicon, whole: Description | None = None
+    source: Thing, rewrite: Thing, whole: Description | None = None
 ) -> Iterator[Finding]:
     """Differences of colour; one that `whole` names of nothing known may be meant of `source`."""
     main, theirs = source.all(Attribute.COLOUR), rewrite.all(Attribute.COLOUR)
     if not main and not theirs:
         return
     known = [fact.value for fact in main]
-    shared = [fact for fact in theirs if has_colour(known, fact.value, lexicon)]
+    shared = [fact for fact in theirs if has_colour(known, fact.value)]
     around = _around(source) if len(shared) < len(theirs) else []
     allowed = around if shared or not main else []
     for fact in theirs:
         if fact in shared:
             yield from _opposite_shades(source, rewrite, fact)
-        elif has_colour(allowed, fact.value, lexicon) or _sums_up(fact, known + around):
+        elif has_colour(allowed, fact.value) or _sums_up(fact, known + around):
             continue
         elif main:
-            yield contradicted(_rest(main, theirs, lexicon), fact)
+            yield contradicted(_rest(main, theirs), fact)
         else:
             loose = whole.loose_colours() if whole is not None else ()
-            yield added(fact, minor=has_colour(loose, fact.value, lexicon))
+            yield added(fact, minor=has_colour(loose, fact.value))
     said = [fact.value for fact in theirs] + _of_parts(rewrite.parts)
-    yield from (lost(fact) for fact in main if not has_colour(said, fact.value, lexicon))
+    yield from (lost(fact) for fact in main if not has_colour(said, fact.value))
 
 
-def has_colour(colours: Collection[str], colour: str, lexicon: Lexicon) -> bool:
+def has_colour(colours: Collection[str], colour: str) -> bool:
     """Whether one of `colours` may be another word for `colour`."""
     if colour in colours:
         return True
-    return any(lexicon.same_colour(colour, other) for other in colours)
+    return any(LEXICON.same_colour(colour, other) for other in colours)
 
 
 def _sums_up(fact: Fact, colours: list[str]) -> bool:
@@ -111,10 +119,10 @@ def _of_parts(parts: Sequence[Thing]) -> list[str]:
     return [colour for part in parts for colour in part.values(Attribute.COLOUR)]
 
 
-def _rest(main: Sequence[Fact], theirs: Sequence[Fact], lexicon: Lexicon) -> Fact:
+def _rest(main: Sequence[Fact], theirs: Sequence[Fact]) -> Fact:
     """The source's colour that a strange one most likely stands for."""
     said = [fact.value for fact in theirs]
-    return next((fact for fact in main if not has_colour(said, fact.value, lexicon)), main[0])
+    return next((fact for fact in main if not has_colour(said, fact.value)), main[0])
 
 
 def _opposite_shades(source: Thing, rewrite: Thing, fact: Fact) -> Iterator[Finding]:
@@ -134,9 +142,9 @@ Placed = tuple[int, Fact]
 """A fact with its place on a scale."""
 
 
-def placed(facts: Iterable[Fact], scale: str, lexicon: Lexicon) -> list[Placed]:
+def placed(facts: Iterable[Fact], scale: str) -> list[Placed]:
     """Facts with their places on a scale of the lexicon; values may end in its name."""
-    return [(lexicon.place(scale, fact.value.removesuffix(f" {scale}")), fact) for fact in facts]
+    return [(LEXICON.place(scale, fact.value.removesuffix(f" {scale}")), fact) for fact in facts]
 
 
 def compare_on_scale(
@@ -165,157 +173,112 @@ _OPPOSED = (
 _WEAK = frozenset(("loose", "straight", "parted", "cropped"))
 
 
-def compare_hair(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def compare_hair(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Differences of hair."""
-    yield from compare_colours(source, rewrite, lexicon)
-    yield from compare_on_scale(_hair_lengths(source, lexicon), _hair_lengths(rewrite, lexicon))
-    yield from compare_details(source, rewrite, lexicon)
-    yield from _styles(source.all(Attribute.HAIR), rewrite.all(Attribute.HAIR))
-
-
-def _hair_lengths(hair: Thing, lexicon: Lexicon) -> list[Placed]:
-    return placed(hair.all(Attribute.LENGTH), "hair_length", lexicon)
-
-
-def _styles(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
-    said = {fact.value for fact in source}
-    for fact in rewrite:
-        if fact.value in said or (fact.value == "tied" and said & _TIED):
-            continue
-        opposed = next((other for other in source if _are_opposed(other.value, fact.value)), None)
-        if opposed is not None:
-            yield contradicted(opposed, fact)
-        else:
-            yield added(fact, minor=fact.value in _WEAK)
-    yield from left_out(source, {fact.value for fact in rewrite})
-
-
-def _are_opposed(one: str, other: str) -> bool:
-    if one in _TIED and other in _TIED:
-        return "tied" not in (one, other)
-    return any(
-        (one in left and other in right) or (other in left and one in right)
-        for left, right in _OPPOSED
+    yield from compare_colours(source, rewrite)
+    lengths = [placed(hair.all(Attribute.LENGTH), "hair_length") for hair in (source, rewrite)]
+    yield from compare_on_scale(*lengths)
+    yield from compare_details(source, rewrite)
+    known, theirs = source.all(Attribute.HAIR), rewrite.all(Attribute.HAIR)
+    said = {fact.value for fact in known}
+    closer = said & _TIED and "tied" not in said  # «a ponytail» says that it is tied
+    yield from compare_values(
+        known,
+        [fact for fact in theirs if not (fact.value == "tied" and closer)],
+        against=lambda fact: next((one for one in known if _are_opposed(one, fact)), None),
+        minor=lambda fact: fact.value in _WEAK,
     )
+
+
+def _are_opposed(one: Fact, other: Fact) -> bool:
+    pair = {one.value, other.value}
+    if pair <= _TIED:
+        return "tied" not in pair
+    return any(pair & left and pair & right for left, right in _OPPOSED)
 
 
 # Patterns, sleeves, hems and sides of an item.
 
 _SLEEVES = {"sleeveless": 0, "short sleeves": 1, "half sleeves": 2, "long sleeves": 3}
-_REACHES = {
-    "waist-length": 0,
-    "hip-length": 1,
-    "thigh-length": 2,
-    "knee-length": 3,
-    "calf-length": 4,
-    "ankle-length": 5,
-    "floor-length": 6,
-}
 # A «long» skirt or dress ends at the ankle, a «long» jacket at the thigh.
-_FULL_REACHES = _REACHES | {"long": 5, "medium": 3, "short": 2}
-_COAT_REACHES = _REACHES | {"long": 2, "medium": 1, "short": 0}
-_LEGS = frozenset(("lower", "whole"))
+_FULL_REACHES = {"long": 5, "medium": 3, "short": 2}
+_COAT_REACHES = {"long": 2, "medium": 1, "short": 0}
+_PAIRED = ("feet", "socks", "wrist", "face")
 
 
 def compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
     """Differences of pattern; one that another item of the source has may only have moved."""
     known = source.all(Attribute.PATTERN)
-    theirs = rewrite.all(Attribute.PATTERN)
-    if not known and not theirs:
-        return
-    said = {fact.value for fact in known}
-    for fact in theirs:
-        if fact.value in said:
-            continue
-        if known and fact.value != "graphic":
-            yield contradicted(known[0], fact)
-        else:
-            elsewhere = any(fact.value in i.values(Attribute.PATTERN) for i in whole.items)
-            yield added(fact, minor=elsewhere or fact.value == "graphic")
-    yield from left_out(known, {fact.value for fact in theirs})
+    elsewhere = {value for item in whole.items for value in item.values(Attribute.PATTERN)}
+    yield from compare_values(
+        known,
+        rewrite.all(Attribute.PATTERN),
+        against=lambda fact: known[0] if known and fact.value != "graphic" else None,
+        minor=lambda fact: fact.value in elsewhere or fact.value == "graphic",
+    )
 
 
-def compare_lengths(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def compare_lengths(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Sleeves and ends of a garment, each on its scale; one step is a minor difference."""
-    if not source.all(Attribute.LENGTH) and not rewrite.all(Attribute.LENGTH):
-        return
-    yield from compare_on_scale(_lengths(source, _SLEEVES), _lengths(rewrite, _SLEEVES))
-    ends = [_lengths(thing, _reaches_of(thing, lexicon)) for thing in (source, rewrite)]
+    sleeves, ends = [], []
+    for thing in (source, rewrite):
+        on_legs = LEXICON.slot(thing.kind) in ("lower", "whole")
+        reaches = {f"{level}-length": n for n, level in enumerate(LEXICON.scales["reach"])}
+        reaches |= _FULL_REACHES if on_legs else _COAT_REACHES
+        facts = thing.all(Attribute.LENGTH)
+        sleeves.append([(_SLEEVES[one.value], one) for one in facts if one.value in _SLEEVES])
+        ends.append([(reaches[one.value], one) for one in facts if one.value in reaches])
+    yield from compare_on_scale(*sleeves)
     yield from compare_on_scale(*ends)
 
 
-def compare_sides(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
-    """Left for right, and a side that the source does not name."""
-    said = {fact.value for fact in source}
-    for fact in rewrite:
-        if fact.value not in said:
-            yield changed(source, fact)
-    if not rewrite:
-        yield from map(lost, source)
+def compare_alternatives(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
+    """Left for right, one sex for the other, or what the source does not say."""
+    found = compare_values(source, rewrite)
+    yield from (one for one in found if not (rewrite and one.change == "lost"))
 
 
-def compare_materials(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def compare_materials(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Differences of material, but for what the name of an item says."""
+    around = [value for one in (source, *source.parts) for value in one.values(Attribute.MATERIAL)]
+    implied = LEXICON.all_said(source.kind) | LEXICON.all_said(rewrite.kind)
     known, theirs = source.all(Attribute.MATERIAL), rewrite.all(Attribute.MATERIAL)
-    around = [
-        fact.value for thing in (source, *source.parts) for fact in thing.all(Attribute.MATERIAL)
-    ]
     for fact in theirs:
-        if any(lexicon.same_material(fact.value, other) for other in around):
-            continue
-        if lexicon.says(source.kind, fact.value) or lexicon.says(rewrite.kind, fact.value):
-            continue
-        yield changed(known, fact)
-    yield from left_out(known, {fact.value for fact in theirs})
+        near = any(LEXICON.same_material(fact.value, other) for other in around)
+        if not near and fact.value not in implied:
+            yield contradicted(known[0], fact) if known else added(fact)
+    yield from (one for one in compare_values(known, theirs) if one.change == "lost")
 
 
-def compare_details(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def compare_details(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Differences of size, fit, shape and state; one that is only added is an impression."""
-    known = source.all(Attribute.DETAIL)
-    said = {fact.value for fact in known}
-    for fact in rewrite.all(Attribute.DETAIL):
-        if fact.value in said or lexicon.says(source.kind, fact.value):
-            continue
-        opposed = next(
-            (other for other in known if lexicon.are_opposed(other.value, fact.value)), None
-        )
-        by_name = any(lexicon.are_opposed(fact.value, one) for one in lexicon.all_said(source.kind))
-        if opposed is not None:
-            yield contradicted(opposed, fact)
-        elif by_name:
-            yield contradicted(source.facts[0], fact)
-        else:
-            yield added(fact, minor=True)
+    known, implied = source.all(Attribute.DETAIL), LEXICON.all_said(source.kind)
+
+    def against(fact: Fact) -> Fact | None:
+        opposed = (one for one in known if LEXICON.are_opposed(one.value, fact.value))
+        by_name = any(LEXICON.are_opposed(fact.value, one) for one in implied)
+        return next(opposed, source.facts[0] if by_name else None)
+
+    theirs = [fact for fact in rewrite.all(Attribute.DETAIL) if fact.value not in implied]
+    found = compare_values(known, theirs, against=against, minor=lambda _: True)
+    yield from (finding for finding in found if finding.change != "lost")
 
 
-_PAIRED = ("feet", "socks", "wrist", "face")
-
-
-def compare_counts(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def compare_counts(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """«Two bags» for one; two shoes are a pair."""
-    known = source.all(Attribute.COUNT)
-    for fact in rewrite.all(Attribute.COUNT):
-        paired = lexicon.slot(rewrite.kind) in _PAIRED and fact.value == "2"
-        if not paired and fact.value not in {other.value for other in known}:
-            yield changed(known, fact)
+    paired = LEXICON.slot(rewrite.kind) in _PAIRED
+    theirs = [one for one in rewrite.all(Attribute.COUNT) if not (paired and one.value == "2")]
+    found = compare_values(source.all(Attribute.COUNT), theirs)
+    yield from (finding for finding in found if finding.change != "lost")
 
 
-def compare_places(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def compare_places(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """A bag at the hand for one on the back; places next to each other are one."""
     known, theirs = source.all(Attribute.PLACE), rewrite.all(Attribute.PLACE)
-    places = [fact.value for fact in known] or lexicon.places_said(source.kind)
+    places = [fact.value for fact in known] or LEXICON.places_said(source.kind)
     pairs = [(fact.value, place) for fact in theirs for place in places]
-    if pairs and not any(lexicon.same_place(*pair) for pair in pairs):
-        yield contradicted(known[0] if known else _name(source), theirs[0])
-
-
-def _lengths(thing: Thing, places: Mapping[str, int]) -> list[Placed]:
-    facts = thing.all(Attribute.LENGTH)
-    return [(places[fact.value], fact) for fact in facts if fact.value in places]
-
-
-def _reaches_of(thing: Thing, lexicon: Lexicon) -> Mapping[str, int]:
-    return _FULL_REACHES if lexicon.slot(thing.kind) in _LEGS else _COAT_REACHES
+    if pairs and not any(LEXICON.same_place(*pair) for pair in pairs):
+        yield contradicted(known[0] if known else source.facts[0], theirs[0])
 
 
 # Pairs the items of a rewrite with those of its source.
@@ -323,75 +286,55 @@ def _reaches_of(thing: Thing, lexicon: Lexicon) -> Mapping[str, int]:
 _GROUPS = {"upper": "torso", "outer": "torso", "whole": "torso", "clothing": "torso"}
 _KEPT_PAIRS = 8192  # a description names some ten kinds out of some two hundred
 
-
-@dataclass(frozen=True)
-class Matching:
-    """The matched `pairs` of (source item, rewrite item), and what is left on each side."""
-
-    pairs: tuple[tuple[Thing, Thing], ...]
-    lost: tuple[Thing, ...]
-    new: tuple[Thing, ...]
+Matching = tuple[list[tuple[Thing, Thing]], list[Thing], list[Thing]]
+"""Pairs of (source item, rewrite item), and what is left on each side."""
 
 
-def match_items(source: list[Thing], rewrite: list[Thing], lexicon: Lexicon) -> Matching:
+def match_items(source: list[Thing], rewrite: list[Thing]) -> Matching:
     """The best pairing of items whose kinds allow it, closest pairs first."""
     whole = all(any(item.kind == "clothing" for item in items) for items in (source, rewrite))
     scored = sorted(
         (
-            (_likeness(one, other, lexicon), -i, -j)
+            (-_likeness(one, other), i, j)
             for i, one in enumerate(source)
             for j, other in enumerate(rewrite)
-            if related(one, other, lexicon)
+            if related(one.kind, other.kind)
             and not (whole and (one.kind == "clothing") != (other.kind == "clothing"))
         ),
-        reverse=True,
     )
-    taken_source: set[int] = set()
-    taken_rewrite: set[int] = set()
-    pairs = []
+    pairs: dict[int, int] = {}
     for _, i, j in scored:
-        if -i not in taken_source and -j not in taken_rewrite:
-            taken_source.add(-i)
-            taken_rewrite.add(-j)
-            pairs.append((source[-i], rewrite[-j]))
-    lost = tuple(item for i, item in enumerate(source) if i not in taken_source)
-    new = tuple(item for j, item in enumerate(rewrite) if j not in taken_rewrite)
-    return Matching(tuple(pairs), lost, new)
-
-
-def related(one: Thing, other: Thing, lexicon: Lexicon) -> bool:
-    """Whether both may be words for one item: equal kinds, or one more general than the other."""
-    return _are_related(one.kind, other.kind, lexicon)
+        if i not in pairs and j not in pairs.values():
+            pairs[i] = j
+    left = [item for i, item in enumerate(source) if i not in pairs]
+    new = [item for j, item in enumerate(rewrite) if j not in pairs.values()]
+    return [(source[i], rewrite[j]) for i, j in pairs.items()], left, new
 
 
 @lru_cache(maxsize=_KEPT_PAIRS)
-def _are_related(one: str, other: str, lexicon: Lexicon) -> bool:
-    if lexicon.is_a(one, other) or lexicon.is_a(other, one):
+def related(one: str, other: str) -> bool:
+    """Whether both may be kinds of one item: equal, or one more general than the other."""
+    if LEXICON.is_a(one, other) or LEXICON.is_a(other, one):
         return True
     kinds = (one, other)
     if "clothing" in kinds:
-        return all(lexicon.attribute(kind) is Attribute.GARMENT for kind in kinds)
-    return "top" in kinds and all(lexicon.slot(kind) in ("upper", "outer") for kind in kinds)
+        return all(LEXICON.attribute(kind) is Attribute.GARMENT for kind in kinds)
+    return "top" in kinds and all(LEXICON.slot(kind) in ("upper", "outer") for kind in kinds)
 
 
-def same_place(one: Thing, other: Thing, lexicon: Lexicon) -> bool:
+def same_place(one: Thing, other: Thing) -> bool:
     """Whether the two are worn at one place: one may have been said instead of the other."""
-    slots = [lexicon.slot(thing.kind) for thing in (one, other)]
+    slots = [LEXICON.slot(thing.kind) for thing in (one, other)]
     return bool(slots[0]) and len({_GROUPS.get(slot, slot) for slot in slots}) == 1
 
 
-def colours_agree(one: tuple[str, ...], other: tuple[str, ...], lexicon: Lexicon) -> bool:
-    """Whether some colour is in both."""
-    return any(lexicon.same_colour(a, b) for a in one for b in other)
-
-
-def _likeness(one: Thing, other: Thing, lexicon: Lexicon) -> float:
+def _likeness(one: Thing, other: Thing) -> float:
     score = 3.0 if one.kind == other.kind else 2.0
     if "clothing" in (one.kind, other.kind):
         score = 1.0
     mine, theirs = one.values(Attribute.COLOUR), other.values(Attribute.COLOUR)
     if mine and theirs:
-        score += 1.5 if colours_agree(mine, theirs, lexicon) else -0.5
+        score += 1.5 if any(has_colour(mine, colour) for colour in theirs) else -0.5
     sides = one.values(Attribute.SIDE), other.values(Attribute.SIDE)
     if all(sides):
         score += 0.4 if set(sides[0]) & set(sides[1]) else -0.2
@@ -403,37 +346,35 @@ def _likeness(one: Thing, other: Thing, lexicon: Lexicon) -> float:
 _ON_CLOTHES = frozenset(("front", "back", "chest"))
 
 
-def compare_part(
-    source: Thing, part: Thing, whole: Description, lexicon: Lexicon
-) -> Iterator[Finding]:
+def compare_part(source: Thing, part: Thing, whole: Description) -> Iterator[Finding]:
     """Differences between a part of a rewrite and the same parts of the `source` item."""
     same = [other for other in source.parts if other.kind == part.kind]
     for fact in part.all(Attribute.COLOUR):
-        yield from _compare_colour(source, same, fact, part, whole, lexicon)
+        yield from _compare_colour(source, same, fact, part, whole)
     for other in same[:1]:
-        yield from compare_counts(other, part, lexicon)
+        yield from compare_counts(other, part)
         if {*part.values(Attribute.PLACE), *other.values(Attribute.PLACE)} <= _ON_CLOTHES:
-            yield from compare_places(other, part, lexicon)
-        yield from compare_materials(other, part, lexicon)
+            yield from compare_places(other, part)
+        yield from compare_materials(other, part)
     sides = [fact for other in same for fact in other.all(Attribute.SIDE)]
-    yield from compare_sides(sides, part.all(Attribute.SIDE))
+    yield from compare_alternatives(sides, part.all(Attribute.SIDE))
 
 
-def _is_coloured_as(thing: Thing, source: Description, lexicon: Lexicon) -> bool:
+def _is_coloured_as(thing: Thing, source: Description) -> bool:
     """Whether an unknown word is only something of colours that the source has."""
     known = [colour for colour, _ in source.colours]
     colours = thing.values(Attribute.COLOUR)
     if not colours:
-        return is_familiar(thing, source, lexicon)
-    return all(has_colour(known, colour, lexicon) for colour in colours)
+        return is_familiar(thing, source)
+    return all(has_colour(known, colour) for colour in colours)
 
 
-def is_familiar(thing: Thing, source: Description, lexicon: Lexicon) -> bool:
+def is_familiar(thing: Thing, source: Description) -> bool:
     """Whether the source has the word of an unknown thing, and its colours somewhere."""
-    if thing.kind in lexicon.parts or not _has_word(source.text, thing.kind):
+    if thing.kind in LEXICON.parts or not _has_word(source.text, thing.kind):
         return False
     known = [colour for other in source.things() for colour in other.values(Attribute.COLOUR)]
-    return all(has_colour(known, colour, lexicon) for colour in thing.values(Attribute.COLOUR))
+    return all(has_colour(known, colour) for colour in thing.values(Attribute.COLOUR))
 
 
 def _has_word(text: str, start: str) -> bool:
@@ -441,24 +382,19 @@ def _has_word(text: str, start: str) -> bool:
 
 
 def _compare_colour(
-    source: Thing,
-    same: Sequence[Thing],
-    fact: Fact,
-    part: Thing,
-    whole: Description,
-    lexicon: Lexicon,
+    source: Thing, same: Sequence[Thing], fact: Fact, part: Thing, whole: Description
 ) -> Iterator[Finding]:
     """A part's colour must be that of the same part, or one that the item has somewhere."""
     theirs = [other for thing in same for other in thing.all(Attribute.COLOUR)]
     known = [other.value for other in theirs] or _colours_anywhere(source)
-    if has_colour(known, fact.value, lexicon):
+    if has_colour(known, fact.value):
         return
     if theirs:
         yield contradicted(theirs[0], fact)
     else:
         parts = (other for item in whole.items for other in item.parts if other.kind == part.kind)
-        moved = any(has_colour(p.values(Attribute.COLOUR), fact.value, lexicon) for p in parts)
-        yield added(fact, minor=moved or is_familiar(part, whole, lexicon))
+        moved = any(has_colour(p.values(Attribute.COLOUR), fact.value) for p in parts)
+        yield added(fact, minor=moved or is_familiar(part, whole))
 
 
 def _colours_anywhere(item: Thing) -> list[str]:
@@ -468,27 +404,27 @@ def _colours_anywhere(item: Thing) -> list[str]:
 # What is worn and carried: items added, lost, replaced, denied, or named more closely.
 
 
-def compare_items(source: Description, rewrite: Description, lexicon: Lexicon) -> Iterator[Finding]:
+def compare_items(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Differences between all items of two descriptions."""
     present = [item for item in source.items if not item.negated]
     if any(
-        i.kind != "clothing" and lexicon.attribute(i.kind) is Attribute.GARMENT for i in present
+        i.kind != "clothing" and LEXICON.attribute(i.kind) is Attribute.GARMENT for i in present
     ):
         present = [i for i in present if i.kind != "clothing" or i.values(Attribute.COLOUR)]
     theirs = [item for item in rewrite.items if not item.negated]
-    theirs = [item for item in theirs if not _sums_up_clothes(item, present, lexicon)]
-    matching = match_items(present, theirs, lexicon)
-    for one, other in matching.pairs:
-        yield from _compare_kinds(one, other, lexicon)
-        found = _compare_attributes(one, other, source, lexicon)
+    theirs = [item for item in theirs if not _sums_up_clothes(item, present)]
+    pairs, left, new = match_items(present, theirs)
+    for one, other in pairs:
+        yield from _compare_kinds(one, other)
+        found = _compare_attributes(one, other, source)
         if other.kind == "clothing" != one.kind:  # «her outfit consists of …» repeats no details
             found = (finding for finding in found if finding.change != "lost")
         yield from found
-    yield from _compare_unmatched(matching, present, source, lexicon)
-    yield from _compare_negated(source, rewrite, lexicon)
+    yield from _compare_unmatched(left, new, present, source)
+    yield from _compare_negated(source, rewrite)
 
 
-def _sums_up_clothes(item: Thing, present: list[Thing], lexicon: Lexicon) -> bool:
+def _sums_up_clothes(item: Thing, present: list[Thing]) -> bool:
     """«Dressed in grey and yellow», where the source has clothes of these colours, and no word."""
     if (
         item.kind != "clothing"
@@ -500,11 +436,11 @@ def _sums_up_clothes(item: Thing, present: list[Thing], lexicon: Lexicon) -> boo
     colours = [
         colour
         for other in present
-        if lexicon.attribute(other.kind) in worn
+        if LEXICON.attribute(other.kind) in worn
         for colour in other.values(Attribute.COLOUR)
     ]
     own = item.values(Attribute.COLOUR)
-    return bool(own) and all(has_colour(colours, colour, lexicon) for colour in own)
+    return bool(own) and all(has_colour(colours, colour) for colour in own)
 
 
 def _name(thing: Thing) -> Fact:
@@ -512,67 +448,62 @@ def _name(thing: Thing) -> Fact:
     return thing.facts[0]
 
 
-def _compare_kinds(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
-    if rewrite.kind != source.kind and lexicon.is_a(rewrite.kind, source.kind):
-        yield added(_name(rewrite), minor=not lexicon.claims(rewrite.kind, source.kind))
+def _compare_kinds(source: Thing, rewrite: Thing) -> Iterator[Finding]:
+    if rewrite.kind != source.kind and LEXICON.is_a(rewrite.kind, source.kind):
+        yield added(_name(rewrite), minor=not LEXICON.claims(rewrite.kind, source.kind))
 
 
-def _compare_attributes(
-    source: Thing, rewrite: Thing, whole: Description, lexicon: Lexicon
-) -> Iterator[Finding]:
-    yield from compare_colours(source, rewrite, lexicon, whole)
+def _compare_attributes(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
+    yield from compare_colours(source, rewrite, whole)
     yield from compare_patterns(source, rewrite, whole)
-    yield from compare_materials(source, rewrite, lexicon)
-    yield from compare_details(source, rewrite, lexicon)
-    yield from compare_counts(source, rewrite, lexicon)
-    if lexicon.attribute(source.kind) is Attribute.ACCESSORY:
-        yield from compare_places(source, rewrite, lexicon)
-    yield from compare_lengths(source, rewrite, lexicon)
-    yield from compare_sides(source.all(Attribute.SIDE), rewrite.all(Attribute.SIDE))
+    yield from compare_materials(source, rewrite)
+    yield from compare_details(source, rewrite)
+    yield from compare_counts(source, rewrite)
+    if LEXICON.attribute(source.kind) is Attribute.ACCESSORY:
+        yield from compare_places(source, rewrite)
+    yield from compare_lengths(source, rewrite)
+    yield from compare_alternatives(source.all(Attribute.SIDE), rewrite.all(Attribute.SIDE))
     for part in rewrite.parts:
-        yield from compare_part(source, part, whole, lexicon)
+        yield from compare_part(source, part, whole)
 
 
 def _compare_unmatched(
-    matching: Matching, present: list[Thing], source: Description, lexicon: Lexicon
+    left: list[Thing], new: list[Thing], present: list[Thing], source: Description
 ) -> Iterator[Finding]:
-    left = list(matching.lost)
-    for item in matching.new:
-        negated = next((i for i in source.items if i.negated and related(i, item, lexicon)), None)
-        instead = next((other for other in left if same_place(other, item, lexicon)), None)
+    """What only one side has: replaced, denied before, added or lost."""
+    for item in new:
+        negated = next((i for i in source.items if i.negated and related(i.kind, item.kind)), None)
+        instead = next((other for other in left if same_place(other, item)), None)
         if negated is not None:
             yield contradicted(_name(negated), _name(item))
         elif instead is not None:
             left.remove(instead)
             yield contradicted(_name(instead), _name(item))
-        elif not _repeats(item, present, lexicon):
-            yield added(
-                _name(item), minor=not item.known and _is_coloured_as(item, source, lexicon)
-            )
+        elif not _repeats(item, present):
+            yield added(_name(item), minor=not item.known and _is_coloured_as(item, source))
     yield from (lost(_name(item)) for item in left)
 
 
-def _repeats(item: Thing, present: list[Thing], lexicon: Lexicon) -> bool:
+def _repeats(item: Thing, present: list[Thing]) -> bool:
     """Whether an item says again, without news, what another said: «completing her outfit»."""
     if item.kind == "clothing" and not item.values(Attribute.COLOUR):
         return True
     return any(
-        lexicon.is_a(other.kind, item.kind)
-        and not any(finding.change != "lost" for finding in compare_colours(other, item, lexicon))
+        LEXICON.is_a(other.kind, item.kind)
+        and not any(finding.change != "lost" for finding in compare_colours(other, item))
         for other in present
     )
 
 
-def _compare_negated(
-    source: Description, rewrite: Description, lexicon: Lexicon
-) -> Iterator[Finding]:
+def _compare_negated(source: Description, rewrite: Description) -> Iterator[Finding]:
     """«No bag», where the source has one or does not speak of any."""
     for item in rewrite.items:
         if not item.negated:
             continue
-        candidates = [other for other in source.items if related(other, item, lexicon)]
+        candidates = [other for other in source.items if related(other.kind, item.kind)]
         if not any(other.negated for other in candidates):
-            yield changed([_name(other) for other in candidates[:1]], _name(item))
+            denied = _name(item)
+            yield contradicted(_name(candidates[0]), denied) if candidates else added(denied)
 
 
 # The person: sex, age, height, build, skin, and what the person does.
@@ -580,19 +511,26 @@ def _compare_negated(
 _POSTURES = frozenset(("walking", "standing", "sitting", "running", "riding", "crouching"))
 
 
-def compare_persons(source: Thing, rewrite: Thing, lexicon: Lexicon) -> Iterator[Finding]:
+def compare_persons(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Differences between two persons, whatever they wear."""
-    yield from _sexes(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
+    yield from compare_alternatives(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
     for scale in ("age", "height", "build", "skin"):
         mine, theirs = _facts(source, scale), _facts(rewrite, scale)
         if mine or theirs:
             yield from compare_on_scale(
-                placed(mine, scale, lexicon),
-                placed(theirs, scale, lexicon),
+                placed(mine, scale),
+                placed(theirs, scale),
                 minor_if_added=scale != "age",
             )
-    yield from compare_details(source, rewrite, lexicon)
-    yield from _actions(source.all(Attribute.ACTION), rewrite.all(Attribute.ACTION))
+    yield from compare_details(source, rewrite)
+    known = source.all(Attribute.ACTION)
+    postures = [fact for fact in known if fact.value in _POSTURES]
+    yield from compare_values(
+        known,
+        rewrite.all(Attribute.ACTION),
+        against=lambda fact: postures[0] if postures and fact.value in _POSTURES else None,
+        minor=lambda fact: fact.value == "standing",
+    )
 
 
 def _facts(person: Thing, scale: str) -> Sequence[Fact]:
@@ -602,33 +540,11 @@ def _facts(person: Thing, scale: str) -> Sequence[Fact]:
     return person.all(Attribute(scale))
 
 
-def _sexes(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
-    said = {fact.value for fact in source}
-    for fact in rewrite:
-        if fact.value not in said:
-            yield changed(source, fact)
-    if source and not rewrite:
-        yield lost(source[0])
-
-
-def _actions(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
-    said = {fact.value for fact in source}
-    postures = [fact for fact in source if fact.value in _POSTURES]
-    for fact in rewrite:
-        if fact.value in said:
-            continue
-        if fact.value in _POSTURES and postures:
-            yield contradicted(postures[0], fact)
-        else:
-            yield added(fact, minor=fact.value == "standing")
-    yield from left_out(source, {fact.value for fact in rewrite})
-
-
 # Colours and sides that the source has nowhere: a safety net for errors of the parser.
 
 
 def strange_colours(
-    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
+    source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
     """Colours that the source has nowhere, but for those at the spans that are `reported` already.
 
@@ -639,14 +555,14 @@ def strange_colours(
         known.add("multicoloured")
     elsewhere = {fact.span for fact in rewrite.person.all(Attribute.SKIN)} | set(reported)
     for colour, span in rewrite.colours:
-        if has_colour(known, colour, lexicon):
+        if has_colour(known, colour):
             continue
         if not any(start <= span[0] < end for start, end in elsewhere):
             yield added(_word(Attribute.COLOUR, colour, span))
 
 
 def strange_sides(
-    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
+    source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
     """A side that the source names nowhere, or names only for another arm, hand or shoulder."""
     spans = {(place.side, place.body.rstrip("s")): span for place, span in source.places}
@@ -663,12 +579,12 @@ def strange_sides(
         same = [other for side, other in spans if side == place.side]
         if others:
             yield contradicted(_word(Attribute.SIDE, "other", others[0]), fact)
-        elif not any(lexicon.same_place(body, other) for other in same):
+        elif not any(LEXICON.same_place(body, other) for other in same):
             yield added(fact)
 
 
 def opposite_details(
-    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
+    source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
     """A detail whose opposite alone the source has, whatever both say it of."""
     theirs = rewrite.named[Tag.DETAIL]
@@ -678,7 +594,7 @@ def opposite_details(
         opposed = [
             (other, at)
             for other, at in source.named[Tag.DETAIL]
-            if lexicon.are_opposed(value, other) and other not in said
+            if LEXICON.are_opposed(value, other) and other not in said
         ]
         if value not in known and opposed and span not in reported:
             other = _word(Attribute.DETAIL, *opposed[0])
@@ -689,15 +605,15 @@ _SURE_LEVELS = ("thigh", "knee", "calf", "ankle")  # other words for levels mean
 
 
 def strange_levels(
-    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
+    source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
     """A level of the legs two steps or more from all levels of the source, if it has any."""
     ours, theirs = ([*text.named[Tag.LEVEL], *text.named[Tag.REACH]] for text in (source, rewrite))
-    known = [(lexicon.place("reach", level), level, span) for level, span in ours]
+    known = [(LEXICON.place("reach", level), level, span) for level, span in ours]
     for level, span in theirs:
         if not known or level not in _SURE_LEVELS or span in reported:
             continue
-        place = lexicon.place("reach", level)
+        place = LEXICON.place("reach", level)
         steps, other, at = min((abs(place - there), name, at) for there, name, at in known)
         if steps > 1:
             fact = _word(Attribute.LENGTH, level, span)
@@ -711,16 +627,16 @@ _STRANGE = (
 
 
 def strange_words(
-    source: Description, rewrite: Description, reported: Collection[Span], lexicon: Lexicon
+    source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
     """Patterns and materials that the source has nowhere, but for words that may mean less."""
     for attribute, tags, loose in _STRANGE:
         ours, theirs = ([pair for tag in tags for pair in t.named[tag]] for t in (source, rewrite))
         known = {value for value, _ in ours}
         known |= {value for thing in source.things() for value in thing.values(attribute)}
-        known |= {said for item in source.items for said in lexicon.all_said(item.kind)}
+        known |= {said for item in source.items for said in LEXICON.all_said(item.kind)}
         for value, span in theirs:
-            near = any(lexicon.same_material(value, other) for other in known)
+            near = any(LEXICON.same_material(value, other) for other in known)
             if not near and value not in loose and span not in reported:
                 yield added(_word(attribute, value, span))
 
@@ -735,15 +651,15 @@ def strange_things(source: Description, rewrite: Description) -> Iterator[Findin
             yield added(_word(Attribute.DETAIL, word, span))
 
 
-def nonsense(source: Description, rewrite: Description, lexicon: Lexicon) -> Iterator[Finding]:
+def nonsense(source: Description, rewrite: Description) -> Iterator[Finding]:
     """What cannot be meant: a jacket with a toe, shoes that hold something."""
     known = {source.text[slice(*span)].lower() for span in source.nonsense}
     spans = [s for s in rewrite.nonsense if rewrite.text[slice(*s)].lower() not in known]
     parts = {(item.kind, part.kind) for item in source.items for part in item.parts}
     for item in rewrite.items:
         for part in item.parts:
-            slots = lexicon.part_slots.get(part.kind)
-            odd = slots is not None and lexicon.slot(item.kind) not in slots
+            slots = LEXICON.part_slots.get(part.kind)
+            odd = slots is not None and LEXICON.slot(item.kind) not in slots
             if odd and item.known and (item.kind, part.kind) not in parts:
                 spans.append(part.phrase)
     for span in spans:
@@ -762,18 +678,17 @@ def _word(attribute: Attribute, value: str, span: Span) -> Fact:
 
 def find_differences(source: Description, rewrite: Description) -> tuple[Finding, ...]:
     """Every attribute that `rewrite` adds to, loses from or contradicts in `source`."""
-    lexicon = load_lexicon()
     findings = [
-        *compare_persons(source.person, rewrite.person, lexicon),
-        *compare_hair(source.hair, rewrite.hair, lexicon),
-        *compare_items(source, rewrite, lexicon),
+        *compare_persons(source.person, rewrite.person),
+        *compare_hair(source.hair, rewrite.hair),
+        *compare_items(source, rewrite),
     ]
     reported = {finding.rewrite.span for finding in findings if finding.rewrite is not None}
-    findings += strange_colours(source, rewrite, reported, lexicon)
-    findings += strange_sides(source, rewrite, reported, lexicon)
-    findings += opposite_details(source, rewrite, reported, lexicon)
-    findings += strange_levels(source, rewrite, reported, lexicon)
-    findings += strange_words(source, rewrite, reported, lexicon)
+    findings += strange_colours(source, rewrite, reported)
+    findings += strange_sides(source, rewrite, reported)
+    findings += opposite_details(source, rewrite, reported)
+    findings += strange_levels(source, rewrite, reported)
+    findings += strange_words(source, rewrite, reported)
     findings += strange_things(source, rewrite)
-    findings += nonsense(source, rewrite, lexicon)
+    findings += nonsense(source, rewrite)
     return tuple(findings)
