@@ -95,7 +95,7 @@ class TakedownWorld:
         self.office = MemoryOffice()
         self._street: StreetWorld = write_street_world(
             folder / "street",
-            5,
+            12,
             2,
             5,
             people=4,

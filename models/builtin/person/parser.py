@@ -107,14 +107,24 @@ class Reading:
         position = self.position + offset
         return self.mentions[position] if 0 <= position < len(self.mentions) else NOTHING
 
-    def head_ahead(self) -> bool:
-        """Whether modifiers, commas and conjunctions run from here to a head without an article."""
+    def back_over(self, tags: frozenset[Tag], start: int = 1) -> int:
+        """How many places back the first mention is that has none of `tags`."""
+        while self.at(-start).among(tags):
+            start += 1
+        return start
+
+    def leads_to(self, wanted: frozenset[Tag], through: frozenset[Tag]) -> bool:
+        """Whether one of `wanted` follows, with only mentions of `through` before it."""
         for mention in self.mentions[self.position + 1 :]:
-            if mention.among(HEADS):
+            if mention.among(wanted):
                 return True
-            if not mention.among(_BEFORE_HEAD):
+            if not mention.among(through):
                 return False
         return False
+
+    def head_ahead(self) -> bool:
+        """Whether modifiers, commas and conjunctions run from here to a head without an article."""
+        return self.leads_to(HEADS, _BEFORE_HEAD)
 
     def take_modifier(self, mention: Mention) -> None:
         """Keeps a modifier for the head, or for what a phrase without a head speaks of."""
@@ -167,19 +177,56 @@ _TRAITS = frozenset((Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
 _TRAIT_NOUNS = ("build", "figure", "physique", "body", "height", "stature", "skin", "skin tone")
 
 
+_STATED: dict[Role, dict[Tag, tuple[Attribute, str]]] = {
+    Role.PERSON: {
+        Tag.AGE: (Attribute.AGE, "{}"),
+        Tag.HEIGHT: (Attribute.BUILD, "{} height"),
+        Tag.BUILD: (Attribute.BUILD, "{} build"),
+        Tag.SKIN_TONE: (Attribute.SKIN, "{}"),
+        Tag.DETAIL: (Attribute.DETAIL, "{}"),
+    },
+    Role.HAIR: {
+        Tag.SIZE: (Attribute.LENGTH, "{}"),
+        Tag.HAIR_STYLE: (Attribute.HAIR, "{}"),
+        Tag.DETAIL: (Attribute.DETAIL, "{}"),
+    },
+    Role.ITEM: {
+        Tag.PATTERN: (Attribute.PATTERN, "{}"),
+        Tag.MATERIAL: (Attribute.MATERIAL, "{}"),
+        Tag.DETAIL: (Attribute.DETAIL, "{}"),
+        Tag.REACH: (Attribute.LENGTH, "{}-length"),
+    },
+}
+"""What a word of a tag states of the person, the hair, and an item or its part."""
+
+
 def state_modifiers(reading: Reading, thing: Thing) -> None:
     """States the modifiers collected so far of `thing`."""
     modifiers = reading.phrase.modifiers
     for place, mention in enumerate(modifiers):
-        later = modifiers[place + 1 :]
-        if thing.role is Role.PERSON or _names_a_trait(mention):
-            _state_of_person(reading, thing, mention, later)
-            continue
-        if thing.role is Role.HAIR:
-            _state_of_hair(thing, mention, later)
-        else:
-            _state_of_item(reading, thing, mention)
-        if Tag.COLOUR in mention.tags:
+        of_person = thing.role is Role.PERSON or _names_a_trait(mention)
+        role = Role.PERSON if of_person else Role.HAIR if thing.role is Role.HAIR else Role.ITEM
+        told = reading.description.person if of_person else thing
+        coloured = [Tag.COLOUR in later.tags for later in modifiers[place + 1 :]]
+        for tag, value in mention.values.items():
+            if role is Role.HAIR and tag is Tag.DETAIL and Tag.HAIR_STYLE in mention.tags:
+                continue
+            if rule := _STATED[role].get(tag):
+                told.state(rule[0], rule[1].format(value), mention.span)
+            elif role is Role.ITEM:
+                _state_length(reading, thing, tag, value, mention.span)
+            elif role is Role.HAIR:
+                is_dark = tag is Tag.SHADE and value == "dark" and not any(coloured)
+                if is_dark:
+                    thing.state(Attribute.COLOUR, "dark", mention.span)
+            elif tag is Tag.SIZE and value == "short":
+                told.state(Attribute.BUILD, "short height", mention.span)
+            elif tag is Tag.COLOUR:
+                _state_colour_of_person(reading, mention, value, of_skin=thing is reading.skin)
+            elif tag is Tag.SHADE and thing is reading.skin and not any(coloured[:1]):
+                if tone := _SKIN_OF_SHADE.get(value):
+                    told.state(Attribute.SKIN, tone, mention.span)
+        if not of_person and Tag.COLOUR in mention.tags:
             _state_colour(thing, mention, modifiers[place - 1] if place else NOTHING)
 
 
@@ -203,64 +250,14 @@ def _state_colour(thing: Thing, mention: Mention, previous: Mention) -> None:
         thing.shades[span] = shade
 
 
-def _state_of_item(reading: Reading, thing: Thing, mention: Mention) -> None:
-    span = mention.span
-    for tag, value in mention.values.items():
-        if tag is Tag.PATTERN:
-            thing.state(Attribute.PATTERN, value, span)
-        elif tag is Tag.MATERIAL:
-            thing.state(Attribute.MATERIAL, value, span)
-        elif tag is Tag.DETAIL:
-            thing.state(Attribute.DETAIL, value, span)
-        elif tag is Tag.SLEEVE:
-            sleeve = value if value == "sleeveless" else f"{value} sleeves"
-            garment = reading.owner if thing.kind == "sleeve" and reading.owner else thing
-            garment.state(Attribute.LENGTH, sleeve, span)
-        elif tag is Tag.REACH:
-            thing.state(Attribute.LENGTH, f"{value}-length", span)
-        elif tag is Tag.SIZE:
-            _state_size(reading, thing, value, span)
-
-
-def _state_size(reading: Reading, thing: Thing, size: str, span: Span) -> None:
-    if thing.kind == "sleeve":
-        (reading.owner or thing).state(Attribute.LENGTH, f"{size} sleeves", span)
-    elif thing.kind != "shorts" and size != "medium":
-        thing.state(Attribute.LENGTH, size, span)
-
-
-def _state_of_hair(hair: Thing, mention: Mention, later: list[Mention]) -> None:
-    for tag, value in mention.values.items():
-        if tag is Tag.SIZE:
-            hair.state(Attribute.LENGTH, value, mention.span)
-        elif tag is Tag.HAIR_STYLE:
-            hair.state(Attribute.HAIR, value, mention.span)
-        elif tag is Tag.DETAIL and Tag.HAIR_STYLE not in mention.tags:
-            hair.state(Attribute.DETAIL, value, mention.span)
-        elif tag is Tag.SHADE and value == "dark" and not any(Tag.COLOUR in m.tags for m in later):
-            hair.state(Attribute.COLOUR, "dark", mention.span)
-
-
-def _state_of_person(
-    reading: Reading, thing: Thing, mention: Mention, later: list[Mention]
-) -> None:
-    """`thing` is the person or the skin; the facts are the person's."""
-    person, span = reading.description.person, mention.span
-    for tag, value in mention.values.items():
-        if tag is Tag.AGE:
-            person.state(Attribute.AGE, value, span)
-        elif tag is Tag.HEIGHT or tag is Tag.BUILD:
-            person.state(Attribute.BUILD, f"{value} {tag}", span)
-        elif tag is Tag.SKIN_TONE:
-            person.state(Attribute.SKIN, value, span)
-        elif tag is Tag.DETAIL:
-            person.state(Attribute.DETAIL, value, span)
-        elif tag is Tag.SIZE and value == "short":
-            person.state(Attribute.BUILD, "short height", span)
-        elif tag is Tag.COLOUR:
-            _state_colour_of_person(reading, mention, value, of_skin=thing is reading.skin)
-        elif tag is Tag.SHADE and thing is reading.skin:
-            _state_shade_of_skin(person, value, span, later)
+def _state_length(reading: Reading, thing: Thing, tag: Tag, value: str, span: Span) -> None:
+    """Sleeves, which are the garment's, and how long an item is."""
+    garment = reading.owner if thing.kind == "sleeve" and reading.owner else thing
+    if tag is Tag.SLEEVE or (tag is Tag.SIZE and thing.kind == "sleeve"):
+        sleeve = value if value == "sleeveless" else f"{value} sleeves"
+        garment.state(Attribute.LENGTH, sleeve, span)
+    elif tag is Tag.SIZE and thing.kind != "shorts" and value != "medium":
+        thing.state(Attribute.LENGTH, value, span)
 
 
 def _state_colour_of_person(
@@ -275,11 +272,6 @@ def _state_colour_of_person(
         reading.description.nonsense.append(mention.span)
     elif tone is not None:
         reading.description.person.state(Attribute.SKIN, tone, mention.span)
-
-
-def _state_shade_of_skin(person: Thing, shade: str, span: Span, later: list[Mention]) -> None:
-    if shade in _SKIN_OF_SHADE and not (later and Tag.COLOUR in later[0].tags):
-        person.state(Attribute.SKIN, _SKIN_OF_SHADE[shade], span)
 
 
 # Noun phrases without a head: predicates («the hat is black») and «in black».
@@ -394,15 +386,8 @@ def _is_done_by_thing(reading: Reading) -> bool:
     """Whether a sentence begins «The black shoes are»."""
     if Tag.BE not in reading.at(-1).tags or not reading.at(-2).has(Tag.ITEM, Tag.HAIR):
         return False
-    back = 3
-    while reading.at(-back).among(_MEASURED_THROUGH):
-        back += 1
-    return reading.at(-back) is NOTHING or Tag.STOP in reading.at(-back).tags
-
-
-def take_of(reading: Reading, _mention: Mention) -> None:
-    """«Of» ends a noun phrase, and leaves open what it belongs to."""
-    end_predicate(reading)
+    first = reading.at(-reading.back_over(_MEASURED_THROUGH, start=3))
+    return first is NOTHING or Tag.STOP in first.tags
 
 
 def take_negation(reading: Reading, _mention: Mention) -> None:
@@ -763,9 +748,7 @@ def take_item(reading: Reading, mention: Mention) -> None:
 
 def _has_parts_before(reading: Reading) -> bool:
     """Whether the noun phrase begins with «the» or «of his», as after «the toes»."""
-    back = 1
-    while reading.at(-back).among(MODIFIERS):
-        back += 1
+    back = reading.back_over(MODIFIERS)
     before = reading.at(-back)
     if back == 1:
         return before.has(Tag.DEFINITE, Tag.OF, Tag.POSSESSIVE)
@@ -813,10 +796,7 @@ _MEASURED_THROUGH = MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.FILLER}
 
 def _take_measure(reading: Reading, mention: Mention) -> None:
     """«It has a large capacity» is said of the bag; nobody wears or carries a capacity."""
-    back = 1
-    while reading.at(-back).among(_MEASURED_THROUGH):
-        back += 1
-    verb = reading.at(-back)
+    verb = reading.at(-reading.back_over(_MEASURED_THROUGH))
     if verb.has(Tag.WEAR, Tag.CARRY) and verb.phrase != "in":
         reading.description.nonsense.append((verb.span[0], mention.span[1]))
     subject = reading.subject[0] if reading.subject else reading.owner
@@ -899,10 +879,7 @@ def _end_item(reading: Reading, thing: Thing) -> None:
 
 def _is_under(reading: Reading) -> bool:
     """«A jacket over a shirt»: «it» will be the jacket."""
-    back = 1
-    while reading.at(-back).among(_MEASURED_THROUGH):
-        back += 1
-    return reading.at(-back).phrase == "over"
+    return reading.at(-reading.back_over(_MEASURED_THROUGH)).phrase == "over"
 
 
 def _state_material_of_name(reading: Reading, thing: Thing) -> None:
@@ -977,23 +954,13 @@ def _ends_phrase(reading: Reading, mention: Mention) -> bool:
     return not head_ahead or (predicate_ends and not follows.among(_PREDICATE_GOES_ON))
 
 
-def _follows(reading: Reading, tag: Tag, through: frozenset[Tag]) -> bool:
-    """Whether a mention with `tag` follows, with only mentions of `through` before it."""
-    for mention in reading.mentions[reading.position + 1 :]:
-        if tag in mention.tags:
-            return True
-        if not mention.among(through):
-            return False
-    return False
-
-
 def _is_coloured_twice(reading: Reading) -> bool:
     """«A blouse, blue and white, tight black trousers»: a colour before this comma and after."""
     if not reading.phrase.earlier_still.among(HEADS):
         return False
     if not any(Tag.COLOUR in mention.tags for mention in reading.phrase.modifiers):
         return False
-    return _follows(reading, Tag.COLOUR, _BEFORE_HEAD)
+    return reading.leads_to(frozenset((Tag.COLOUR,)), _BEFORE_HEAD)
 
 
 def _is_list(reading: Reading) -> bool:
@@ -1039,16 +1006,6 @@ def take_pronoun(reading: Reading, mention: Mention) -> None:
         reading.subject = [reading.description.person]
         state_sex(reading, mention.value(Tag.PRONOUN), mention.span)
     reading.copula, reading.after_with, reading.person_acts = False, False, True
-
-
-def take_figure(reading: Reading, _mention: Mention) -> None:
-    """«His build is slim»."""
-    _end_head(reading, reading.description.person)
-
-
-def take_skin(reading: Reading, _mention: Mention) -> None:
-    """«Fair skin»."""
-    _end_head(reading, reading.skin)
 
 
 def take_hair(reading: Reading, mention: Mention) -> None:
@@ -1155,7 +1112,7 @@ def _leads_to_hair(reading: Reading) -> bool:
     """Whether the noun is «hair», next or, in a phrase that has begun, after other modifiers."""
     if not reading.phrase.modifiers:
         return Tag.HAIR in reading.at(1).tags
-    return _follows(reading, Tag.HAIR, _BEFORE_HAIR)
+    return reading.leads_to(frozenset((Tag.HAIR,)), _BEFORE_HAIR)
 
 
 def _item_acts(reading: Reading) -> bool:
@@ -1164,10 +1121,8 @@ def _item_acts(reading: Reading) -> bool:
         return True
     if reading.person_acts:
         return False
-    back = 1
-    while reading.at(-back).has(Tag.OTHER, Tag.FILLER):
-        back += 1
-    return reading.at(-back).has(Tag.ITEM, Tag.PART, Tag.HAIR, Tag.PATTERN_NOUN)
+    actor = reading.at(-reading.back_over(frozenset((Tag.OTHER, Tag.FILLER))))
+    return actor.has(Tag.ITEM, Tag.PART, Tag.HAIR, Tag.PATTERN_NOUN)
 
 
 # What follows a noun and still describes it: «with long sleeves», «reaches his hips».
@@ -1225,34 +1180,38 @@ def _goes_on(reading: Reading, verb: Mention) -> bool:
 _KEPT = 2048  # descriptions: a few megabytes, and more than a chunk of work repeats
 _Handler = Callable[[Reading, Mention], None]
 
-# A word of several meanings is taken as the first of them.
-_HANDLERS: tuple[tuple[frozenset[Tag], _Handler], ...] = (
-    (frozenset((Tag.STOP,)), take_stop),
-    (frozenset((Tag.SIDE,)), take_side),
-    (frozenset((Tag.ITEM,)), take_item),
-    (frozenset((Tag.PART,)), take_part),
-    (frozenset((Tag.PATTERN_NOUN,)), take_pattern_noun),
-    (frozenset((Tag.SLEEVE,)), take_sleeve),
-    (frozenset((Tag.HAIR,)), take_hair),
-    (frozenset((Tag.SKIN,)), take_skin),
-    (frozenset((Tag.FIGURE,)), take_figure),
-    (frozenset((Tag.PERSON,)), take_person),
-    (frozenset((Tag.HAIR_STYLE,)), take_hair_style),
-    (MODIFIERS, Reading.take_modifier),
-    (frozenset((Tag.ACTION,)), take_action),
-    (frozenset((Tag.LEVEL,)), take_level),
-    (frozenset((Tag.PRONOUN,)), take_pronoun),
-    (frozenset((Tag.POSSESSIVE,)), take_possessive),
-    (frozenset((Tag.INDEFINITE, Tag.DEFINITE)), take_article),
-    (frozenset((Tag.IT,)), take_it),
-    (frozenset((Tag.BE,)), take_copula),
-    (frozenset((Tag.AND, Tag.COMMA)), take_conjunction),
-    (frozenset((Tag.FILLER, Tag.COLOUR_NOUN)), take_nothing),
-    (frozenset((Tag.OF,)), take_of),
-    (frozenset((Tag.NEGATION,)), take_negation),
-    (frozenset((Tag.BODY,)), take_body),
-    (frozenset((Tag.OTHER,)), take_other),
-)
+# A word of several meanings is taken as the first of them; «of» leaves open what the noun phrase
+# before it belongs to.
+_HANDLERS: dict[Tag, _Handler] = {
+    Tag.STOP: take_stop,
+    Tag.SIDE: take_side,
+    Tag.ITEM: take_item,
+    Tag.PART: take_part,
+    Tag.PATTERN_NOUN: take_pattern_noun,
+    Tag.SLEEVE: take_sleeve,
+    Tag.HAIR: take_hair,
+    Tag.SKIN: lambda reading, _: _end_head(reading, reading.skin),
+    Tag.FIGURE: lambda reading, _: _end_head(reading, reading.description.person),
+    Tag.PERSON: take_person,
+    Tag.HAIR_STYLE: take_hair_style,
+    **dict.fromkeys(MODIFIERS - {Tag.SLEEVE}, Reading.take_modifier),
+    Tag.ACTION: take_action,
+    Tag.LEVEL: take_level,
+    Tag.PRONOUN: take_pronoun,
+    Tag.POSSESSIVE: take_possessive,
+    Tag.INDEFINITE: take_article,
+    Tag.DEFINITE: take_article,
+    Tag.IT: take_it,
+    Tag.BE: take_copula,
+    Tag.AND: take_conjunction,
+    Tag.COMMA: take_conjunction,
+    Tag.FILLER: take_nothing,
+    Tag.COLOUR_NOUN: take_nothing,
+    Tag.OF: lambda reading, _: end_predicate(reading),
+    Tag.NEGATION: take_negation,
+    Tag.BODY: take_body,
+    Tag.OTHER: take_other,
+}
 
 
 _NAMED = (
@@ -1293,5 +1252,5 @@ def extract_facts(text: str) -> tuple[Fact, ...]:
 @cache
 def _handler_of(tags: frozenset[Tag]) -> _Handler:
     """What takes a word of these meanings."""
-    chosen = (handler for wanted, handler in _HANDLERS if not tags.isdisjoint(wanted))
+    chosen = (handler for tag, handler in _HANDLERS.items() if tag in tags)
     return next(chosen, take_boundary)
