@@ -1,12 +1,12 @@
 """Composes a new description from parsed facts: another order, other sentences, the same facts."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+import tomllib
+from importlib.resources import files
 from random import Random
 from typing import Literal
 
-from models.builtin.person.description import Description, Place, Thing
+from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import load_lexicon
 from schemas.faithfulness import Attribute, Fact, Span
 
@@ -15,49 +15,19 @@ Style = Literal["plain", "flowing", "brief"]
 _WORN = frozenset(("upper", "outer", "lower", "whole", "clothing"))
 _ADORNING = frozenset(("head", "face", "mask", "neck", "wrist", "waist"))
 _ON_FEET = frozenset(("feet", "socks"))
+_BEARD = frozenset(("beard",))
 _NEVER_HELD = _ON_FEET | {"waist", "lower"}
-_SKIN = {"fair": "fair skin", "medium": "a medium skin tone", "dark": "dark skin"}
-_NOUNS = {
-    "male": {"boy": "boy", "gentleman": "gentleman", "guy": "man", "lad": "boy"},
-    "female": {"girl": "girl", "lady": "lady"},
-}
-_OBJECTS = {
-    "riding": frozenset(("bicycle", "skateboard")),
-    "pushing": frozenset(("stroller", "bicycle", "suitcase")),
-    "pulling": frozenset(("suitcase", "stroller")),
-    "reading": frozenset(("book", "paper")),
-    "smoking": frozenset(("cigarette",)),
-}
-_NEEDS_OBJECT = frozenset(("pushing", "pulling", "riding"))
-
-
-@dataclass(frozen=True)
-class Voice:
-    """How the person is called: noun, pronoun, possessive, and whether verbs are plural."""
-
-    noun: str
-    subject: str
-    possessive: str
-    plural: bool = False
-
-    def verb(self, singular: str, plural: str) -> str:
-        """The form that agrees with the pronoun."""
-        return plural if self.plural else singular
-
-
-def _voice_of(description: Description) -> Voice:
-    """The noun and pronouns for the person; neutral ones where the text states no one sex."""
-    person = description.person
-    sexes = set(person.values(Attribute.SEX))
-    child = "child" in person.values(Attribute.AGE)
-    if len(sexes) != 1:
-        return Voice("child" if child else "person", "they", "their", plural=True)
-    sex = sexes.pop()
-    start, end = person.all(Attribute.SEX)[0].span
-    said = description.text[start:end].lower()
-    usual = ("boy" if child else "man") if sex == "male" else ("girl" if child else "woman")
-    noun = _NOUNS[sex].get(said, usual)
-    return Voice(noun, *(("he", "his") if sex == "male" else ("she", "her")))
+_NEEDS_OBJECT = ("pushing", "pulling", "riding")
+_TABLES = tomllib.loads(files(__package__).joinpath("composer.toml").read_text("utf-8"))
+_SWAPS = tuple(
+    (re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])", re.IGNORECASE), choices)
+    for word, choices in _TABLES["synonyms"].items()
+)
+_SINGULAR_S = ("dress", "glass", "canvas", "headdress", "cutlass")
+_UNCOUNTED = ("clothing", "clothes", "attire", "apparel", "luggage", "footwear", "headwear", "hair")
+_PAIRED_SLOTS = ("feet", "socks", "lower", "face")
+_VOWEL_SOUND = re.compile(r"(?!uni|one|us[ei]|eu)[aeiou]|hour|heir|honest|slr\b", re.IGNORECASE)
+_STRAY_START = re.compile(r"^(?:\w+ing,? and |(?:\w+ing|two|three|same|own) )")
 
 
 class Composer:
@@ -66,158 +36,107 @@ class Composer:
     def __init__(self, description: Description, style: Style, draw: Random) -> None:
         self._items = [item for item in description.items if item.known and not item.negated]
         self._missing = [item for item in description.items if item.negated]
-        self._person = description.person
-        self._hair = description.hair
-        self._brief = style == "brief"
-        self._flowing = style == "flowing"
-        self._draw = draw
-        self._voice = _voice_of(description)
-        self._phrasing = _Phrasing(description, self._voice.possessive, draw)
+        self._person, self._hair, self._text = (
+            description.person,
+            description.hair,
+            description.text,
+        )
+        self._brief, self._flowing, self._draw = style == "brief", style == "flowing", draw
         self._lexicon = load_lexicon()
-        self._clothes_described = False
+        self._name_person()
+
+    def _name_person(self) -> None:
+        """The noun and pronouns for the person; neutral ones where the text states no one sex."""
+        sexes = self._person.all(Attribute.SEX)
+        child = "child" in self._person.values(Attribute.AGE)
+        self._plural = len(sexes) != 1
+        self._who, self._she, self._her = "child" if child else "person", "they", "their"
+        if not self._plural:
+            male = sexes[0].value == "male"
+            usual = ("boy" if male else "girl") if child else "man" if male else "woman"
+            self._who = _TABLES["nouns"].get(self.said(sexes[0].span).lower(), usual)
+            self._she, self._her = ("he", "his") if male else ("she", "her")
 
     def compose(self) -> str:
         """The new description, one paragraph."""
-        sentences = [self._opening()]
-        sections: list[Callable[[], list[str]]] = [self._clothes, self._feet, self._extras]
-        if not self._brief:
-            self._draw.shuffle(sections)
-        for section in sections:
-            sentences += section()
-        return " ".join([*sentences, *self._absences(), *self._actions()])
-
-    # Sentences
-
-    def _opening(self) -> str:
+        worn = [
+            item
+            for item in self._in_slots(_WORN)
+            if item.kind != "clothing" or item.values(Attribute.COLOUR)
+        ]
+        clothes = self._listed(worn)
         features = self._features()
         who = self._noun() + (f" with {listed(features)}" if features else "")
-        worn = self._worn()
-        if worn and self._draw.random() < (0.6 if self._brief or self._flowing else 0.3):
-            self._clothes_described = True
-            wears = listed([self._phrasing.item(item, self._brief) for item in worn])
-            return self._draw.choice(
-                (
-                    f"{_capital(with_article(who))} is wearing {wears}.",
-                    f"Dressed in {wears}, this is {with_article(who)}.",
-                    f"{_capital(with_article(who))} is dressed in {wears}.",
-                    f"Wearing {wears}, {with_article(who)} can be seen.",
-                )
-            )
-        return self._draw.choice(
-            (
-                f"This is {with_article(who)}.",
-                f"The {self._draw.choice(('picture', 'image'))} shows {with_article(who)}.",
-                f"Here we see {with_article(who)}.",
-            )
-        )
-
-    def _clothes(self) -> list[str]:
-        worn = self._worn()
-        if not worn or self._clothes_described:
-            return []
-        self._clothes_described = True
-        return [self._wearing([self._phrasing.item(item, self._brief) for item in worn])]
-
-    def _wearing(self, phrases: list[str]) -> str:
-        subject, verb = _capital(self._voice.subject), self._voice.verb
-        forms = (
-            f"{subject} {verb('is', 'are')} wearing {listed(phrases)}.",
-            f"{subject} {verb('is', 'are')} dressed in {listed(phrases)}.",
-            f"{subject} {verb('wears', 'wear')} {listed(phrases)}.",
-            f"{_capital(self._voice.possessive)} outfit consists of {listed(phrases)}.",
-        )
-        return self._draw.choice(forms)
-
-    def _feet(self) -> list[str]:
-        shoes = [self._phrasing.item(i, self._brief) for i in self._in_slots(_ON_FEET)]
-        if not shoes:
-            return []
-        subject, possessive = self._voice.subject, self._voice.possessive
-        wears = self._voice.verb("wears", "wear")
-        return [
-            self._draw.choice(
-                (
-                    f"On {possessive} feet, {subject} {wears} {listed(shoes)}.",
-                    f"On {possessive} feet are {listed(shoes).replace('a pair of ', '')}.",
-                    f"{_capital(subject)} {wears} {listed(shoes)} on {possessive} feet.",
-                )
-            )
+        share = 0.6 if self._brief or self._flowing else 0.3
+        dressed = bool(worn) and self._draw.random() < share
+        opening = self._say("opening dressed" if dressed else "opening", clothes, who)
+        carried = self._carried()
+        sections = [
+            [self._say("clothes", clothes)] if worn and not dressed else [],
+            self._sentences("feet", self._listed(self._in_slots(_ON_FEET))),
+            self._sentences("adorning", self._listed(self._in_slots(_ADORNING), placed=True)),
+            self._sentences("carried", self._listed(carried, placed=True)),
         ]
+        if not self._brief:
+            self._draw.shuffle(sections)
+            for item in self._missing:
+                held = self._lexicon.slot(item.kind) in ("bag", "held")
+                sections.append(self._sentences("missing bag" if held else "missing", item.kind))
+        sections.append(self._sentences("doing", listed(self._actions())))
+        return " ".join([opening, *(sentence for section in sections for sentence in section)])
 
-    def _extras(self) -> list[str]:
-        subject, verb = _capital(self._voice.subject), self._voice.verb
-        adorning = [self._placed(item) for item in self._in_slots(_ADORNING)]
-        carried = [self._placed(item) for item in self._carried()]
-        also = "also " if self._clothes_described else ""
-        sentences = []
-        if adorning:
-            sentences.append(f"{subject} {also}{verb('wears', 'wear')} {listed(adorning)}.")
-        if carried:
-            forms = (
-                f"{subject} {verb('is', 'are')} carrying {listed(carried)}.",
-                f"{subject} {verb('carries', 'carry')} {listed(carried)}.",
-                f"{subject} {verb('has', 'have')} {listed(carried)} with {self._object()}.",
-            )
-            has_place = any(item.places for item in self._carried())
-            sentences.append(self._draw.choice(forms[:2] if has_place else forms))
-        self._draw.shuffle(sentences)
-        return sentences
+    def _sentences(self, form: str, things: str) -> list[str]:
+        return [self._say(form, things)] if things else []
 
-    def _object(self) -> str:
-        return {"he": "him", "she": "her"}.get(self._voice.subject, "them")
-
-    def _absences(self) -> list[str]:
-        """What is said not to be there: «He wears no glasses»."""
-        if self._brief:
-            return []
-        subject, verb, sentences = _capital(self._voice.subject), self._voice.verb, []
-        for item in self._missing:
-            worn = self._lexicon.slot(item.kind) not in ("bag", "held")
-            does = verb("wears", "wear") if worn else verb("carries", "carry")
-            sentences.append(f"{subject} {does} no {item.kind}.")
-        return sentences
+    def _say(self, form: str, things: str, who: str = "") -> str:
+        """One of the forms of a sentence, filled."""
+        text = self._draw.choice(_TABLES["forms"][form]).format(
+            A_person=_capital(with_article(who or "?")),
+            a_person=with_article(who or "?"),
+            clothes=things,
+            things=things,
+            she=self._she,
+            She=_capital(self._she),
+            her=self._her,
+            Her=_capital(self._her),
+        )
+        return re.sub(r"\[(\w+)/(\w+)\]", r"\2" if self._plural else r"\1", text)
 
     def _actions(self) -> list[str]:
         phrases = []
         for action in self._person.values(Attribute.ACTION):
-            objects = [self._phrasing.item(i, self._brief) for i in self._objects_of(action)]
+            objects = self._listed(self._objects_of(action))
             if objects or action not in _NEEDS_OBJECT:
-                phrases.append(" ".join([action, listed(objects)]).strip())
-        if not phrases:
-            return []
-        return [
-            f"{_capital(self._voice.subject)} {self._voice.verb('is', 'are')} {listed(phrases)}."
-        ]
-
-    # The person
+                phrases.append(f"{action} {objects}".strip())
+        return phrases
 
     def _noun(self) -> str:
         """«tall young woman»."""
         ages = self._person.values(Attribute.AGE)
         builds = self._person.values(Attribute.BUILD)
         words = ["tall"] if "tall height" in builds else []
-        if "slim build" in builds:
-            words.append(self._draw.choice(("slim", "slender")))
+        words += ["slim"] if "slim build" in builds else []
         words += [age for age in ages[:1] if age != "child"]
-        if "child" in ages:
-            words.append("little")
-        return " ".join([*words, self._voice.noun])
+        words += ["little"] if "child" in ages else []
+        return " ".join([*words, self._who])
 
     def _features(self) -> list[str]:
         """Build, skin, hair and beard, as what follows «with»."""
         builds = self._person.values(Attribute.BUILD)
         features = []
         if not self._brief:
-            features += [words for build, words in _BUILDS if build in builds]
-            features += [_SKIN[tone] for tone in self._person.values(Attribute.SKIN)[:1]]
-        features.append(self._phrasing.hair(self._hair))
-        features += [self._phrasing.item(i, True) for i in self._in_slots(frozenset(("beard",)))]
+            features += [words for build, words in _TABLES["builds"].items() if build in builds]
+            features += [_TABLES["skin"][tone] for tone in self._person.values(Attribute.SKIN)[:1]]
+        features.append(self.hair(self._hair))
+        features += [self.item(item, brief=True) for item in self._in_slots(_BEARD)]
         return [feature for feature in features if feature]
 
     # Items
 
-    def _placed(self, item: Thing) -> str:
-        return self._phrasing.item(item, self._brief) + self._phrasing.place(item)
+    def _listed(self, items: list[Thing], *, placed: bool = False) -> str:
+        return listed(
+            [self.item(i, self._brief) + (self.place(i) if placed else "") for i in items]
+        )
 
     def _in_slots(self, slots: frozenset[str]) -> list[Thing]:
         return [
@@ -230,12 +149,8 @@ class Composer:
         """Whether a thing that could be worn is carried; belts and trousers never are."""
         return item.carried and self._lexicon.slot(item.kind) not in _NEVER_HELD
 
-    def _worn(self) -> list[Thing]:
-        worn = self._in_slots(_WORN)
-        return [i for i in worn if i.kind != "clothing" or i.values(Attribute.COLOUR)]
-
     def _carried(self) -> list[Thing]:
-        elsewhere = _WORN | _ADORNING | _ON_FEET | {"beard"}
+        elsewhere = _WORN | _ADORNING | _ON_FEET | _BEARD
         actions = self._person.values(Attribute.ACTION)
         busy = [item for action in actions for item in self._objects_of(action)]
         return [
@@ -247,100 +162,9 @@ class Composer:
 
     def _objects_of(self, action: str) -> list[Thing]:
         """What the person rides, pushes, pulls …; at most one thing."""
-        kinds = _OBJECTS.get(action, frozenset())
-        return [item for item in self._items if item.kind in kinds][:1]
+        return [item for item in self._items if item.kind in _TABLES["objects"].get(action, ())][:1]
 
-
-_BUILDS = (
-    ("average height", "average height"),
-    ("short height", "a short stature"),
-    ("medium build", "a medium build"),
-    ("heavy build", "a heavy build"),
-)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-# Words facts as English phrases: «a pair of black and pink sneakers», «short yellow hair».
-
-_SYNONYMS = {
-    "trousers": ("pants",),
-    "pants": ("trousers",),
-    "sneakers": ("trainers",),
-    "t-shirt": ("tee",),
-    "tee": ("T-shirt",),
-    "backpack": ("rucksack",),
-    "rucksack": ("backpack",),
-    "cell phone": ("mobile phone",),
-    "mobile phone": ("cell phone",),
-    "glasses": ("eyeglasses", "spectacles"),
-    "purse": ("handbag",),
-    "long-sleeved": ("long-sleeve",),
-    "short-sleeved": ("short-sleeve",),
-    "gray": ("grey",),
-    "plaid": ("checked",),
-}
-_SWAPS = tuple(
-    (re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])", re.IGNORECASE), choices)
-    for word, choices in _SYNONYMS.items()
-)
-_SINGULAR_S = ("dress", "glass", "canvas", "headdress", "cutlass")
-_UNCOUNTED = ("clothing", "clothes", "attire", "apparel", "luggage", "footwear", "headwear", "hair")
-_PAIRED_SLOTS = frozenset(("feet", "socks", "lower", "face"))
-_PREPOSITIONS = {
-    "hand": ("in",),
-    "arm": ("on", "under", "over"),
-    "forearm": ("on", "over"),
-    "wrist": ("on", "around"),
-    "shoulder": ("over", "on", "across"),
-    "back": ("on",),
-    "neck": ("around",),
-    "chest": ("on", "across", "around"),
-    "waist": ("around",),
-    "side": ("at", "by", "on"),
-}
-_STYLES = (
-    ("ponytail", " tied in a ponytail"),
-    ("bun", " tied in a bun"),
-    ("braid", " in braids"),
-    ("tied", " tied back"),
-    ("loose", " worn loose"),
-    ("parted", " with a parting"),
-    ("cropped", " cut close"),
-    ("bangs", " and bangs"),
-)
-_VOWEL_SOUND = re.compile(r"(?!uni|one|us[ei]|eu)[aeiou]|hour|heir|honest|slr\b", re.IGNORECASE)
-_STRAY_START = re.compile(r"^(?:\w+ing,? and |(?:\w+ing|two|three|same|own) )")
-
-
-def with_article(phrase: str) -> str:
-    """`phrase` with «a» or «an»."""
-    return f"{'an' if _VOWEL_SOUND.match(phrase) else 'a'} {phrase}"
-
-
-def is_plural(phrase: str) -> bool:
-    """Whether the head of a noun phrase («boots with a zip», «bunch of keys») is plural."""
-    head = re.split(r" (?:of|with|that) ", phrase, maxsplit=1)[0].lower()
-    return head.endswith("s") and not head.endswith(_SINGULAR_S)
-
-
-def listed(phrases: list[str]) -> str:
-    """«a, b and c»."""
-    if len(phrases) < 2:
-        return "".join(phrases)
-    return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
-
-
-class _Phrasing:
-    """Noun phrases for the things of one description; the choice of words is drawn from `draw`."""
-
-    def __init__(self, description: Description, possessive: str, draw: Random) -> None:
-        self._text = description.text
-        self._possessive = possessive
-        self._draw = draw
-        self._lexicon = load_lexicon()
+    # Noun phrases: «a pair of black and pink sneakers», «short yellow hair».
 
     def said(self, span: Span) -> str:
         """The words of the source at `span`."""
@@ -348,28 +172,23 @@ class _Phrasing:
 
     def item(self, item: Thing, brief: bool = False) -> str:
         """An item with article, colours and, unless `brief`, its parts and where it ends."""
-        noun = self._counted(item, self._noun(item, brief))
+        noun = self._counted(item, self._phrase(item, brief))
         return noun if brief else noun + self._parts(item) + self._reach(item)
 
     def place(self, item: Thing) -> str:
         """« in his left hand», or "" when the description does not say."""
         for place in item.places:
             body = place.body.removesuffix("s")
-            if body in _PREPOSITIONS:
-                return f" {self._preposition(item, place, body)} {self._where(place)}"
+            if body in _TABLES["prepositions"]:
+                usual = _TABLES["prepositions"][body]
+                preposition = place.preposition if place.preposition in usual else usual[0]
+                if body == "hand" and self._lexicon.slot(item.kind) == "wrist":
+                    preposition = "on"
+                side = f"{place.side} " if place.side else ""
+                return f" {preposition} {self._her} {side}{place.body}"
         return ""
 
-    def _preposition(self, item: Thing, place: Place, body: str) -> str:
-        if body == "hand" and self._lexicon.slot(item.kind) == "wrist":
-            return "on"
-        usual = _PREPOSITIONS[body]
-        return place.preposition if place.preposition in usual else usual[0]
-
-    def _where(self, place: Place) -> str:
-        side = f"{place.side} " if place.side else ""
-        return f"{self._possessive} {side}{place.body}"
-
-    def _noun(self, item: Thing, brief: bool) -> str:
+    def _phrase(self, item: Thing, brief: bool) -> str:
         phrase = " ".join(self.said(item.phrase).split()).replace(" ,", ",")
         phrase = _STRAY_START.sub("", phrase)
         if phrase[1:2].islower():  # a capital from the start of a sentence
@@ -419,7 +238,7 @@ class _Phrasing:
         for fact in item.all(Attribute.LENGTH):
             if fact.value.endswith("-length") and not _within(fact.span, item.phrase):
                 verb = "reach" if is_plural(self.said(item.phrase)) else "reaches"
-                return f" that {verb} {self._possessive} {self.said(fact.span)}"
+                return f" that {verb} {self._her} {self.said(fact.span)}"
         return ""
 
     def _parts(self, item: Thing) -> str:
@@ -442,8 +261,32 @@ class _Phrasing:
         before = before[:1] + [style for style in ("curly", "straight") if style in styles]
         if colours := list(hair.all(Attribute.COLOUR)):
             before.append(self.colours(colours))
-        after = next((words for style, words in _STYLES if style in styles), "")
+        after = next(
+            (words for style, words in _TABLES["hair_styles"].items() if style in styles), ""
+        )
         return " ".join([*before, "hair"]) + after if before or after else ""
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def with_article(phrase: str) -> str:
+    """`phrase` with «a» or «an»."""
+    return f"{'an' if _VOWEL_SOUND.match(phrase) else 'a'} {phrase}"
+
+
+def is_plural(phrase: str) -> bool:
+    """Whether the head of a noun phrase («boots with a zip», «bunch of keys») is plural."""
+    head = re.split(r" (?:of|with|that) ", phrase, maxsplit=1)[0].lower()
+    return head.endswith("s") and not head.endswith(_SINGULAR_S)
+
+
+def listed(phrases: list[str]) -> str:
+    """«a, b and c»."""
+    if len(phrases) < 2:
+        return "".join(phrases)
+    return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
 def _within(inner: Span, outer: Span) -> bool:

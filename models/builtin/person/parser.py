@@ -208,6 +208,7 @@ def state_modifiers(reading: Reading, thing: Thing) -> None:
         role = Role.PERSON if of_person else Role.HAIR if thing.role is Role.HAIR else Role.ITEM
         told = reading.description.person if of_person else thing
         coloured = [Tag.COLOUR in later.tags for later in modifiers[place + 1 :]]
+        of_skin = thing is reading.skin and not any(coloured[:1])
         for tag, value in mention.values.items():
             if role is Role.HAIR and tag is Tag.DETAIL and Tag.HAIR_STYLE in mention.tags:
                 continue
@@ -223,9 +224,8 @@ def state_modifiers(reading: Reading, thing: Thing) -> None:
                 told.state(Attribute.BUILD, "short height", mention.span)
             elif tag is Tag.COLOUR:
                 _state_colour_of_person(reading, mention, value, of_skin=thing is reading.skin)
-            elif tag is Tag.SHADE and thing is reading.skin and not any(coloured[:1]):
-                if tone := _SKIN_OF_SHADE.get(value):
-                    told.state(Attribute.SKIN, tone, mention.span)
+            elif tag is Tag.SHADE and of_skin and value in _SKIN_OF_SHADE:
+                told.state(Attribute.SKIN, _SKIN_OF_SHADE[value], mention.span)
         if not of_person and Tag.COLOUR in mention.tags:
             _state_colour(thing, mention, modifiers[place - 1] if place else NOTHING)
 
