@@ -430,7 +430,7 @@ class _Figure:
             self._paint_patch(0.0, 0.06, 1.44, 0.88, Paint(CLOTH[upper.colour]).shaded(0.8))
         if jacket:
             cloth = Paint(CLOTH[jacket.colour])
-            hem = 0.50 if jacket.kind == "coat" else None
+            hem = 0.72 if jacket.kind == "coat" else None
             fill([self._torso(1.485, 0.88 if hem else 0.85, 0.024, hem)], cloth)
             front = _cloth(upper) if jacket.open else cloth.shaded(0.75)
             self._paint_patch(0.0, 0.42 if jacket.open else 0.03, 1.44, 0.86, front)

@@ -190,7 +190,7 @@ def draw_person_attributes(chance: Chance) -> Person:
         if kind := drawn("jacket"):
             colour = pick_apart(chance, tuple(CLOTH), upper.colour)
             jacket = Jacket(kind=kind, colour=colour, open=chance.happens(0.75))
-        # A coat reaches the knees and would hide anything short.
+        # A coat reaches down the thighs and would hide anything short.
         below_coat = jacket is not None and jacket.kind == "coat"
         kinds = "lower_below_coats" if below_coat else "lower_of_women" if female else "lower"
         outer = jacket.colour if jacket else upper.colour

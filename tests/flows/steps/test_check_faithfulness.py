@@ -11,7 +11,6 @@ from schemas.records import Rejection
 from tests.corruption import corrupt, corrupt_details
 from tests.person_sets import (
     REAL,
-    Pair,
     development_pairs,
     held_out_pairs,
     real_pairs,
@@ -61,49 +60,47 @@ def test_omissions_are_listed_and_allowed() -> None:
     assert "The rewrite leaves out «bag»." in [finding.message for finding in result.findings]
 
 
-@pytest.mark.parametrize(
-    ("rewrite", "change", "message"),
-    [
+_CHANGED = [
+    (
+        "A young woman in a white blouse, a green skirt and black shoes holds a brown bag.",
+        "contradicted",
         (
-            "A young woman in a white blouse, a green skirt and black shoes holds a brown bag.",
-            "contradicted",
-            (
-                "The rewrite says colour «green» of the skirt; "
-                "the source says colour «red» of the skirt."
-            ),
+            "The rewrite says colour «green» of the skirt; "
+            "the source says colour «red» of the skirt."
         ),
+    ),
+    (
+        "A young woman in a white sweater, a red skirt and black shoes holds a brown bag.",
+        "contradicted",
+        "The rewrite says «sweater»; the source says «blouse».",
+    ),
+    (
+        "A young man in a white blouse, a red skirt and black shoes holds a brown bag.",
+        "contradicted",
+        ("The rewrite says sex «male» of the person; the source says sex «female» of the person."),
+    ),
+    (
+        "The woman wears a white blouse, a red skirt, black shoes and sunglasses.",
+        "added",
+        "The rewrite adds «sunglasses», which the source does not say.",
+    ),
+    (
+        "The woman wears a white blouse and a red skirt; a brown bag is in her right hand.",
+        "contradicted",
         (
-            "A young woman in a white sweater, a red skirt and black shoes holds a brown bag.",
-            "contradicted",
-            "The rewrite says «sweater»; the source says «blouse».",
+            "The rewrite says that the bag is on the right; "
+            "the source says that the bag is on the left."
         ),
-        (
-            "A young man in a white blouse, a red skirt and black shoes holds a brown bag.",
-            "contradicted",
-            (
-                "The rewrite says sex «male» of the person; "
-                "the source says sex «female» of the person."
-            ),
-        ),
-        (
-            "The woman wears a white blouse, a red skirt, black shoes and sunglasses.",
-            "added",
-            "The rewrite adds «sunglasses», which the source does not say.",
-        ),
-        (
-            "The woman wears a white blouse and a red skirt; a brown bag is in her right hand.",
-            "contradicted",
-            (
-                "The rewrite says that the bag is on the right; "
-                "the source says that the bag is on the left."
-            ),
-        ),
-    ],
-)
-def test_a_changed_fact_is_named(rewrite: str, change: str, message: str) -> None:
-    result = report(rewrite)
-    assert result.verdict == "suspect"
-    assert (change, message) in [(finding.change, finding.message) for finding in result.findings]
+    ),
+]
+
+
+def test_a_changed_fact_is_named() -> None:
+    for rewrite, change, message in _CHANGED:
+        result = report(rewrite)
+        assert result.verdict == "suspect", rewrite
+        named = [(finding.change, finding.message) for finding in result.findings]
+        assert (change, message) in named, rewrite
 
 
 def test_strictness_decides_about_neighbouring_steps() -> None:
@@ -187,26 +184,22 @@ def test_paraphrases_of_published_descriptions_are_told_from_changed_ones() -> N
     assert sum(changed) / len(changed) >= 0.95
 
 
-@pytest.mark.parametrize(("load", "limit"), [(development_pairs, 0.05), (held_out_pairs, 0.20)])
-def test_own_paraphrases_are_rarely_suspected(load: object, limit: float) -> None:
-    assert callable(load)
-    pairs: list[Pair] = load()
-    alarms = sum(is_suspect(pair.source, pair.rewrite) for pair in pairs)
-    assert alarms / len(pairs) <= limit
-
-
-@pytest.mark.parametrize("kind", ["colour", "garment", "accessory", "sex", "side"])
-def test_changed_facts_are_caught(kind: str) -> None:
+def test_own_paraphrases_are_rarely_suspected_and_changed_facts_are_caught() -> None:
+    alarms = [is_suspect(*pair) for pair in development_pairs()]
+    assert sum(alarms) / len(alarms) <= 0.05
+    pairs = held_out_pairs()
+    passing = [pair for pair in pairs if not is_suspect(*pair)]
+    assert len(passing) / len(pairs) >= 0.80
     tried, caught = Counter[str](), Counter[str]()
-    for pair in held_out_pairs()[:: 1 if kind == "side" else 2]:
-        if is_suspect(pair.source, pair.rewrite):
-            continue
+    for pair in passing:
+        every_other = pair in pairs[::2]
         for corruption in corrupt(pair.rewrite):
-            if corruption.kind == kind:
-                tried[kind] += 1
-                caught[kind] += is_suspect(pair.source, corruption.text)
-    assert tried[kind] >= 8
-    assert caught[kind] / tried[kind] >= (0.9 if kind == "side" else 0.95)
+            if corruption.kind == "side" or every_other:
+                tried[corruption.kind] += 1
+                caught[corruption.kind] += is_suspect(pair.source, corruption.text)
+    for kind in ("colour", "garment", "accessory", "sex", "side"):
+        assert tried[kind] >= 8, kind
+        assert caught[kind] / tried[kind] >= (0.9 if kind == "side" else 0.95), kind
 
 
 @needs_real_texts

@@ -67,9 +67,8 @@ def test_what_a_picture_would_refute_is_found(subtests: pytest.Subtests) -> None
             assert differences(source, rewrite) == [(change, False, value)]
 
 
-@pytest.mark.parametrize(
-    ("source", "rewrite", "expected"),
-    [
+def test_what_honest_annotators_differ_by_is_minor() -> None:
+    cases: list[tuple[str, str, list[tuple[str, bool, str]]]] = [
         (
             "A long-sleeved shirt.",
             "A half-sleeved shirt.",
@@ -79,12 +78,9 @@ def test_what_a_picture_would_refute_is_found(subtests: pytest.Subtests) -> None
         ("A tall man.", "A man of average height.", [("contradicted", True, "average height")]),
         ("A man in navy trousers.", "A man in blue trousers.", []),
         ("A man in a white and blue shirt.", "A man in a multicoloured shirt.", []),
-    ],
-)
-def test_what_honest_annotators_differ_by_is_minor(
-    source: str, rewrite: str, expected: list[tuple[str, bool, str]]
-) -> None:
-    assert differences(source, rewrite) == expected
+    ]
+    for source, rewrite, expected in cases:
+        assert differences(source, rewrite) == expected, rewrite
 
 
 def test_a_description_does_not_differ_from_itself(subtests: pytest.Subtests) -> None:

@@ -69,17 +69,14 @@ def test_colours_are_called_by_their_names_in_the_lexicon() -> None:
     assert {word for name in NAMES for word in name.split()} <= known
 
 
-@pytest.mark.parametrize("style", ["plain", "flowing"])
-def test_a_description_states_colours_of_clothes_and_nothing_that_is_not_seen(style: str) -> None:
-    text = describe(BuiltinDescriber.model_validate({"style": style}), figure())
-    assert "red" in text
-    assert "navy" in text
-    facts = {fact.attribute for fact in parse_description(text).facts()}
-    assert not facts & {Attribute.SEX, Attribute.AGE, Attribute.BUILD, Attribute.SKIN}
-
-
-def test_styles_differ_and_repeat() -> None:
+def test_styles_differ_repeat_and_state_colours_of_clothes_and_nothing_that_is_not_seen() -> None:
     plain, flowing = BuiltinDescriber(), BuiltinDescriber(style="flowing")
+    for model in (plain, flowing):
+        text = describe(model, figure())
+        assert "red" in text
+        assert "navy" in text
+        facts = {fact.attribute for fact in parse_description(text).facts()}
+        assert not facts & {Attribute.SEX, Attribute.AGE, Attribute.BUILD, Attribute.SKIN}, text
     assert describe(plain, figure()) == describe(plain, figure())
     assert describe(plain, figure()) != describe(flowing, figure())
 

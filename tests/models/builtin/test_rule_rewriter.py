@@ -3,8 +3,6 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-import pytest
-
 from flows.ufine3c.faithfulness import check_faithfulness
 from models.builtin.rule_rewriter import RuleRewriter
 from models.chat import ChatModel
@@ -60,19 +58,15 @@ def test_brief_is_shorter() -> None:
     assert len(rewriter("brief").rewrite(text)) < len(rewriter("plain").rewrite(text))
 
 
-@pytest.mark.parametrize(
-    ("text", "never"),
-    [
-        (
-            "The person wears a red coat, black trousers and boots.",
-            r"\b(?:he|she|his|her|man|woman)\b",
-        ),
-        (MAN, r"\b(?:she|her|they|their|woman)\b"),
-    ],
-)
-def test_it_never_invents_a_sex(text: str, never: str) -> None:
-    for seed in range(10):
-        assert not re.search(never, rewriter(seed=seed).rewrite(text), re.IGNORECASE)
+def test_it_never_invents_a_sex() -> None:
+    cases = {
+        "The person wears a red coat, black trousers and boots.": "he|she|his|her|man|woman",
+        MAN: "she|her|they|their|woman",
+    }
+    for text, never in cases.items():
+        for seed in range(10):
+            rewrite = rewriter(seed=seed).rewrite(text)
+            assert not re.search(rf"\b(?:{never})\b", rewrite, re.IGNORECASE), rewrite
 
 
 def test_articles_agree() -> None:
@@ -82,21 +76,24 @@ def test_articles_agree() -> None:
         assert not re.search(r"\ba [aeio]\w|\ban [bcdfgjklmnpqrstvwxz]", text)
 
 
-@pytest.mark.parametrize(
-    "caption", ["A large white airplane and a person on a lot.", "Two dogs play in the snow", "Hm"]
-)
-def test_captions_of_anything_are_turned_around(caption: str) -> None:
-    text = rewriter().rewrite(caption)
-    assert text != caption
-    assert text.endswith(".")
-    words = set(re.findall(r"\w+", caption.lower()))
-    assert words <= set(re.findall(r"\w+", text.lower()))
+def test_captions_of_anything_are_turned_around() -> None:
+    airplane = "A large white airplane and a person on a lot."
+    for caption in (airplane, "Two dogs play in the snow", "Hm"):
+        text = rewriter().rewrite(caption)
+        assert text != caption
+        assert text.endswith(".")
+        words = set(re.findall(r"\w+", caption.lower()))
+        assert words <= set(re.findall(r"\w+", text.lower())), text
 
 
-@pytest.mark.parametrize("style", ["plain", "flowing", "brief"])
-def test_rewrites_are_faithful_and_visibly_different(style: Style) -> None:
+def test_rewrites_are_faithful_and_visibly_different() -> None:
     texts = [*own_texts()[::2], *(real_texts() if REAL.exists() else [])]
-    pairs = [RewritePair(source=text, rewrite=rewriter(style).rewrite(text)) for text in texts]
+    styles: tuple[Style, ...] = ("plain", "flowing", "brief")
+    pairs = [
+        RewritePair(source=text, rewrite=rewriter(style).rewrite(text))
+        for style in styles
+        for text in texts
+    ]
     results = check_faithfulness(pairs, FaithfulnessSettings())
     faithful = [r for r in results if isinstance(r, FaithfulnessReport) and r.verdict == "faithful"]
     assert len(faithful) / len(pairs) >= 0.99
