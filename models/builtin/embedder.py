@@ -225,7 +225,7 @@ def paint(text: str) -> Vectors:
 def _sceneries() -> tuple[dict[str, tuple[str, Likeness]], re.Pattern[str]]:
     """(zone, colour) of what stands behind people and things, by word, and what finds them."""
     data = tomllib.loads(files(__package__).joinpath("scenery.toml").read_text("utf-8"))
-    known = {}
+    known: dict[str, tuple[str, Likeness]] = {}
     for entry in data.values():
         shade, _, colour = entry["colour"].rpartition(" ")
         known |= dict.fromkeys(entry["words"], (entry["zone"], likeness_of_word(colour, shade)))

@@ -173,7 +173,7 @@ class _Stage:
         """What of a person lies in the frame, and what of that can be seen."""
         window, mask = self._window(one), _mask(one.sprite)
         corner = (window[1].start - self.room, window[0].start - self.room)
-        area = max(1, np.count_nonzero(mask))
+        area = max(1, int(np.count_nonzero(mask)))
         visible = mask & self.frame[window] & (owners[window] == one.visit)
         box = _box_of(mask, corner)
         return TrueSighting(

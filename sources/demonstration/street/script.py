@@ -157,7 +157,9 @@ class Visit(Record):
         if math.dist(before, after) < 1e-6:
             ways = pairwise(self.path)
             gone = [(a, b) for a, b in ways if a.place != b.place and a.seconds <= seconds]
-            before, after = (gone[-1][0].place, gone[-1][1].place) if gone else ((0, 1), (0, 0))
+            if not gone:
+                return 0.0
+            before, after = (point.place for point in gone[-1])
         return math.degrees(math.atan2(after[0] - before[0], before[1] - after[1])) % 360
 
 
