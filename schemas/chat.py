@@ -1,6 +1,6 @@
 """Requests to chat models and what comes back."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
@@ -27,6 +27,28 @@ class ModelRef(Record):
     def __str__(self) -> str:
         """`name@revision`."""
         return f"{self.name}@{self.revision}"
+
+
+class NamedModel(Record):
+    """A model, or a service, as a profile names it.
+
+    Attributes:
+        determined_by: the fields that, beside name and revision, determine what it gives.
+    """
+
+    determined_by: ClassVar[tuple[str, ...]] = ()
+    name: str
+    revision: str
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model as a value for keys and provenance."""
+        return ModelRef(name=self.name, revision=self.revision)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What, beside name and revision, determines what it gives."""
+        return {name: getattr(self, name) for name in self.determined_by}
 
 
 class ServedModel(Record):

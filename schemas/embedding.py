@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record
-from schemas.chat import ModelRef
+from schemas.chat import NamedModel
 from schemas.device import TorchDevice
 
 _FAMILIES = Path(__file__).with_name("mllm_families.toml")
@@ -17,14 +17,9 @@ ModelWord = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]*
 """What a model or its revision is called: something, without control characters."""
 
 
-class _EmbedderBase(Record):
+class _EmbedderBase(NamedModel):
     name: ModelWord
     revision: ModelWord
-
-    @property
-    def ref(self) -> ModelRef:
-        """The model as a value for keys and provenance."""
-        return ModelRef(name=self.name, revision=self.revision)
 
 
 class BuiltinEmbedder(_EmbedderBase):
@@ -34,11 +29,6 @@ class BuiltinEmbedder(_EmbedderBase):
     name: ModelWord = "loupe-colour-lexicon"
     revision: ModelWord = "1"
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside name and revision, determines a vector."""
-        return {}
-
 
 class BuiltinStillsEmbedder(_EmbedderBase):
     """What the code on drawn stills says, against what a lexicon reads in texts: no download."""
@@ -46,11 +36,6 @@ class BuiltinStillsEmbedder(_EmbedderBase):
     provider: Literal["builtin-stills"] = "builtin-stills"
     name: ModelWord = "loupe-coded-stills-lexicon"
     revision: ModelWord = "2"
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside name and revision, determines a vector."""
-        return {}
 
 
 class TorchEmbedderSpec(_EmbedderBase):
@@ -73,20 +58,12 @@ class OpenClipEmbedder(TorchEmbedderSpec):
     is JSON in OpenCLIP's form, for an architecture that it does not know.
     """
 
+    determined_by = ("dtype", "architecture_sha256", "checkpoint_sha256")
     provider: Literal["open_clip"]
     architecture_file: Path | None = None
     architecture_sha256: str | None = None
     checkpoint: Path | None = None
     checkpoint_sha256: str | None = None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside name and revision, determines a vector."""
-        return {
-            "dtype": self.dtype,
-            "architecture_sha256": self.architecture_sha256,
-            "checkpoint_sha256": self.checkpoint_sha256,
-        }
 
 
 class TransformersEmbedder(TorchEmbedderSpec):
@@ -198,16 +175,12 @@ class MllmEmbedder(TorchEmbedderSpec):
 class CfamEmbedder(TorchEmbedderSpec):
     """A checkpoint of our CFAM trainer: a folder with `model.safetensors` and `settings.json`."""
 
+    determined_by = ("dtype", "checkpoint_sha256")
     provider: Literal["cfam"]
     name: ModelWord = "cfam"
     revision: ModelWord = "checkpoint"
     checkpoint: Path
     checkpoint_sha256: str | None = None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside name and revision, determines a vector."""
-        return {"dtype": self.dtype, "checkpoint_sha256": self.checkpoint_sha256}
 
 
 class PrecomputedEmbedder(_EmbedderBase):
@@ -217,17 +190,13 @@ class PrecomputedEmbedder(_EmbedderBase):
     model stands behind it: `retrieval.embeddings` reads the vectors.
     """
 
+    determined_by = ("images_sha256", "texts_sha256")
     provider: Literal["precomputed"]
     revision: ModelWord = "1"
     images: Path
     texts: Path
     images_sha256: str | None = None
     texts_sha256: str | None = None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside name and revision, determines a vector."""
-        return {"images_sha256": self.images_sha256, "texts_sha256": self.texts_sha256}
 
 
 PlainModelSpec = (

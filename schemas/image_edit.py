@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record, canonical_json, digest_of, sha256_of
-from schemas.chat import ChatImage, ModelRef
+from schemas.chat import ChatImage, ModelRef, NamedModel
 from schemas.proposals import Box
 
 
@@ -70,17 +70,7 @@ class FailedEdit(EntityRecord):
 EditOutcome = EditedPicture | EditFailure
 
 
-class _EditorBase(Record):
-    name: str
-    revision: str
-
-    @property
-    def ref(self) -> ModelRef:
-        """The model as a value for keys and provenance."""
-        return ModelRef(name=self.name, revision=self.revision)
-
-
-class BuiltinEditor(_EditorBase):
+class BuiltinEditor(NamedModel):
     """The editor of drawn stills, whose code it reads: no download, deterministic by seed."""
 
     provider: Literal["builtin-editor"] = "builtin-editor"
@@ -88,17 +78,12 @@ class BuiltinEditor(_EditorBase):
     revision: str = "2"
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside the model, determines an edit."""
-        return {}
-
-    @property
     def steps(self) -> int:
         """How many steps an edit takes."""
         return 1
 
 
-class QwenImageEdit(_EditorBase):
+class QwenImageEdit(NamedModel):
     """Qwen-Image-Edit, or Qwen-Image-Edit-Plus (`plus`), through diffusers (CCD, appendix A).
 
     Attributes:
@@ -115,6 +100,7 @@ class QwenImageEdit(_EditorBase):
         dtype: the precision of the weights; `auto` is bfloat16 on an accelerator, else float32.
     """
 
+    determined_by = ("steps", "true_cfg_scale", "negative_prompt", "dtype", "area_px")
     provider: Literal["qwen-image-edit"]
     name: str = "Qwen/Qwen-Image-Edit"
     revision: str = "main"
@@ -136,17 +122,6 @@ class QwenImageEdit(_EditorBase):
                 f"got {self.batch_size}"
             )
         return self
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside the model, determines an edit."""
-        return {
-            "steps": self.steps,
-            "true_cfg_scale": self.true_cfg_scale,
-            "negative_prompt": self.negative_prompt,
-            "dtype": self.dtype,
-            "area_px": self.area_px,
-        }
 
 
 ImageEditorSpec = Annotated[BuiltinEditor | QwenImageEdit, Field(discriminator="provider")]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from schemas.base import Record, canonical_json, digest_of
-from schemas.chat import ModelRef, RawText
+from schemas.chat import ModelRef, NamedModel, RawText
 from schemas.embedding import BuiltinStillsEmbedder, EmbeddingModelSpec
 from schemas.licences import PUBLIC_DOMAIN, one_of
 
@@ -119,17 +119,9 @@ class SearchPrices(Record):
         return paid * self.per_thousand / 1000
 
 
-class _SearchBase(Record):
+class _SearchBase(NamedModel):
     zone: ClassVar[str] = "UTC"
     """Where the day begins with which the service's quota does."""
-
-    name: str
-    revision: str
-
-    @property
-    def ref(self) -> ModelRef:
-        """The service as a value for keys and provenance."""
-        return ModelRef(name=self.name, revision=self.revision)
 
 
 class _ServiceBase(_SearchBase):

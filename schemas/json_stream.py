@@ -209,19 +209,12 @@ def stream_sections(cursor: JsonCursor) -> Iterator[Element]:
     Raises:
         JsonBreak: after the elements before it.
     """
-    cursor.take("{")
     counts: Counter[str] = Counter()
-    while cursor.peek() == '"':
-        section = str(cursor.value())
-        cursor.take(":")
+    for section in stream_members(cursor):
         if cursor.peek() == "[":
             counts[section] = yield from _elements(cursor, section, counts[section])
         else:
             cursor.value()
-        if cursor.take(",", "}") == "}":
-            return _end(cursor)
-    cursor.take("}")
-    return _end(cursor)
 
 
 def _elements(cursor: JsonCursor, section: str, first: int = 0) -> Generator[Element, None, int]:
@@ -240,8 +233,7 @@ def _elements(cursor: JsonCursor, section: str, first: int = 0) -> Generator[Ele
 def stream_members(cursor: JsonCursor) -> Iterator[str]:
     """The keys of the object that the file consists of.
 
-    After each the cursor stands before its value, which the caller takes, by `cursor.value()` or
-    `stream_elements`.
+    After each the cursor stands before its value, which the caller takes.
 
     Raises:
         JsonBreak: after the members before it.
@@ -258,15 +250,6 @@ def stream_members(cursor: JsonCursor) -> Iterator[str]:
                 return _end(cursor)
     cursor.take("}")
     return _end(cursor)
-
-
-def stream_elements(cursor: JsonCursor) -> Iterator[Any]:
-    """The values of the array that comes next.
-
-    Raises:
-        JsonBreak: after the values before it.
-    """
-    return (element.value for element in _elements(cursor, ""))
 
 
 def _end(cursor: JsonCursor) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record, sha256_of
-from schemas.chat import ModelRef
+from schemas.chat import NamedModel
 from schemas.contrast import ChoiceSettings, EditCheckSettings
 from schemas.download import DownloadSettings
 from schemas.embedding import (
@@ -47,34 +47,26 @@ class Sampling(Record):
     max_tokens: int = Field(default=1024, gt=0)
 
 
-class _ChatModelBase(Record):
-    name: str
-    revision: str
+class _ChatModelBase(NamedModel):
     prices: Prices | None = None
 
-    @property
-    def ref(self) -> ModelRef:
-        """The model as a value for keys and provenance."""
-        return ModelRef(name=self.name, revision=self.revision)
+
+class _FreeModel(_ChatModelBase):
+    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
 
 
-class BuiltinRewriter(_ChatModelBase):
+class BuiltinRewriter(_FreeModel):
     """The rule-based rewriter: no download, deterministic by seed."""
 
+    determined_by = ("seed", "style")
     provider: Literal["builtin"] = "builtin"
     name: str = "loupe-rule-rewriter"
     revision: str = "2"
-    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
     seed: int = 0
     style: Literal["plain", "flowing", "brief"] = "plain"
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside the model, determines an answer."""
-        return {"seed": self.seed, "style": self.style}
 
-
-class ImportedRewrites(_ChatModelBase):
+class ImportedRewrites(_FreeModel):
     """Rewrites that exist already, written by people or by a model elsewhere; `name` is the author.
 
     `path` is a file of JSON lines, `{"source": "…", "rewrite": "…"}`, and `sha256` is its digest: a
@@ -82,17 +74,12 @@ class ImportedRewrites(_ChatModelBase):
     one is taken, from 1.
     """
 
+    determined_by = ("sha256", "number")
     provider: Literal["file"]
     revision: str = "1"
-    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
     path: Path
     number: int = Field(default=1, ge=1)
     sha256: str | None = None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside the name, determines a rewrite."""
-        return {"sha256": self.sha256, "number": self.number}
 
     @model_validator(mode="before")
     @classmethod
@@ -103,41 +90,31 @@ class ImportedRewrites(_ChatModelBase):
         return values | {"sha256": sha256_of(path.read_bytes())}
 
 
-class BuiltinDescriber(_ChatModelBase):
+class BuiltinDescriber(_FreeModel):
     """The describer that names colours and where they are: no download, deterministic."""
 
+    determined_by = ("style",)
     provider: Literal["builtin-describer"] = "builtin-describer"
     name: str = "loupe-colour-describer"
     revision: str = "1"
-    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
     style: Literal["plain", "flowing"] = "plain"
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside the model, determines an answer."""
-        return {"style": self.style}
 
-
-class BuiltinCaptioner(_ChatModelBase):
+class BuiltinCaptioner(_FreeModel):
     """The captioner that reads the code on drawn stills and repeats given facts: no download.
 
     `details` is how many details (things after the first, colours, numbers, a place …) a caption
     has that is written for the first time.
     """
 
+    determined_by = ("details",)
     provider: Literal["builtin-captioner"] = "builtin-captioner"
     name: str = "loupe-coded-stills-captioner"
     revision: str = "2"
-    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
     details: int = Field(default=4, ge=1, le=12)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside the model, determines an answer."""
-        return {"details": self.details}
 
-
-class BuiltinContraster(_ChatModelBase):
+class BuiltinContraster(_FreeModel):
     """What proposes strategies for drawn stills and refines their captions: no download.
 
     It says what it reads in the code on the pictures and in the brief; deterministic.
@@ -146,12 +123,6 @@ class BuiltinContraster(_ChatModelBase):
     provider: Literal["builtin-contraster"] = "builtin-contraster"
     name: str = "loupe-coded-stills-contraster"
     revision: str = "2"
-    prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What, beside the model, determines an answer: nothing."""
-        return {}
 
 
 class _SampledModel(_ChatModelBase):
@@ -276,29 +247,29 @@ ChatModelSpec = Annotated[
 ]
 
 
-def _distinct_models(models: tuple[ChatModelSpec, ...], texts: str) -> None:
-    refs = [str(model.ref) for model in models]
-    if len(set(refs)) < len(refs):
-        raise ValueError(
-            f"models must differ in name or revision, since {texts} carry them as their "
-            f"author; got {', '.join(refs)}"
-        )
-
-
-class RewriteSettings(Record):
-    """The models that rewrite each description, and the prompt they are given."""
-
-    prompt: str = "rewrite_description"
+class _WriterSettings(Record):
+    prompt: str
     models: tuple[ChatModelSpec, ...] = Field(min_length=1)
     max_characters: int = Field(default=2000, gt=0)
 
     @model_validator(mode="after")
     def _tell_models_apart(self) -> Self:
-        _distinct_models(self.models, "rewrites")
+        refs = [str(model.ref) for model in self.models]
+        if len(set(refs)) < len(refs):
+            raise ValueError(
+                f"models must differ in name or revision, since texts carry them as their author; "
+                f"got {', '.join(refs)}"
+            )
         return self
 
 
-class DescribeSettings(Record):
+class RewriteSettings(_WriterSettings):
+    """The models that rewrite each description, and the prompt they are given."""
+
+    prompt: str = "rewrite_description"
+
+
+class DescribeSettings(_WriterSettings):
     """The models that draft descriptions of images which no person describes, one draft each."""
 
     prompt: str = "describe_person"
@@ -309,12 +280,6 @@ class DescribeSettings(Record):
         ),
         min_length=1,
     )
-    max_characters: int = Field(default=2000, gt=0)
-
-    @model_validator(mode="after")
-    def _tell_models_apart(self) -> Self:
-        _distinct_models(self.models, "descriptions")
-        return self
 
 
 class FaithfulnessSettings(Record):

@@ -7,22 +7,12 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.base import Record
-from schemas.chat import ModelRef
+from schemas.chat import NamedModel
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _NamedModel(Record):
-    name: str
-    revision: str
-
-    @property
-    def ref(self) -> ModelRef:
-        """The model as a value for keys and provenance."""
-        return ModelRef(name=self.name, revision=self.revision)
-
-
-class BuiltinDetector(_NamedModel):
+class BuiltinDetector(NamedModel):
     """Pedestrian HOG, helped by motion where the camera is still; no download.
 
     `working_height_px` is the height that frames are scaled down to before people are looked for.
@@ -34,7 +24,7 @@ class BuiltinDetector(_NamedModel):
     working_height_px: int = Field(default=480, ge=128)
 
 
-class FairMOTDetector(_NamedModel):
+class FairMOTDetector(NamedModel):
     """FairMOT (DLA-34) with a published checkpoint (extra `torch`).
 
     `checkpoint_sha256` is compared with the file, where it is given. Network input sides must be
@@ -54,7 +44,7 @@ class FairMOTDetector(_NamedModel):
     most_people: int = Field(default=500, gt=0)
 
 
-class SSDLiteDetector(_NamedModel):
+class SSDLiteDetector(NamedModel):
     """A pedestrian detector with its weights (SSDLite on MobileNetV2; extra `vision`).
 
     Frames are scaled to `working_height_px`. People of 50 to 400 pixels in the scaled frame are
@@ -126,7 +116,7 @@ class TrackingSettings(Record):
     checkpoint_frames: int = Field(default=500, ge=1)
 
 
-class ViTPoseModel(_NamedModel):
+class ViTPoseModel(NamedModel):
     """A pose model of transformers' ViTPose class that counts visible keypoints (extra `torch`)."""
 
     provider: Literal["vitpose"] = "vitpose"
@@ -134,7 +124,7 @@ class ViTPoseModel(_NamedModel):
     visible_score: Share = 0.3
 
 
-class MediaPipePoseModel(_NamedModel):
+class MediaPipePoseModel(NamedModel):
     """The pose landmarks of MediaPipe (extra `vision`), which also segment the person."""
 
     provider: Literal["mediapipe"] = "mediapipe"

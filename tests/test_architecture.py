@@ -102,12 +102,17 @@ MACHINE_PATHS = re.compile(rb"(?<![\w.])/(?:work|root|home/[a-z]+)/")
 REGISTRIES = re.compile(rb"--(?:extra-)?index-url|/simple/?\s|files\.python" + rb"hosted\.org")
 
 
-@pytest.mark.parametrize("pattern", [MACHINE_PATHS, REGISTRIES], ids=["paths", "registries"])
-def test_no_tracked_file_tells_of_the_machine_it_was_written_on(pattern: re.Pattern[bytes]) -> None:
-    this = Path(__file__)
-    found = {
-        str(path.relative_to(ROOT)): match.group()
-        for path in tracked_files()
-        if path != this and (match := pattern.search(path.read_bytes()))
-    }
-    assert found == {}
+def test_no_tracked_file_tells_of_the_machine_it_was_written_on(subtests: pytest.Subtests) -> None:
+    cases: list[re.Pattern[bytes]] = [
+        MACHINE_PATHS,
+        REGISTRIES,
+    ]
+    for pattern in cases:
+        with subtests.test(pattern=pattern):
+            this = Path(__file__)
+            found = {
+                str(path.relative_to(ROOT)): match.group()
+                for path in tracked_files()
+                if path != this and (match := pattern.search(path.read_bytes()))
+            }
+            assert found == {}

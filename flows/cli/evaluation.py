@@ -88,15 +88,9 @@ def evaluate(
     from flows.evaluation.run import EvaluationRequest, run_evaluation
     from models.profiles.settings import load_settings
 
+    weights = None if checkpoint is None else str(checkpoint)
     request = EvaluationRequest(
-        release,
-        profile,
-        None if checkpoint is None else str(checkpoint),
-        split,
-        check_images,
-        embedder,
-        embeddings,
-        name,
+        release, profile, weights, split, check_images, embedder, embeddings, name
     )
     context = open_context(load_settings(), progress=ConsoleProgress(err))
     report = run_evaluation(context, request)
@@ -108,38 +102,31 @@ def evaluate(
 
 
 def print_evaluations(report: "EvaluationReport") -> None:
-    """The scores of each model that was evaluated."""
-    from flows.evaluation.leaderboard import column_title
+    """The scores of each model that was evaluated; all metrics that occur have a column."""
+    from flows.evaluation.leaderboard import (
+        column_title,
+        interval_text,
+        ordered_metrics,
+        score_text,
+    )
+    from schemas.evaluation import METRICS
 
-    first, *rest = map(column_title, _evaluation_metrics(report))
+    results = [stored.evaluation.result for stored in report.stored]
+    found = {name for result in results for one in result.directions for name in one.scores}
+    metrics = ordered_metrics({*METRICS, *found})
+    rows = []
+    for result in results:
+        for one in result.directions:
+            values = [Figure(score_text(one.scores.get(name), name)) for name in metrics]
+            interval = interval_text(one.scores.get(metrics[0]), metrics[0]) or "–"
+            rows.append([str(result.model.ref), one.direction, values[0], interval, *values[1:]])
+    first, *rest = map(column_title, metrics)
     columns = ["model", "direction", first, "95 %", *rest]
-    print_table(f"scores on {report.dataset}", columns, _evaluation_rows(report))
+    print_table(f"scores on {report.dataset}", columns, rows)
     for sentence in report.board.unscored.values():
         out.print(sentence, markup=False, soft_wrap=True)
     if old := sum(not one.is_new for one in report.stored):
         out.print(f"{old:,} of them were already evaluated; the stored results are shown")
-
-
-def _evaluation_rows(report: "EvaluationReport") -> Iterator[list[object]]:
-    from flows.evaluation.leaderboard import interval_text, score_text
-
-    metrics = _evaluation_metrics(report)
-    for stored in report.stored:
-        result = stored.evaluation.result
-        for one in result.directions:
-            values = [Figure(score_text(one.scores.get(name), name)) for name in metrics]
-            interval = interval_text(one.scores.get(metrics[0]), metrics[0]) or "–"
-            yield [str(result.model.ref), one.direction, values[0], interval, *values[1:]]
-
-
-def _evaluation_metrics(report: "EvaluationReport") -> tuple[str, ...]:
-    """The columns: the retrieval metrics, and all others that occur."""
-    from flows.evaluation.leaderboard import ordered_metrics
-    from schemas.evaluation import METRICS
-
-    results = (stored.evaluation.result for stored in report.stored)
-    found = {name for result in results for one in result.directions for name in one.scores}
-    return ordered_metrics({*METRICS, *found})
 
 
 def leaderboard(
@@ -177,25 +164,15 @@ def leaderboard(
 
 def print_boards(board: "Leaderboard") -> None:
     """The tables of a leaderboard, on a terminal."""
-    for one in board.boards:
-        print_table(_board_title(board, one), _board_columns(one), _board_rows(one))
-    for sentence in board.unscored.values():
-        out.print(sentence, markup=False, soft_wrap=True)
-
-
-def _board_title(board: "Leaderboard", one: "Board") -> str:
-    manifest = board.manifest
-    return (
-        f"{manifest.dataset} {manifest.version}, {board.split}: {one.direction}, "
-        f"{one.queries:,} queries, gallery of {one.gallery:,}"
-    )
-
-
-def _board_columns(one: "Board") -> list[str]:
     from flows.evaluation.leaderboard import column_title
 
-    first, *rest = map(column_title, one.metrics)
-    return ["model", first, "95 %", *rest]
+    name = f"{board.manifest.dataset} {board.manifest.version}, {board.split}"
+    for one in board.boards:
+        title = f"{name}: {one.direction}, {one.queries:,} queries, gallery of {one.gallery:,}"
+        first, *rest = map(column_title, one.metrics)
+        print_table(title, ["model", first, "95 %", *rest], _board_rows(one))
+    for sentence in board.unscored.values():
+        out.print(sentence, markup=False, soft_wrap=True)
 
 
 def _board_rows(one: "Board") -> Iterator[list[object]]:

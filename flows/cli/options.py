@@ -38,6 +38,9 @@ ReleaseArgument = Annotated[
         autocompletion=lambda: known_releases(),
     ),
 ]
+ProfileOption = Annotated[
+    str | None, typer.Option(help="Profile name or file (default: the configured profile).")
+]
 VerifyOption = Annotated[
     bool,
     typer.Option(

@@ -11,11 +11,6 @@ from flows.cli.output import Figure, JsonOption, err, out, print_json, print_tab
 if TYPE_CHECKING:
     from flows.evaluation.reproduction import Comparison, ListedTable, Plan
 
-RowsOption = Annotated[
-    list[str] | None,
-    typer.Option("--row", help="Only rows with these words, such as CFAM or 'no. 4'; repeatable."),
-]
-
 
 def _tables() -> list[str]:
     from retrieval.reproduction import table_names
@@ -30,7 +25,10 @@ def reproduce(
             metavar="PAPER/TABLE", help="Such as ufinebench/2.", autocompletion=lambda: _tables()
         ),
     ] = None,
-    row: RowsOption = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(help="Only rows with these words, such as CFAM or 'no. 4'; repeatable."),
+    ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List all tables.")] = False,
     config: Annotated[
         Path | None,
@@ -90,15 +88,17 @@ def _print_list(tables: "list[ListedTable]", *, as_json: bool) -> None:
         "tables of the papers",
         ["table", "rows", "Loupe can make", "GPU hours", "missing data"],
         [
-            [one.table, one.rows, one.available, Figure(f"{one.gpu_hours:.1f}"), _words(one)]
+            [
+                one.table,
+                one.rows,
+                one.available,
+                Figure(f"{one.gpu_hours:.1f}"),
+                ", ".join(one.missing) or "–",
+            ]
             for one in tables
         ],
     )
     out.print(f"{ASSUMED}.", soft_wrap=True)
-
-
-def _words(listed: "ListedTable") -> str:
-    return ", ".join(listed.missing) or "–"
 
 
 def _print_needs(plan: "Plan") -> None:

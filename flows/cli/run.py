@@ -2,14 +2,14 @@
 
 import shutil
 import sys
-from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from flows.cli.options import known_word
+from flows.cli.options import ProfileOption, known_word
 from flows.cli.output import JsonOption, err, out, print_json
 from flows.cli.withdraw import warn_of_unfinished
 
@@ -21,13 +21,7 @@ if TYPE_CHECKING:
     from models.profiles.settings import Settings
 
 
-class FlowName(StrEnum):
-    """The flows that can be run."""
-
-    BUILD_UFINE3C = "build-ufine3c"
-    BUILD_UFINE6926 = "build-ufine6926"
-    BUILD_RECOS = "build-recos"
-    BUILD_CCD = "build-ccd"
+_FLOWS = ("build-ufine3c", "build-ufine6926", "build-recos", "build-ccd")
 
 
 def run(
@@ -35,9 +29,9 @@ def run(
         str,
         typer.Argument(
             metavar="FLOW",
-            help=", ".join(FlowName),
-            callback=known_word("flow", lambda: FlowName),
-            autocompletion=lambda: list(FlowName),
+            help=", ".join(_FLOWS),
+            callback=known_word("flow", lambda: _FLOWS),
+            autocompletion=lambda: list(_FLOWS),
         ),
     ],
     config: Annotated[
@@ -47,9 +41,7 @@ def run(
             "ccd-flickr (default: the demonstration data)."
         ),
     ] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="Profile name or file (default: the configured profile).")
-    ] = None,
+    profile: ProfileOption = None,
     max_cost: Annotated[
         float | None, typer.Option(help="Stop when model calls have cost this much.")
     ] = None,
@@ -77,9 +69,9 @@ def run(
     """
     from models.profiles.settings import load_settings
 
-    settings, flow = load_settings(), FlowName(flow_name)
+    settings = load_settings()
     if check:
-        _check(settings, flow, config, profile, as_json=as_json)
+        _check(settings, flow_name, config, profile, as_json=as_json)
         return
     parameters: dict[str, Any] = {
         "config": str(config.absolute()) if config else None,
@@ -92,7 +84,7 @@ def run(
         from flows.engine.prefect import run_deployment
 
         err.print(f"running on the Prefect server at {server.removesuffix('/api')}")
-        run_deployment(f"{flow.value}/default", parameters, settings.home, server)
+        run_deployment(f"{flow_name}/default", parameters, settings.home, server)
         return
     err.print(f"home: {escape(str(settings.home))}", soft_wrap=True)
     from flows.engine.context import open_context
@@ -104,12 +96,15 @@ def run(
         settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
     )
     warn_of_unfinished(context.store)
-    report = run_build(context, _pipeline(flow), parameters["config"], profile, wait=wait)
-    show_report(report, as_json=as_json)
+    report = run_build(context, _pipeline(flow_name), parameters["config"], profile, wait=wait)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        out.print(report.sentence, markup=False, soft_wrap=True)
 
 
 def _check(
-    settings: "Settings", flow: FlowName, config: Path | None, profile: str | None, *, as_json: bool
+    settings: "Settings", flow: str, config: Path | None, profile: str | None, *, as_json: bool
 ) -> None:
     from flows.cli.services import print_findings
     from flows.engine.build_files import load_build
@@ -125,33 +120,12 @@ def _check(
         raise typer.Exit(1)
 
 
-def _pipeline(flow: FlowName) -> "PipelineSpec[Any, Any]":
+def _pipeline(flow: str) -> "PipelineSpec[Any, Any]":
     """The pipeline of the flow; imports only that one."""
-    match flow:
-        case FlowName.BUILD_UFINE3C:
-            from flows.ufine3c.pipeline import ufine3c_pipeline
-
-            return ufine3c_pipeline()
-        case FlowName.BUILD_UFINE6926:
-            from flows.ufine6926.pipeline import ufine6926_pipeline
-
-            return ufine6926_pipeline()
-        case FlowName.BUILD_RECOS:
-            from flows.recos.pipeline import recos_pipeline
-
-            return recos_pipeline()
-        case FlowName.BUILD_CCD:
-            from flows.ccd.pipeline import ccd_pipeline
-
-            return ccd_pipeline()
-
-
-def show_report(report: "BuildReport", *, as_json: bool) -> None:
-    """Prints the report of a run."""
-    if as_json:
-        print_json(report.as_json())
-    else:
-        out.print(report.sentence, markup=False, soft_wrap=True)
+    name = flow.removeprefix("build-")
+    module = import_module(f"flows.{name}.pipeline")
+    spec: PipelineSpec[Any, Any] = getattr(module, f"{name}_pipeline")()
+    return spec
 
 
 def _server(settings: "Settings") -> str | None:

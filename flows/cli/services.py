@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from flows.cli.options import ProfileOption
 from flows.cli.output import JsonOption, err, out, print_json
 from services.components import Component
 
@@ -96,16 +97,8 @@ def status(
         raise typer.Exit(1)
 
 
-_STATE_STYLES = {
-    "running": "green",
-    "crashed": "red",
-    "stopped": "dim",
-}
-_TITLES = {
-    "prefect-server": "Prefect",
-    "label-studio": "Label Studio",
-    "blob-server": "Images",
-}
+_STATE_STYLES = {"running": "green", "crashed": "red", "stopped": "dim"}
+_TITLES = {"prefect-server": "Prefect", "label-studio": "Label Studio", "blob-server": "Images"}
 
 
 def print_welcome(console: Console, home: Path, reports: "Sequence[ServiceReport]") -> None:
@@ -205,9 +198,7 @@ _MARKS = {"ok": "[green]✓[/]", "absent": "[dim]–[/]", "lacking": "[red]✗[/
 
 
 def doctor(
-    profile: Annotated[
-        str | None, typer.Option(help="Profile name or file (default: the configured profile).")
-    ] = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check the installation, the servers and the profile.
@@ -220,8 +211,11 @@ def doctor(
     findings = diagnose(load_settings(**({"profile": profile} if profile else {})))
     lacking = [finding for finding in findings if finding.verdict is Verdict.LACKING]
     print_findings(findings, as_json=as_json)
-    if not as_json:
-        out.print(_diagnosis(len(lacking)))
+    if not as_json and lacking:
+        unmet = f"{len(lacking)} of its requirements are not met"
+        out.print(f"\n[red]The profile cannot run: {unmet}.[/]")
+    elif not as_json:
+        out.print("\n[green]The profile can run.[/] It does not need the items marked –.")
     if lacking:
         raise typer.Exit(1)
 
@@ -232,17 +226,7 @@ def print_findings(findings: "Sequence[Finding]", *, as_json: bool) -> None:
         print_json([finding.model_dump(mode="json") for finding in findings])
         return
     for finding in findings:
-        _print_finding(finding)
-
-
-def _print_finding(finding: "Finding") -> None:
-    mark, subject = _MARKS[finding.verdict], escape(finding.subject)
-    out.print(f"{mark} [bold]{subject}[/]  {escape(finding.detail)}", soft_wrap=True)
-    if finding.remedy:
-        out.print(f"    [dim]fix:[/] {escape(finding.remedy)}", soft_wrap=True)
-
-
-def _diagnosis(lacking: int) -> str:
-    if lacking:
-        return f"\n[red]The profile cannot run: {lacking} of its requirements are not met.[/]"
-    return "\n[green]The profile can run.[/] It does not need the items marked –."
+        mark, subject = _MARKS[finding.verdict], escape(finding.subject)
+        out.print(f"{mark} [bold]{subject}[/]  {escape(finding.detail)}", soft_wrap=True)
+        if finding.remedy:
+            out.print(f"    [dim]fix:[/] {escape(finding.remedy)}", soft_wrap=True)

@@ -9,9 +9,7 @@ from rich.markup import escape
 from flows.cli.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
-    from flows.engine.context import RunContext
     from flows.engine.fingerprints import FolderDuplicates
-    from flows.engine.report import StageReport
 
 
 _VIDEOS = "videos"
@@ -62,67 +60,47 @@ def import_(
     Records that cannot be used are quarantined with a reason. A second import adds only what is
     missing. Exit code 1 if a record was quarantined.
     """
+    from flows.engine.build_files import load_source
     from flows.engine.context import open_context
+    from flows.engine.importing import import_source
     from flows.engine.progress import ConsoleProgress
     from models.profiles.settings import load_settings
+    from schemas.build import SourceSpec, VideoSourceSpec
+    from schemas.errors import UsageError
+    from sources.importer import importer_for
 
     settings = load_settings()
     err.print(f"home: {escape(str(settings.home))}", soft_wrap=True)
     context = open_context(settings, progress=ConsoleProgress(err))
     if format_name == _VIDEOS:
-        dataset = name or _VIDEOS
-        report = _import_videos(context, dataset, path, licence, citation)
-    else:
-        dataset, report = _import_annotations(
-            context, format_name, Path(path), images, name, licence, citation
+        from flows.ufine6926.video_import import import_videos
+
+        if licence is None:
+            raise UsageError("videos need a licence; give it with --licence")
+        videos = load_source(
+            VideoSourceSpec,
+            name=name or _VIDEOS,
+            videos=(path,),
+            licence=licence,
+            citation=citation or "",
         )
+        dataset, (_, report) = videos.name, import_videos(context, videos)
+    else:
+        spec = load_source(
+            SourceSpec,
+            name=name or importer_for(format_name).format,
+            format=format_name,
+            annotations=Path(path),
+            images=images or Path(path).parent,
+            licence=licence,
+            citation=citation,
+        )
+        dataset, (_, report) = spec.name, import_source(context, spec)
     if as_json:
         print_json(report.as_json())
     if report.rejected:
         err.print(f"show the quarantined records with: loupe quarantine {dataset}")
         raise typer.Exit(1)
-
-
-def _import_annotations(
-    context: "RunContext",
-    format_name: str,
-    path: Path,
-    images: Path | None,
-    name: str | None,
-    licence: str | None,
-    citation: str | None,
-) -> "tuple[str, StageReport]":
-    from flows.engine.build_files import load_source
-    from flows.engine.importing import import_source
-    from schemas.build import SourceSpec
-    from sources.importer import importer_for
-
-    spec = load_source(
-        SourceSpec,
-        name=name or importer_for(format_name).format,
-        format=format_name,
-        annotations=path,
-        images=images or path.parent,
-        licence=licence,
-        citation=citation,
-    )
-    return spec.name, import_source(context, spec)[1]
-
-
-def _import_videos(
-    context: "RunContext", name: str, address: str, licence: str | None, citation: str | None
-) -> "StageReport":
-    from flows.engine.build_files import load_source
-    from flows.ufine6926.video_import import import_videos
-    from schemas.build import VideoSourceSpec
-    from schemas.errors import UsageError
-
-    if licence is None:
-        raise UsageError("videos need a licence; give it with --licence")
-    spec = load_source(
-        VideoSourceSpec, name=name, videos=(address,), licence=licence, citation=citation or ""
-    )
-    return import_videos(context, spec)[1]
 
 
 def duplicates(

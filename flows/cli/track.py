@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.options import ProfileOption
 from flows.cli.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ def track(
         float | None,
         typer.Option(help="Frames per second of --detections (default: 30)."),
     ] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="Profile name or file (default: the configured profile).")
-    ] = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Track people in a video or in given detections.

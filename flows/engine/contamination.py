@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from db.entities import LIVE, StoredEntity, children_of, count_entities, fetch, find, pages
@@ -13,7 +12,6 @@ from flows.engine.image_reading import stored_image
 from release.build import Inspection
 from release.checks import Against
 from release.contamination import (
-    DEFAULT_LIMITS,
     Look,
     Other,
     OwnImages,
@@ -24,9 +22,9 @@ from release.contamination import (
     look_at,
 )
 from release.other_datasets import FolderOfImages, ReleasedImages, is_release
-from schemas.contamination import Contamination, ContaminationLimits, OtherKind
+from schemas.contamination import Contamination, OtherKind
 from schemas.errors import IntegrityError, UsageError
-from schemas.near_duplicates import FINGERPRINT, ImageFingerprint
+from schemas.near_duplicates import ImageFingerprint
 from schemas.provenance import Role
 from schemas.records import Caption, Image
 from schemas.release import Manifest
@@ -54,8 +52,8 @@ class StoredImages:
             record = video.record(Video)
             yield SeenVideo(f"{record.source}/{record.file_path}", record.sha256)
         for page in pages(find(store, self.name, Image.kind, states=LIVE)):
-            prints = fingerprints_of(self._context, page)
-            captions = self._captions([image.id for image in page])
+            ids = [image.id for image in page]
+            prints, captions = fingerprints_of(store, ids), self._captions(ids)
             for image in page:
                 yield self._seen(image, prints.get(image.id), captions.get(image.id, ()))
 
@@ -114,9 +112,7 @@ class NamedDatasets:
 
     def __exit__(
         self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _where: TracebackType | None,
+        *_error: object,
     ) -> None:
         if self._context is not None:
             self._context.store.close()
@@ -136,8 +132,7 @@ class NamedDatasets:
             return ReleasedImages(folder, split, name)
         if folder is None and "/" not in text and "=" not in text:
             return self._in_store(text, split)
-        if split is not None:
-            raise UsageError(f"{text} is no release; only releases have splits, got {split!r}")
+        _refuse_split(text, split)
         return FolderOfImages(Path(text) if folder is None else folder, name)
 
     def _in_store(self, text: str, split: str | None) -> Other:
@@ -150,9 +145,7 @@ class NamedDatasets:
             if not count_entities(context.store, text, Image.kind, states=LIVE):
                 message = f"{text!r} is no folder and no dataset with images here; as a release: "
                 raise UsageError(message + str(error)) from error
-            if split is not None:
-                message = f"{text} is no release; only releases have splits, got {split!r}"
-                raise UsageError(message) from error
+            _refuse_split(text, split)
             return StoredImages(context, text)
         if not is_release(release.folder):
             known = f"{release.manifest.dataset} {release.manifest.version}"
@@ -162,16 +155,13 @@ class NamedDatasets:
     def _known_looks(self, ids: Sequence[str]) -> Mapping[str, Look]:
         """The fingerprints of images by their entity ids; those without one are left out."""
         assert self._context is not None  # noqa: S101 - the release was found in its store
-        store = self._context.store
-        prints = children_of(store, ids, Role.LOOKS_LIKE)
-        found = fetch(store, {one for many in prints.values() for one in many})
-        records = {id_: one.record(ImageFingerprint) for id_, one in found.items()}
-        return {
-            id_: _look_of(records[one])
-            for id_, many in prints.items()
-            for one in many
-            if one in records and records[one].made_by == FINGERPRINT
-        }
+        prints = fingerprints_of(self._context.store, ids)
+        return {id_: _look_of(one) for id_, one in prints.items()}
+
+
+def _refuse_split(text: str, split: str | None) -> None:
+    if split is not None:
+        raise UsageError(f"{text} is no release; only releases have splits, got {split!r}")
 
 
 def _named_folder(text: str) -> tuple[str | None, Path | None]:
@@ -189,14 +179,12 @@ def own_images(other: Other) -> OwnImages:
     return OwnImages(one for one in other.contents() if isinstance(one, SeenImage))
 
 
-def comparison_with(
-    others: Iterable[Other], limits: ContaminationLimits = DEFAULT_LIMITS
-) -> Against | None:
+def comparison_with(others: Iterable[Other]) -> Against | None:
     """Compares a release that is built with `others`; None where there are none."""
     named = tuple(others)
 
     def against(own: OwnImages) -> tuple[Contamination, ...]:
-        return tuple(compare(own, other, limits) for other in named)
+        return tuple(compare(own, other) for other in named)
 
     return against if named else None
 

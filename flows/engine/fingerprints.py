@@ -1,18 +1,16 @@
 """Fingerprints of the images of a dataset, and near-duplicates in a folder."""
 
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from db.blobs import BlobStore
 from db.entities import StoredEntity, children_of, fetch, new_entity
 from db.pending import Pending
+from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.image_reading import stored_image
@@ -20,6 +18,7 @@ from flows.engine.programs import Program
 from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
+from release.threads import ordered_map
 from retrieval.similarity.near_duplicates import (
     FINGERPRINTS_STAGE,
     FINGERPRINTS_VERSION,
@@ -87,27 +86,22 @@ class Fingerprints(Program[StoredEntity, StoredEntity]):
         return WorkResult(image.seq, entities=(made,))
 
 
-def fingerprints_of(
-    context: RunContext, images: Sequence[StoredEntity]
-) -> dict[str, ImageFingerprint]:
+def fingerprints_of(store: Store, ids: Sequence[str]) -> dict[str, ImageFingerprint]:
     """The fingerprints of images by their ids, in order; those without one are left out."""
-    found = children_of(context.store, [image.id for image in images], Role.LOOKS_LIKE)
-    stored = fetch(context.store, {one for made in found.values() for one in made})
+    found = children_of(store, ids, Role.LOOKS_LIKE)
+    stored = fetch(store, {one for made in found.values() for one in made})
     records = {id_: one.record(ImageFingerprint) for id_, one in stored.items()}
     return {
-        image.id: records[made]
-        for image in images
-        for made in found.get(image.id, ())
-        if records[made].made_by == FINGERPRINT
+        id_: records[made]
+        for id_ in ids
+        for made in found.get(id_, ())
+        if made in records and records[made].made_by == FINGERPRINT
     }
 
 
 # Near-duplicates among the images of a folder, without a store
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
-_AHEAD = 4  # images read for each that is worked on
-
-Looked = ImageFingerprint | Rejection
 
 
 class FolderDuplicates(NamedTuple):
@@ -174,7 +168,8 @@ def find_in_folder(
     unreadable: list[Rejection] = []
     report, started = StageReport(FINGERPRINTS_STAGE), time.monotonic()
     progress.start(FINGERPRINTS_STAGE, len(names))
-    for name, looked in zip(names, _fingerprints(folder, names), strict=True):
+    looks = ordered_map(partial(_looked_at, folder), names, usual_workers())
+    for name, looked in zip(names, looks, strict=True):
         if isinstance(looked, Rejection):
             report.rejected[looked.reason] += 1
             unreadable.append(looked)
@@ -193,36 +188,17 @@ def _image_names(folder: Path) -> Iterator[str]:
             yield path.relative_to(folder).as_posix()
 
 
-def _fingerprints(folder: Path, names: list[str]) -> Iterator[Looked]:
-    """Of all images in order; a few are worked on at a time."""
-    workers = usual_workers()
-    rest = iter(names)
-    with ThreadPoolExecutor(workers) as threads:
+def _looked_at(folder: Path, name: str) -> ImageFingerprint | Rejection:
+    def unusable(reason: str, detail: str) -> Rejection:
+        detail = f"image {name!r} cannot be {detail}"
+        where = {"file": name}
+        return Rejection(stage=FINGERPRINTS_STAGE, reason=reason, detail=detail, context=where)
 
-        def begin(count: int) -> list[Future[Looked]]:
-            return [threads.submit(_looked_at, folder, name) for name in islice(rest, count)]
-
-        waiting = deque(begin(_AHEAD * workers))
-        while waiting:
-            yield waiting.popleft().result()
-            waiting.extend(begin(1))
-
-
-def _looked_at(folder: Path, name: str) -> Looked:
     try:
         data = (folder / name).read_bytes()
     except OSError as fault:
-        detail = f"image {name!r} cannot be read: {fault.strerror}"
-        return Rejection(
-            stage=FINGERPRINTS_STAGE,
-            reason="unreadable_image",
-            detail=detail,
-            context={"file": name},
-        )
+        return unusable("unreadable_image", f"read: {fault.strerror}")
     try:
         return decode_limited(fingerprint, data, name)
     except LimitExceededError as fault:
-        detail = f"image {name!r} cannot be decoded: it {fault}"
-        return Rejection(
-            stage=FINGERPRINTS_STAGE, reason=fault.reason, detail=detail, context={"file": name}
-        )
+        return unusable(fault.reason, f"decoded: it {fault}")

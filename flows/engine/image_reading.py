@@ -1,8 +1,6 @@
 """Reads images, from files or the blob store, in threads, a little ahead of their use."""
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -11,6 +9,7 @@ from PIL import Image
 from db.blobs import BlobStore
 from db.entities import StoredEntity
 from flows.engine.context import RunContext
+from release.threads import ordered_map
 from schemas.base import sha256_of
 from schemas.errors import BlobMismatchError, IntegrityError
 from schemas.proposals import Picture
@@ -21,7 +20,6 @@ from sources.images import ImageLimits
 _IMAGES_AT_ONCE = 256
 _PIXELS_AT_ONCE = 50_000_000  # 150 MB decoded: many crops of people, or four photographs
 _THREADS = 4
-_AHEAD = 16
 
 
 class ReadableImage(Protocol):
@@ -111,7 +109,7 @@ def read_ahead(
     batch: list[ReadableImage] = []
     pictures: list[Image.Image] = []
     pixels = 0
-    for file, picture in zip(files, _pictures(files), strict=True):
+    for file, picture in zip(files, ordered_map(read_image, files, _THREADS), strict=True):
         batch.append(file)
         pictures.append(picture)
         pixels += picture.width * picture.height
@@ -133,17 +131,3 @@ def read_image(file: ReadableImage) -> Image.Image:
         return decoded(file.read(), ImageLimits().max_pixels).convert("RGB")
     except ImageRefusedError as refusal:
         raise IntegrityError(f"the image {file.name!r} {refusal.what}") from refusal
-
-
-def _pictures(files: Sequence[ReadableImage]) -> Iterator[Image.Image]:
-    waiting: deque[Future[Image.Image]] = deque()
-    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="decode")
-    try:
-        for file in files:
-            waiting.append(pool.submit(read_image, file))
-            if len(waiting) > _AHEAD:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)

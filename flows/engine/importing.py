@@ -36,7 +36,7 @@ from schemas.records import (
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
 from sources.importer import importer_for
 from sources.reading import read_source
-from sources.records import BadRow, ReadOptions, Row, SourceContrast, SourceRow
+from sources.records import BadRow, ReadOptions, Row, SourceRow
 
 # Withdrawn items are not imported again, from any source
 
@@ -117,11 +117,26 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
         if not changed:
             continue
         terms = terms.model_copy(update=changed)
-        _store_correction(context, entity.id, source, terms, spec.correction)
+        earlier = last_correction(context.store, entity.id)
+        record = TermsCorrection(
+            source=source.name,
+            source_id=entity.id,
+            number=earlier[1].number + 1 if earlier else 1,
+            reason=spec.correction,
+            **terms.model_dump(),
+        )
+        corrected = (entity.id, earlier[0]) if earlier else (entity.id,)
+        parents = [(Role.CORRECTS, one) for one in corrected]
+        get_or_create_entity(context, record, source.name, parents, by=_account())
         changes = ", ".join(
             f"{name} {old[name] or ''!r} -> {value!r}" for name, value in changed.items()
         )
-        releases = _made_under_others(context.store, entity.id, terms)
+        releases = ", ".join(
+            release.name
+            for release in list_releases(context.store)
+            for one in release.manifest.sources
+            if one.entity_id == entity.id and one.terms != terms
+        )
         if not releases:
             made = "no release was made under others"
         elif permits_release(terms.licence) or spec.permitted_by:
@@ -142,32 +157,6 @@ def _imported(store: Store, spec: SourceSpec | VideoSourceSpec) -> list[StoredEn
 def _terms_now(store: Store, source_id: str, source: Source) -> SourceTerms:
     correction = last_correction(store, source_id)
     return correction[1].terms if correction else source.terms
-
-
-def _store_correction(
-    context: RunContext, source_id: str, source: Source, terms: SourceTerms, reason: str | None
-) -> None:
-    earlier = last_correction(context.store, source_id)
-    record = TermsCorrection(
-        source=source.name,
-        source_id=source_id,
-        number=earlier[1].number + 1 if earlier else 1,
-        reason=reason,
-        **terms.model_dump(),
-    )
-    corrected = (source_id, earlier[0]) if earlier else (source_id,)
-    parents = [(Role.CORRECTS, one) for one in corrected]
-    get_or_create_entity(context, record, source.name, parents, by=_account())
-
-
-def _made_under_others(store: Store, source_id: str, terms: SourceTerms) -> str:
-    """The names of the releases that show other terms of a source."""
-    return ", ".join(
-        release.name
-        for release in list_releases(store)
-        for one in release.manifest.sources
-        if one.entity_id == source_id and one.terms != terms
-    )
 
 
 def _account() -> str | None:
@@ -279,17 +268,25 @@ class _Import:
             if isinstance(inspected, ImageProblem):
                 bad_row = inspected.as_bad_row(row, self.source.annotation_file)
                 return WorkResult(number, rejection=bad_row.as_rejection())
-            if refused := self._refusal(inspected):
+            digests = (inspected.sha256, inspected.source_sha256)
+            if refused := self.tombstones.refusal(STAGE, inspected.file_path, digests):
                 return WorkResult(number, rejection=refused)
             self.context.blobs.put(inspected.data, inspected.media_type)
             facts = self._facts(one, inspected)
             anchor = made[-1] if made else None
             made += [*facts, self._image(one, inspected, facts, anchor)]
-        return WorkResult(number, entities=(*made, *self._captions(row, made[-1])))
-
-    def _refusal(self, image: InspectedImage) -> Rejection | None:
-        digests = (image.sha256, image.source_sha256)
-        return self.tombstones.refusal(STAGE, image.file_path, digests)
+        image = made[-1]
+        captions = [
+            new_entity(
+                record,
+                self.source.name,
+                parents=[(Role.DESCRIBES, image.id)],
+                split=row.split,
+                group=image.group if row.is_grouped else image.id,
+            )
+            for record in self._caption_records(row)
+        ]
+        return WorkResult(number, entities=(*made, *captions))
 
     def _facts(self, row: SourceRow, inspected: InspectedImage) -> list[NewEntity]:
         """What is known of the image, in one entity; none where nothing is."""
@@ -313,12 +310,16 @@ class _Import:
         anchor: NewEntity | None = None,
     ) -> NewEntity:
         """The image of a row; `anchor` is what it differs from, which is stored with it."""
+        contrast = None
+        if row.contrast and anchor:
+            stated = row.contrast.model_dump(exclude={"anchor"})
+            contrast = Contrast(anchor_id=anchor.id, **stated)
         record = Image(
             source=self.source.name,
             identity=row.identity,
             split=row.split,
             attribution=row.attribution,
-            contrast=_contrast(row.contrast, anchor) if row.contrast and anchor else None,
+            contrast=contrast,
             **inspected.model_dump(exclude={"data"}),
         )
         known = [(Role.KNOWN_FROM, one.id) for one in facts]
@@ -332,16 +333,6 @@ class _Import:
         )
         return image._replace(group=(anchor or image).id) if row.is_grouped else image
 
-    def _captions(self, row: SourceRow, image: NewEntity) -> Iterator[NewEntity]:
-        for record in self._caption_records(row):
-            yield new_entity(
-                record,
-                self.source.name,
-                parents=[(Role.DESCRIBES, image.id)],
-                split=row.split,
-                group=image.group if row.is_grouped else image.id,
-            )
-
     def _caption_records(self, row: SourceRow) -> Iterator[Caption]:
         name = self.source.name
         for position, text in zip(row.positions, row.captions, strict=True):
@@ -352,13 +343,3 @@ class _Import:
             for position, said in enumerate(texts):
                 if said is not None:
                     yield Caption(source=name, text=said, position=position, language=language)
-
-
-def _contrast(stated: SourceContrast, anchor: NewEntity) -> Contrast:
-    return Contrast(
-        anchor_id=anchor.id,
-        difference=stated.difference,
-        detail=stated.detail,
-        plan=stated.plan,
-        way=stated.way,
-    )

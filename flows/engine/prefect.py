@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from uuid import UUID
 
 from prefect import Flow, flow, task
@@ -157,16 +157,12 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
         return Failed(message=str(error))
     publish_report(report)
     if isinstance(report, BuildReport) and report.waiting:
-        _pause(report.sentence)
+        state: State[None] = Paused(message=report.sentence, reschedule=deployment.id is not None)
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(UUID(str(flow_run.id)), state)
+        # Ends this process and leaves its run paused: a worker runs it again once it is resumed.
+        raise Pause(state=state)
     return Completed(message=report.sentence)
-
-
-def _pause(sentence: str) -> NoReturn:
-    """Ends this process and leaves its run paused, which a worker runs again once it is resumed."""
-    state: State[None] = Paused(message=sentence, reschedule=deployment.id is not None)
-    with get_client(sync_client=True) as client:
-        client.set_flow_run_state(UUID(str(flow_run.id)), state)
-    raise Pause(state=state)
 
 
 _PARAMETERS = """

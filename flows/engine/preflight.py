@@ -28,7 +28,17 @@ def check_build(
     except ConfigurationError as error:
         findings.append(lacking("signing key", str(error), "loupe doctor"))
     if any(isinstance(one, BuiltinDescriber) for one in models):
-        findings += [_refuse_photographs(one) for one in build.sources if not _is_drawn(one)]
+        findings += [
+            lacking(
+                f"source {one.name}",
+                "the built-in describer names colours of drawn people, and can describe no "
+                "photograph",
+                "choose a profile with a model that sees, such as --profile hosted, or let people "
+                'describe (descriptions_gate = "required")',
+            )
+            for one in build.sources
+            if not (one.citation or "").startswith(DEMONSTRATION_CITATION)
+        ]
     return [*findings, *_check_prompts(profile), *check_specs(models)]
 
 
@@ -41,19 +51,6 @@ def _check_prompts(profile: Profile) -> Iterator[Finding]:
                 load_prompt(value)
             except ConfigurationError as error:
                 yield lacking(f"prompt {value}", str(error), "see docs/profiles.md")
-
-
-def _is_drawn(source: SourceSpec | VideoSourceSpec) -> bool:
-    return (source.citation or "").startswith(DEMONSTRATION_CITATION)
-
-
-def _refuse_photographs(source: SourceSpec | VideoSourceSpec) -> Finding:
-    return lacking(
-        f"source {source.name}",
-        "the built-in describer names colours of drawn people, and can describe no photograph",
-        "choose a profile with a model that sees, such as --profile hosted, or let people describe "
-        '(descriptions_gate = "required")',
-    )
 
 
 def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> Iterator[Finding]:

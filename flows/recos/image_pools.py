@@ -61,8 +61,7 @@ class Pool:
         """The fingerprint of each, by id, in their order."""
         for source in self.origins:
             self.tell(fingerprint_images(self.context, source.dataset))
-        found = fingerprints_of(self.context, [image for _, image in self._of_sources])
-        return {image.id: found[image.id] for _, image in self._of_sources if image.id in found}
+        return fingerprints_of(self.context.store, [image.id for _, image in self._of_sources])
 
     @cached_property
     def place(self) -> dict[str, int]:

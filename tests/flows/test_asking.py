@@ -34,11 +34,16 @@ def test_the_last_word_of_each_reason_is_reported() -> None:
     )
 
 
-@pytest.mark.parametrize("reason", ["misconfigured", "out_of_memory"])
-def test_what_no_waiting_mends_is_not_to_be_waited_for(reason: str) -> None:
-    message = str(left_unanswered(MODEL, report_of(Deferred(2, reason, "status 401"))))
-    assert f"{reason}: status 401" in message
-    assert message.endswith("fix the settings and run again")
+def test_what_no_waiting_mends_is_not_to_be_waited_for(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
+        "misconfigured",
+        "out_of_memory",
+    ]
+    for reason in cases:
+        with subtests.test(reason=reason):
+            message = str(left_unanswered(MODEL, report_of(Deferred(2, reason, "status 401"))))
+            assert f"{reason}: status 401" in message
+            assert message.endswith("fix the settings and run again")
 
 
 def test_what_was_answered_after_all_is_not_reported() -> None:

@@ -21,7 +21,9 @@ from tests.requirements import unavailable
 _RUN = """
 import hashlib, json, os, subprocess, sys
 from pathlib import Path
-import release.build, release.export, release.report.writing
+# What a command imports, once for all: each runs in a fork of this process.
+import flows.engine.contamination, flows.engine.releasing, flows.withdrawal.withdrawn
+import release.export.formats, release.report.writing
 from flows.cli.main import main
 
 def run(argv, log):

@@ -1,6 +1,6 @@
 """A killed run costs nothing: SIGKILL at random moments changes neither bytes nor bills.
 
-Six kills; `make soak` does twenty.
+Three kills; `make soak` does twenty.
 """
 
 import random
@@ -23,14 +23,8 @@ from release.verify import verify_release
 from schemas.records import Granularity
 from services.process import PLAIN_HTTP
 from tests.flows.homes import bytes_of, contents_of, files_of, problems_of
-from tests.flows.worlds import (
-    KEEP_COMPILED,
-    RunningProgram,
-    compile_modules,
-    loupe,
-    write_people,
-    write_toml,
-)
+from tests.flows.killing import SUMMARY, KillableBuild, calls_in
+from tests.flows.worlds import RunningProgram, compile_modules, write_people, write_toml
 from tests.servers.processes import REPOSITORY
 
 pytestmark = pytest.mark.xdist_group("kill")  # takes minutes: begin early
@@ -39,7 +33,6 @@ MODULES = "flows.cli.main, flows.cli.run, flows.ufine3c.pipeline, openai, pyarro
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.05
 ASKING = "rewrite counting"
-SUMMARY = " done"  # in the last line of every stage
 RELEASE = Path("releases") / "people-0.1.0"
 
 
@@ -167,19 +160,8 @@ def counting(tmp_path: Path) -> Iterator[Counting]:
         process.stdout.close()
 
 
-class Build(NamedTuple):
-    """A build that can be run in one home after another."""
-
-    config: Path
-    profile: Path
-
-    def start(self, home: Path) -> RunningProgram:
-        options = ("--in-process", "--config", self.config, "--profile", self.profile)
-        return loupe(home, "run", "build-ufine3c", *options, variables=KEEP_COMPILED)
-
-
 @pytest.fixture
-def build(tmp_path: Path, counting: Counting) -> Build:
+def build(tmp_path: Path, counting: Counting) -> KillableBuild:
     """More images, captions and rewrites than one chunk holds, and some that are no use."""
     street, square = tmp_path / "street", tmp_path / "square"
     coarse = write_people(street, Granularity.COARSE, identities=52, images=4, captions=2)
@@ -216,13 +198,13 @@ def build(tmp_path: Path, counting: Counting) -> Build:
         tmp_path / "profile.toml",
         {"description": "one counted, one built in", "rewrite": {"models": [counted, builtin]}},
     )
-    return Build(config, profile)
+    return KillableBuild("build-ufine3c", config, profile)
 
 
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("count", [6, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.soak)])
 def test_kills_change_neither_the_release_nor_the_bill(
-    tmp_path: Path, build: Build, counting: Counting, count: int
+    tmp_path: Path, build: KillableBuild, counting: Counting, count: int
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed of the kills: {seed}")  # noqa: T201 - shown with a failure, to repeat it
@@ -234,7 +216,7 @@ def test_kills_change_neither_the_release_nor_the_bill(
 
     moments = timeline.draw(random.Random(seed), count, len(wanted))
     kills = kill_often(build, killed, counting, moments, timeline.labels)
-    finish(build, killed)
+    build.finish(killed)
 
     assert len(kills.stages) == count
     assert len(set(kills.stages)) >= min(3, count // 3), kills.stages
@@ -249,7 +231,7 @@ def test_kills_change_neither_the_release_nor_the_bill(
     assert contents_of(killed) == contents_of(undisturbed)
 
 
-def run_undisturbed(build: Build, home: Path) -> Timeline:
+def run_undisturbed(build: KillableBuild, home: Path) -> Timeline:
     """Runs from start to end, and says what took how long."""
     compile_modules(MODULES)
     run = build.start(home)
@@ -266,7 +248,11 @@ def run_undisturbed(build: Build, home: Path) -> Timeline:
 
 
 def kill_often(
-    build: Build, home: Path, counting: Counting, moments: Sequence[Moment], labels: Sequence[str]
+    build: KillableBuild,
+    home: Path,
+    counting: Counting,
+    moments: Sequence[Moment],
+    labels: Sequence[str],
 ) -> Kills:
     """Starts the build again and again, and kills it at ever later moments of its work.
 
@@ -289,24 +275,6 @@ def kill_often(
     return kills
 
 
-def finish(build: Build, home: Path) -> None:
-    """Lets a run come to its end."""
-    run = build.start(home)
-    assert run.wait() == 0, run.output
-
-
 def stage_of(home: Path, label: str) -> str:
     """`label`, or `release` where a release was being built."""
     return "release" if any(home.glob("releases/.*building-*")) else label
-
-
-def calls_in(home: Path) -> int:
-    """How many answers of the counting server are stored."""
-    if not (home / "loupe.db").exists():
-        return 0
-    query = (
-        "SELECT count(*) FROM model_call JOIN agent ON agent.id = agent_id WHERE name = 'counting'"
-    )
-    with closing(sqlite3.connect(home / "loupe.db")) as database:
-        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
-        return int(database.execute(query).fetchone()[0]) if "model_call" in tables else 0

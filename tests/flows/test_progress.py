@@ -21,24 +21,31 @@ def report_of(done: int = 2) -> StageReport:
     return report
 
 
-@pytest.mark.parametrize("is_terminal", [False, True])
-def test_the_summary_stays(is_terminal: bool) -> None:
-    text = io.StringIO()
-    progress = ConsoleProgress(
-        Console(file=text, force_terminal=is_terminal, width=120, highlight=False)
-    )
-    progress.start("check", 4)
-    threads = [threading.Thread(target=progress.advance, args=("check", 1)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    progress.end(report_of())
-    progress.say("now [this]")
-    assert "2 done, 1 rejected (1 refusal), 1 left for later (1 timeout)" in text.getvalue()
-    assert "now [this]" in text.getvalue()
-    if not is_terminal:
-        assert "\x1b" not in text.getvalue()
+def test_the_summary_stays(subtests: pytest.Subtests) -> None:
+    cases: list[bool] = [
+        False,
+        True,
+    ]
+    for is_terminal in cases:
+        with subtests.test(is_terminal=is_terminal):
+            text = io.StringIO()
+            progress = ConsoleProgress(
+                Console(file=text, force_terminal=is_terminal, width=120, highlight=False)
+            )
+            progress.start("check", 4)
+            threads = [
+                threading.Thread(target=progress.advance, args=("check", 1)) for _ in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            progress.end(report_of())
+            progress.say("now [this]")
+            assert "2 done, 1 rejected (1 refusal), 1 left for later (1 timeout)" in text.getvalue()
+            assert "now [this]" in text.getvalue()
+            if not is_terminal:
+                assert "\x1b" not in text.getvalue()
 
 
 def test_a_report_counts_what_became_of_every_input() -> None:

@@ -24,11 +24,21 @@ def test_a_prompt_is_rendered_with_its_variables(tmp_path: Path) -> None:
     assert prompt.source == "ours"
 
 
-@pytest.mark.parametrize("values", [{}, {"nmae": "x"}, {"name": "x", "more": "y"}])
-def test_values_other_than_the_declared_are_refused(tmp_path: Path, values: dict[str, str]) -> None:
-    prompt = prompt_of(tmp_path, f"{HEADER}Hello {{{{ name }}}}!")
-    with pytest.raises(ConfigurationError, match=r"'greet' takes the variables \['name'\]; got"):
-        prompt.render(**values)
+def test_values_other_than_the_declared_are_refused(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    cases: list[dict[str, str]] = [
+        {},
+        {"nmae": "x"},
+        {"name": "x", "more": "y"},
+    ]
+    for values in cases:
+        with subtests.test(values=values):
+            prompt = prompt_of(tmp_path, f"{HEADER}Hello {{{{ name }}}}!")
+            with pytest.raises(
+                ConfigurationError, match=r"'greet' takes the variables \['name'\]; got"
+            ):
+                prompt.render(**values)
 
 
 def test_a_fault_is_named_with_its_file(subtests: pytest.Subtests, tmp_path: Path) -> None:
@@ -105,24 +115,29 @@ def test_no_prompt_holds_an_answer_to_copy(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.skipif(not PAPERS.is_dir(), reason="the texts of the papers are not here")
-@pytest.mark.parametrize(
-    ("prompt_id", "paper", "lines"),
-    [
+def test_the_prompts_of_the_papers_are_theirs(subtests: pytest.Subtests) -> None:
+    """All before the data and the form of the answer, line by line, but for what is filled in."""
+    cases: list[tuple[str, str, int]] = [
         ("paper_rewrite_description", "ufinebench", 1),
         ("paper_confuse_caption", "recos", 4),
         ("paper_contrast_strategies", "ccd", 10),
         ("paper_refine_captions", "ccd", 10),
-    ],
-)
-def test_the_prompts_of_the_papers_are_theirs(prompt_id: str, paper: str, lines: int) -> None:
-    """All before the data and the form of the answer, line by line, but for what is filled in."""
-    printed = _words((PAPERS / f"{paper}.txt").read_text(encoding="utf-8").replace("\\n", " "))
-    text = load_prompt(prompt_id).text.split("{{ description }}")[0]
-    ours = re.search(r"^(?:How many|The task|The coarse-grained caption above)", text, re.MULTILINE)
-    theirs = [line for line in text[: ours.start() if ours else None].splitlines() if line.strip()]
-    assert len(theirs) >= lines
-    for line in theirs:
-        assert "{{" in line or _words(line) in printed, line
+    ]
+    for prompt_id, paper, lines in cases:
+        with subtests.test(prompt_id=prompt_id):
+            printed = _words(
+                (PAPERS / f"{paper}.txt").read_text(encoding="utf-8").replace("\\n", " ")
+            )
+            text = load_prompt(prompt_id).text.split("{{ description }}")[0]
+            ours = re.search(
+                r"^(?:How many|The task|The coarse-grained caption above)", text, re.MULTILINE
+            )
+            theirs = [
+                line for line in text[: ours.start() if ours else None].splitlines() if line.strip()
+            ]
+            assert len(theirs) >= lines
+            for line in theirs:
+                assert "{{" in line or _words(line) in printed, line
 
 
 def _words(text: str) -> str:

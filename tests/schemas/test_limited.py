@@ -81,12 +81,19 @@ def test_what_wants_too_much_memory_is_ended() -> None:
     assert caught.value.reason == "too_much_memory"
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
-def test_a_crash_costs_one_call(number: int) -> None:
-    with pytest.raises(LimitExceededError, match="ended the process that read it") as caught:
-        run_limited(die, number, **LIMITS)
-    assert caught.value.reason == "decoder_crashed"
-    assert run_limited(take, 5, **LIMITS) == 5
+def test_a_crash_costs_one_call(subtests: pytest.Subtests) -> None:
+    cases: list[int] = [
+        signal.SIGSEGV,
+        signal.SIGABRT,
+    ]
+    for number in cases:
+        with subtests.test(number=number):
+            with pytest.raises(
+                LimitExceededError, match="ended the process that read it"
+            ) as caught:
+                run_limited(die, number, **LIMITS)
+            assert caught.value.reason == "decoder_crashed"
+            assert run_limited(take, 5, **LIMITS) == 5
 
 
 def test_errors_come_back_as_they_were_raised() -> None:

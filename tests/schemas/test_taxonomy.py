@@ -33,10 +33,18 @@ def test_other_spellings_are_understood(subtests: pytest.Subtests) -> None:
             assert DifferenceType(spelling) is kind
 
 
-@pytest.mark.parametrize("spelling", ["", "Entity", "Colour"])
-def test_what_is_no_type_is_refused(spelling: str) -> None:
-    with pytest.raises(ValueError, match="is not a valid DifferenceType"):
-        DifferenceType(spelling)
+def test_what_is_no_type_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
+        "",
+        "Entity",
+        "Colour",
+    ]
+    for spelling in cases:
+        with (
+            subtests.test(spelling=spelling),
+            pytest.raises(ValueError, match="is not a valid DifferenceType"),
+        ):
+            DifferenceType(spelling)
 
 
 def test_the_types_are_listed_with_definition_and_examples() -> None:

@@ -162,28 +162,25 @@ JPEG = encoded(size=(120, 90))
 PNG = encoded("PNG", size=(120, 90))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(JPEG[:-2], id="a JPEG without its end"),
-        pytest.param(JPEG[:20] + JPEG[-2:], id="a JPEG without a scan"),
-        pytest.param(JPEG[:2] + JPEG, id="a JPEG that begins twice"),
-        pytest.param(JPEG[:2] + b"\xff\xe1\xff\xff" + JPEG[2:], id="a segment beyond the end"),
-        pytest.param(JPEG[:2] + b"\xff\xe1\x00\x01" + JPEG[2:], id="a segment of no length"),
-        pytest.param(PNG[:-12], id="a PNG without its end"),
-        pytest.param(before_end(PNG, chunk(b"LOCA", b"")), id="a chunk that has to be known"),
-        pytest.param(
-            before_end(PNG, chunk(b"tEXt", b""), chunk(b"IDAT", b"")), id="pixels in two places"
-        ),
-        pytest.param(encoded("WEBP")[:-2], id="a WebP without its end"),
-        pytest.param(with_riff(encoded("WEBP"), riff(b"VP8 ", b"")), id="a WebP of two pictures"),
-        pytest.param(with_riff(encoded("WEBP"), riff(b"ANMF", b"")), id="a WebP that moves"),
-        pytest.param(encoded("BMP")[:-1], id="a BMP without its end"),
-        pytest.param(b"", id="nothing"),
-    ],
-)
-def test_what_cannot_be_copied_has_to_be_encoded_again(data: bytes) -> None:
-    assert bare_image(data) is None
+def test_what_cannot_be_copied_has_to_be_encoded_again(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, bytes]] = [
+        ("a JPEG without its end", JPEG[:-2]),
+        ("a JPEG without a scan", JPEG[:20] + JPEG[-2:]),
+        ("a JPEG that begins twice", JPEG[:2] + JPEG),
+        ("a segment beyond the end", JPEG[:2] + b"\xff\xe1\xff\xff" + JPEG[2:]),
+        ("a segment of no length", JPEG[:2] + b"\xff\xe1\x00\x01" + JPEG[2:]),
+        ("a PNG without its end", PNG[:-12]),
+        ("a chunk that has to be known", before_end(PNG, chunk(b"LOCA", b""))),
+        ("pixels in two places", before_end(PNG, chunk(b"tEXt", b""), chunk(b"IDAT", b""))),
+        ("a WebP without its end", encoded("WEBP")[:-2]),
+        ("a WebP of two pictures", with_riff(encoded("WEBP"), riff(b"VP8 ", b""))),
+        ("a WebP that moves", with_riff(encoded("WEBP"), riff(b"ANMF", b""))),
+        ("a BMP without its end", encoded("BMP")[:-1]),
+        ("nothing", b""),
+    ]
+    for name, data in cases:
+        with subtests.test(name=name):
+            assert bare_image(data) is None
 
 
 def test_filling_before_a_marker_is_part_of_it() -> None:

@@ -34,16 +34,23 @@ def row(index: int, identity: str, *captions: str) -> SourceRow:
     )
 
 
-@pytest.mark.parametrize("first", ["images", "annotations"])
-def test_images_meet_their_captions_whichever_come_first(tmp_path: Path, first: str) -> None:
-    content: dict[str, Any] = {"info": {"year": 2017}, "licenses": [{"id": 1}]}
-    lists = {"images": IMAGES, "annotations": ANNOTATIONS}
-    content |= {first: lists[first]} | lists
-    assert list(content)[2] == first
-    assert read(tmp_path, content) == [
-        row(0, "9", "A dog."),
-        row(1, "4", "A cat.", "A small cat."),
+def test_images_meet_their_captions_whichever_come_first(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    cases: list[str] = [
+        "images",
+        "annotations",
     ]
+    for first in cases:
+        with subtests.test(first=first):
+            content: dict[str, Any] = {"info": {"year": 2017}, "licenses": [{"id": 1}]}
+            lists = {"images": IMAGES, "annotations": ANNOTATIONS}
+            content |= {first: lists[first]} | lists
+            assert list(content)[2] == first
+            assert read(tmp_path, content) == [
+                row(0, "9", "A dog."),
+                row(1, "4", "A cat.", "A small cat."),
+            ]
 
 
 def test_what_does_not_match_is_named(tmp_path: Path) -> None:

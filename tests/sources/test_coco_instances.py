@@ -116,16 +116,14 @@ def test_an_image_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     assert (bad.scope, bad.index, bad.reason) == ("record", 3, "duplicate_image")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_another_file_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"annotations": [{"image_id": 9, "caption": "A dog."}]}, "none of the fields category_id"),
         ({"categories": []}, "has no records under 'categories'"),
-    ],
-)
-def test_another_file_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(FormatError, match=message):
-        read(tmp_path, content(**changes))
+    ]
+    for changes, message in cases:
+        with subtests.test(changes=changes), pytest.raises(FormatError, match=message):
+            read(tmp_path, content(**changes))
 
 
 json_values = st.recursive(

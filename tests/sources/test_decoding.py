@@ -62,19 +62,32 @@ def test_a_png_of_any_mode_keeps_it(subtests: pytest.Subtests) -> None:
             assert decoded(kept, MAX_PIXELS).mode == mode
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
-def test_a_jpeg_of_any_mode_keeps_it(mode: str) -> None:
-    data = encode(quarters().convert(mode), "JPEG")
-    assert decoded(encoded_upright(decoded(data, MAX_PIXELS), 3)[0], MAX_PIXELS).mode == mode
+def test_a_jpeg_of_any_mode_keeps_it(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
+        "L",
+        "RGB",
+        "CMYK",
+    ]
+    for mode in cases:
+        with subtests.test(mode=mode):
+            data = encode(quarters().convert(mode), "JPEG")
+            assert (
+                decoded(encoded_upright(decoded(data, MAX_PIXELS), 3)[0], MAX_PIXELS).mode == mode
+            )
 
 
-@pytest.mark.parametrize("format", ["PNG", "WEBP"])
-def test_what_moves_is_refused(format: str) -> None:  # noqa: A002
-    frames = [quarters(), quarters().rotate(180)]
-    data = encode(frames[0], format, save_all=True, append_images=frames[1:], duration=100)
-    with pytest.raises(ImageRefusedError, match="moves, wanted a single picture") as caught:
-        decoded(data, MAX_PIXELS)
-    assert caught.value.reason == "animated_image"
+def test_what_moves_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
+        "PNG",
+        "WEBP",
+    ]
+    for kind in cases:
+        with subtests.test(kind=kind):
+            frames = [quarters(), quarters().rotate(180)]
+            data = encode(frames[0], kind, save_all=True, append_images=frames[1:], duration=100)
+            with pytest.raises(ImageRefusedError, match="moves, wanted a single picture") as caught:
+                decoded(data, MAX_PIXELS)
+            assert caught.value.reason == "animated_image"
 
 
 @cache

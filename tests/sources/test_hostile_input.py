@@ -76,159 +76,156 @@ def nothing(folder: Path) -> None:
     """The folder as it is."""
 
 
-@pytest.mark.parametrize(
-    ("changes", "prepare", "reason", "message"),
-    [
-        pytest.param(
+def test_a_bad_record_is_reported_and_the_rest_goes_on(
+    subtests: pytest.Subtests, folder: Path
+) -> None:
+    cases: list[tuple[str, dict[str, Any], Callable[[Path], None], str, str]] = [
+        (
+            "wrong type of identity",
             {"id": None},
             nothing,
             "wrong_type",
             "id has the wrong type: got null, wanted a whole number or a text",
-            id="wrong type of identity",
         ),
-        pytest.param(
+        (
+            "junk identity",
             {"id": -1},
             nothing,
             "negative_identity",
             "id is negative: got -1, wanted a number from 0 on",
-            id="junk identity",
         ),
-        pytest.param(
+        (
+            "unknown split",
             {"split": "holdout"},
             nothing,
             "unknown_split",
             'split names no split: got "holdout", wanted one of train, val, test',
-            id="unknown split",
         ),
-        pytest.param(
+        (
+            "captions not in a list",
             {"captions": "A person."},
             nothing,
             "wrong_type",
             'captions has the wrong type: got "A person.", wanted a list of captions',
-            id="captions not in a list",
         ),
-        pytest.param(
+        (
+            "wrong type of path",
             {"file_path": ["images/3.jpg"]},
             nothing,
             "wrong_type",
             'file_path has the wrong type: got ["images/3.jpg"], wanted a path',
-            id="wrong type of path",
         ),
-        pytest.param(
+        (
+            "missing image",
             {"file_path": "images/none.jpg"},
             nothing,
             "missing_image",
             "image 'images/none.jpg' does not exist below the image root",
-            id="missing image",
         ),
-        pytest.param(
+        (
+            "a directory for an image",
             {"file_path": "images"},
             nothing,
             "not_a_file",
             "image 'images' is a directory, wanted a file",
-            id="a directory for an image",
         ),
-        pytest.param(
+        (
+            "not an image",
             {"file_path": "images/text.jpg"},
             image_file("text.jpg", b"<html>not found</html>"),
             "not_an_image",
-            "image 'images/text.jpg' is not an image: begins with b'<html>no', "
-            "wanted JPEG, PNG, WebP or BMP",
-            id="not an image",
+            (
+                "image 'images/text.jpg' is not an image: begins with b'<html>no', "
+                "wanted JPEG, PNG, WebP or BMP"
+            ),
         ),
-        pytest.param(
+        (
+            "truncated image",
             {"file_path": "images/cut.jpg"},
             image_file("cut.jpg", encoded(size=(200, 400))[:1500]),
             "truncated_image",
             "image 'images/cut.jpg' is cut off: the file ends before its last pixel",
-            id="truncated image",
         ),
-        pytest.param(
+        (
+            "30,000×30,000 header",
             {"file_path": "images/bomb.png"},
             image_file("bomb.png", png_header(30_000, 30_000)),
             "too_many_pixels",
             "image 'images/bomb.png' has 30,000×30,000 pixels, wanted from 1 to 50,000,000 in all",
-            id="30,000×30,000 header",
         ),
-        pytest.param(
+        (
+            "path with dots",
             {"file_path": "../../etc/passwd"},
             nothing,
             "path_outside_root",
             "image '../../etc/passwd' leads out of the image root, wanted a path below it",
-            id="path with dots",
         ),
-        pytest.param(
+        (
+            "absolute path",
             {"file_path": "/etc/passwd"},
             nothing,
             "path_outside_root",
             "image '/etc/passwd' leads out of the image root, wanted a path below it",
-            id="absolute path",
         ),
-        pytest.param(
+        (
+            "Windows drive",
             {"file_path": "C:\\Windows\\win.ini"},
             nothing,
             "path_outside_root",
             "image 'C:/Windows/win.ini' leads out of the image root, wanted a path below it",
-            id="Windows drive",
         ),
-        pytest.param(
+        (
+            "symbolic link",
             {"file_path": "images/link.jpg"},
             link,
             "path_outside_root",
             "image 'images/link.jpg' leads out of the image root, wanted a path below it",
-            id="symbolic link",
         ),
-        pytest.param(
+        (
+            "NUL in a path",
             {"file_path": "images/\x00.jpg"},
             nothing,
             "control_characters",
             "file_path has the control character U+0000 at position 7, wanted plain text",
-            id="NUL in a path",
         ),
-        pytest.param(
+        (
+            "caption of 100,000 words",
             {"captions": [LONG]},
             nothing,
             "too_long",
             "captions[0] is too long: got 500,000 characters, wanted at most 20,000",
-            id="caption of 100,000 words",
         ),
-        pytest.param(
+        (
+            "caption of too many words",
             {"captions": ["w " * 1001]},
             nothing,
             "too_long",
             "captions[0] is too long: got 1,001 words, wanted at most 1,000",
-            id="caption of too many words",
         ),
-        pytest.param(
+        (
+            "control character in a caption",
             {"captions": ["bell \x07"]},
             nothing,
             "control_characters",
             "captions[0] has the control character U+0007 at position 5, wanted plain text",
-            id="control character in a caption",
         ),
-        pytest.param(
+        (
+            "half of a surrogate pair",
             {"captions": ["\ud83d half"]},
             nothing,
             "invalid_unicode",
             "captions[0] has what is not Unicode text, U+D83D at position 0, wanted plain text",
-            id="half of a surrogate pair",
         ),
-    ],
-)
-def test_a_bad_record_is_reported_and_the_rest_goes_on(
-    folder: Path,
-    changes: dict[str, Any],
-    prepare: Callable[[Path], None],
-    reason: str,
-    message: str,
-) -> None:
-    prepare(folder)
-    records = [record(0), record(3) | changes, record(1), record(2)]
-    result = imported(folder, json.dumps(records))
-    assert (result.bad[0].reason, result.bad[0].detail) == (reason, message)
-    assert {bad.index for bad in result.bad} == {1}
-    assert [row.identity for row in result.rows] == ["0", "1", "2"]
-    assert len(result.images) == GOOD
+    ]
+    for name, changes, prepare, reason, message in cases:
+        with subtests.test(name=name):
+            prepare(folder)
+            records = [record(0), record(3) | changes, record(1), record(2)]
+            result = imported(folder, json.dumps(records))
+            assert (result.bad[0].reason, result.bad[0].detail) == (reason, message)
+            assert {bad.index for bad in result.bad} == {1}
+            assert [row.identity for row in result.rows] == ["0", "1", "2"]
+            assert len(result.images) == GOOD
 
 
 def test_a_record_that_is_no_object(folder: Path) -> None:
@@ -311,12 +308,18 @@ def test_a_pipe_for_an_image_does_not_wait(folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("depth", [500, 5_000, 500_000])
-def test_nesting_does_not_end_the_process(folder: Path, depth: int) -> None:
-    bomb = f'{{"id": {"[" * depth}{"]" * depth}}}'
-    result = imported(folder, f"[{json.dumps(record(0))}, {bomb}]")
-    assert [bad.index for bad in result.bad] == [1]
-    assert len(result.images) == 1
+def test_nesting_does_not_end_the_process(subtests: pytest.Subtests, folder: Path) -> None:
+    cases: list[int] = [
+        500,
+        5_000,
+        500_000,
+    ]
+    for depth in cases:
+        with subtests.test(depth=depth):
+            bomb = f'{{"id": {"[" * depth}{"]" * depth}}}'
+            result = imported(folder, f"[{json.dumps(record(0))}, {bomb}]")
+            assert [bad.index for bad in result.bad] == [1]
+            assert len(result.images) == 1
 
 
 def test_an_integer_of_many_digits_does_not_end_the_process(folder: Path) -> None:

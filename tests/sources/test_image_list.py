@@ -32,10 +32,12 @@ def test_a_path_that_cannot_be_one_costs_itself(tmp_path: Path) -> None:
     assert [isinstance(row, BadRow) for row in rows] == [False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [("", "is empty"), ("# nothing\n", "names no image"), ("id,name\n", "is not the path")],
-)
-def test_what_is_no_list_of_images_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
-    with pytest.raises(FormatError, match=sentence):
-        list(importer_for("image-list").rows(write(tmp_path, text)))
+def test_what_is_no_list_of_images_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[str, str]] = [
+        ("", "is empty"),
+        ("# nothing\n", "names no image"),
+        ("id,name\n", "is not the path"),
+    ]
+    for text, sentence in cases:
+        with subtests.test(text=text), pytest.raises(FormatError, match=sentence):
+            list(importer_for("image-list").rows(write(tmp_path, text)))

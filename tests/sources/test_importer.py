@@ -31,9 +31,15 @@ def test_formats_are_known_by_their_names() -> None:
         assert importer.citation
 
 
-@pytest.mark.parametrize("written", ["cuhk-pedes", "CUHK-PEDES", " cuhk_pedes "])
-def test_a_name_is_read_as_meant(written: str) -> None:
-    assert importer_for(written) is IMPORTERS["cuhk-pedes"]
+def test_a_name_is_read_as_meant(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [
+        "cuhk-pedes",
+        "CUHK-PEDES",
+        " cuhk_pedes ",
+    ]
+    for written in cases:
+        with subtests.test(written=written):
+            assert importer_for(written) is IMPORTERS["cuhk-pedes"]
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:

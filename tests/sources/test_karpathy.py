@@ -64,7 +64,15 @@ def test_a_bad_sentence_is_named_by_its_path(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("images", [[], {}, [{"id": 1, "file_name": "a.jpg"}]])
-def test_another_format_stops_at_once(tmp_path: Path, images: Any) -> None:
-    with pytest.raises(FormatError, match="is not a karpathy-coco file: it"):
-        read(tmp_path, "karpathy-coco", images)
+def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[Any] = [
+        [],
+        {},
+        [{"id": 1, "file_name": "a.jpg"}],
+    ]
+    for images in cases:
+        with (
+            subtests.test(images=images),
+            pytest.raises(FormatError, match="is not a karpathy-coco file: it"),
+        ):
+            read(tmp_path, "karpathy-coco", images)

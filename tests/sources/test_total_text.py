@@ -109,16 +109,14 @@ def test_a_file_that_is_too_long_costs_its_image(tmp_path: Path) -> None:
     assert (bad.scope, bad.reason, bad.file) == ("record", "record_too_large", "poly_gt_img2.txt")
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
+def test_another_folder_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, str], str]] = [
         ({}, "has no file such as poly_gt_img1.txt"),
         ({"poly_gt_img1.txt": "377,117,463,117,465,130,378,130,Genaxis"}, "has no line such as x:"),
-    ],
-)
-def test_another_folder_is_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
-    with pytest.raises(FormatError, match=message):
-        read(folder_of(tmp_path, files))
+    ]
+    for files, message in cases:
+        with subtests.test(files=files), pytest.raises(FormatError, match=message):
+            read(folder_of(tmp_path, files))
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
