@@ -35,36 +35,29 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-QueriesOption = Annotated[
-    Path | None, typer.Option("--queries", help="Embeddings of the queries, .npy of shape (n, d).")
-]
-GalleryOption = Annotated[
-    Path | None, typer.Option("--gallery", help="Embeddings of the gallery, .npy of shape (m, d).")
-]
-QueryIdsOption = Annotated[
-    Path | None, typer.Option("--query-ids", help="Integer identity of each query, .npy.")
-]
-GalleryIdsOption = Annotated[
-    Path | None, typer.Option("--gallery-ids", help="Integer identity of each gallery item, .npy.")
-]
-MemoryOption = Annotated[
-    int, typer.Option("--memory-mib", min=1, help="Working memory in MiB, without the embeddings.")
-]
-
-IntervalsOption = Annotated[
-    bool, typer.Option("--intervals", help="Also 95 % intervals (bootstrap over identities).")
-]
-
 
 @app.callback(invoke_without_command=True)
 def metrics(
     context: typer.Context,
-    queries: QueriesOption = None,
-    gallery: GalleryOption = None,
-    query_ids: QueryIdsOption = None,
-    gallery_ids: GalleryIdsOption = None,
-    intervals: IntervalsOption = False,
-    memory_mib: MemoryOption = 256,
+    queries: Annotated[
+        Path | None, typer.Option(help="Embeddings of the queries, .npy of shape (n, d).")
+    ] = None,
+    gallery: Annotated[
+        Path | None, typer.Option(help="Embeddings of the gallery, .npy of shape (m, d).")
+    ] = None,
+    query_ids: Annotated[
+        Path | None, typer.Option(help="Integer identity of each query, .npy.")
+    ] = None,
+    gallery_ids: Annotated[
+        Path | None, typer.Option(help="Integer identity of each gallery item, .npy.")
+    ] = None,
+    intervals: Annotated[
+        bool,
+        typer.Option("--intervals", help="Also 95 % intervals (bootstrap over identities)."),
+    ] = False,
+    memory_mib: Annotated[
+        int, typer.Option(min=1, help="Working memory in MiB, without the embeddings.")
+    ] = 256,
     as_json: JsonOption = False,
 ) -> None:
     """Score embeddings from .npy files.
@@ -84,40 +77,34 @@ def metrics(
         if too_many := [name for name, path in given.items() if path is not None]:
             raise UsageError(f"{', '.join(too_many)} cannot be used with a command")
         return
-    missing = [name for name, path in given.items() if path is None]
-    if missing:
+    if missing := [name for name, path in given.items() if path is None]:
         raise UsageError(f"missing {', '.join(missing)} (or a command; see loupe metrics --help)")
+    from retrieval.embeddings import read_array
+    from retrieval.ranking import load_kernels, score_retrieval
+
     files = [path for path in given.values() if path is not None]
-    scores, seconds = _scored(files, memory_mib)
-    limits = _intervals(scores, files[2]) if intervals else None
+    first, second, first_ids, second_ids = (read_array(path) for path in files)
+    load_kernels()
+    started = time.perf_counter()  # loading, imports and compiling are left out
+    scores = score_retrieval(
+        first,
+        second,
+        first_ids,
+        second_ids,
+        memory_mib=memory_mib,
+        names=(str(queries), str(gallery), str(query_ids), str(gallery_ids)),
+    )
+    seconds = time.perf_counter() - started
+    limits = None
+    if intervals:
+        from retrieval.bootstrap import bootstrap_means
+
+        means = bootstrap_means(scores.by_query, first_ids)
+        limits = {name: (one.low, one.high) for name, one in means.items()}
     if as_json:
         print_json(_scores_as_json(scores, limits, seconds))
     else:
         _show_scores(scores, limits, seconds)
-
-
-def _scored(files: list[Path], memory_mib: int) -> tuple["RetrievalScores", float]:
-    """The scores, and the seconds of computing: loading, imports and compiling are left out."""
-    from retrieval.embeddings import read_array
-    from retrieval.ranking import load_kernels, score_retrieval
-
-    queries, gallery, query_ids, gallery_ids = (read_array(path) for path in files)
-    names = (str(files[0]), str(files[1]), str(files[2]), str(files[3]))
-    load_kernels()
-    started = time.perf_counter()
-    scores = score_retrieval(
-        queries, gallery, query_ids, gallery_ids, memory_mib=memory_mib, names=names
-    )
-    return scores, time.perf_counter() - started
-
-
-def _intervals(scores: "RetrievalScores", query_ids: Path) -> Limits:
-    """The 95 % interval of each metric that is a mean over queries."""
-    from retrieval.bootstrap import bootstrap_means
-    from retrieval.embeddings import read_array
-
-    means = bootstrap_means(scores.by_query, read_array(query_ids))
-    return {name: (one.low, one.high) for name, one in means.items()}
 
 
 def _scores_as_json(
@@ -160,28 +147,23 @@ ImagesOption = Annotated[
     Path,
     typer.Option("--image-embeddings", help="One row per sample, .npy of shape (n, d)."),
 ]
-CcdTextsOption = Annotated[
-    Path,
-    typer.Option(
-        "--text-embeddings", help="Row 5·i + j is caption j of image i, .npy of shape (5n, d)."
-    ),
-]
-CcdSamplesOption = Annotated[
-    Path,
-    typer.Option("--samples", help='JSON list of {"image", "group", "contrastive_type"}.'),
-]
-DistractorsOption = Annotated[
-    bool,
-    typer.Option("--distractors", help="Also measure the similarity of the nearest other samples."),
-]
 
 
 @app.command()
 def ccd(
     image_embeddings: ImagesOption,
-    text_embeddings: CcdTextsOption,
-    samples: CcdSamplesOption,
-    distractors: DistractorsOption = False,
+    text_embeddings: Annotated[
+        Path, typer.Option(help="Row 5·i + j is caption j of image i, .npy of shape (5n, d).")
+    ],
+    samples: Annotated[
+        Path, typer.Option(help='JSON list of {"image", "group", "contrastive_type"}.')
+    ],
+    distractors: Annotated[
+        bool,
+        typer.Option(
+            "--distractors", help="Also measure the similarity of the nearest other samples."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score a contrastive benchmark (CCD): R@1, R@5 and FG-CDA.
@@ -280,7 +262,13 @@ def _show_ccd(
 ) -> None:
     columns = ("direction", "queries → candidates", "queries", "candidates", "R@1", "R@5")
     rows = [
-        (direction, _words(setting), found.queries, found.candidates, *found.percent.values())
+        (
+            direction,
+            setting.replace("_to_", " → "),
+            found.queries,
+            found.candidates,
+            *found.percent.values(),
+        )
         for direction, settings in scores.recall.items()
         for setting, found in settings.items()
     ]
@@ -297,10 +285,6 @@ def _show_ccd(
         out.print(f"{what}: {', '.join(means) or '–'} ({near['seconds']:.1f} s)")
     groups = int(samples.is_original.sum())
     out.print(f"{len(samples):,} samples in {groups:,} groups, {scores.seconds:.1f} s")
-
-
-def _words(setting: str) -> str:
-    return setting.replace("_to_", " → ")
 
 
 def _type_rows(scores: "ContrastiveScores") -> Iterator[tuple[object, ...]]:
@@ -325,23 +309,15 @@ def _type_rows(scores: "ContrastiveScores") -> Iterator[tuple[object, ...]]:
     yield "overall", count, *(one.overall.accuracy for one in found), None, None, None
 
 
-RecosTextsOption = Annotated[
-    Path,
-    typer.Option(
-        "--text-embeddings", help="One row per caption, image by image, .npy of shape (m, d)."
-    ),
-]
-RecosSamplesOption = Annotated[
-    Path,
-    typer.Option("--samples", help='JSON list of {"image", "task", "captions": count}.'),
-]
-
-
 @app.command()
 def recos(
     image_embeddings: ImagesOption,
-    text_embeddings: RecosTextsOption,
-    samples: RecosSamplesOption,
+    text_embeddings: Annotated[
+        Path, typer.Option(help="One row per caption, image by image, .npy of shape (m, d).")
+    ],
+    samples: Annotated[
+        Path, typer.Option(help='JSON list of {"image", "task", "captions": count}.')
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Score a benchmark of tasks (ReCoS): R@1, R@5 and R@10 by task.

@@ -173,12 +173,12 @@ def demo(
     """
     from flows.engine.context import open_context
     from flows.engine.pipeline import run_build
-    from flows.engine.progress import ConsoleProgress, SilentProgress
+    from flows.engine.progress import ConsoleProgress, Progress
     from flows.evaluation.run import EvaluationRequest, run_evaluation
     from flows.ufine3c.pipeline import ufine3c_pipeline
     from models.profiles.settings import load_settings
 
-    progress = SilentProgress() if quiet else ConsoleProgress(err)
+    progress = Progress() if quiet else ConsoleProgress(err)
     context = open_context(load_settings(), progress=progress)
     warn_of_unfinished(context.store)
     report = run_build(context, ufine3c_pipeline(), None, "builtin")

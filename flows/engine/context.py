@@ -16,7 +16,7 @@ from db.entities import AgentRef
 from db.store import Store
 from db.work import ActivityRecord
 from flows.engine.ledger import Budget
-from flows.engine.progress import Progress, SilentProgress
+from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from models.profiles.settings import Settings
 
@@ -97,7 +97,7 @@ def open_context(
         store,
         BlobStore(settings.blobs_url),
         budget or Budget(),
-        progress or SilentProgress(),
+        progress or Progress(),
         flow_run,
         as_task,
     )

@@ -11,7 +11,7 @@ from db.embeddings import Kind, Space, find_space, find_vectors, register_space,
 from db.entities import pages
 from db.store import Store
 from flows.engine.image_reading import ReadableImage, read_ahead
-from flows.engine.progress import Progress, SilentProgress
+from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from models.embedding import ImageTextEmbedder, Vectors
 from retrieval.embedders import build_embedder
@@ -44,7 +44,7 @@ class CachedEmbedder:
     ) -> None:
         self._store = store
         self._spec = spec
-        self._progress = progress or SilentProgress()
+        self._progress = progress or Progress()
         self._build = build
         self._loaded: ImageTextEmbedder | None = None
 

@@ -33,6 +33,7 @@ from flows.engine.build_files import BuildT, load_build
 from flows.engine.context import RunContext, open_context
 from flows.engine.ledger import Budget
 from flows.engine.pipeline import PipelineSpec, RunT, run_build
+from flows.engine.progress import Progress
 from flows.engine.report import BuildReport, RunReport, StageReport
 from models.profiles.settings import load_settings
 from schemas.errors import LoupeError, ServiceError
@@ -64,7 +65,7 @@ def run_as_task(title: str, stage: Callable[[], StageReport]) -> StageReport:
     return result
 
 
-class PrefectProgress:
+class PrefectProgress(Progress):
     """A progress artifact for each stage, its counts as a table at the end, and a log line."""
 
     def __init__(self) -> None:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -20,43 +19,23 @@ from flows.engine.report import StageReport
 _SECONDS_BETWEEN_LINES = 10.0
 
 
-class Progress(Protocol):
-    """Shows how far a stage has come; may be called from any thread."""
+class Progress:
+    """Shows how far a stage has come; may be called from any thread. This one shows nothing."""
 
     def start(self, stage: str, total: int | None) -> None:
         """A stage begins on `total` inputs (None: not known)."""
-        ...
 
     def advance(self, stage: str, count: int) -> None:
         """`count` more inputs are done."""
-        ...
 
     def end(self, report: StageReport) -> None:
         """The stage is over."""
-        ...
 
     def say(self, sentence: str) -> None:
         """Something worth knowing between stages."""
-        ...
 
 
-class SilentProgress:
-    """Says nothing."""
-
-    def start(self, stage: str, total: int | None) -> None:
-        """Nothing."""
-
-    def advance(self, stage: str, count: int) -> None:
-        """Nothing."""
-
-    def end(self, report: StageReport) -> None:
-        """Nothing."""
-
-    def say(self, sentence: str) -> None:
-        """Nothing."""
-
-
-class ConsoleProgress:
+class ConsoleProgress(Progress):
     """Bars where the console is a terminal, else a line now and then."""
 
     def __init__(self, console: Console) -> None:

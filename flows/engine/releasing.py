@@ -38,7 +38,7 @@ from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import declared_queues, queues_in_use
 from flows.engine.image_reading import ImageFile
 from flows.engine.importing import permissions
-from flows.engine.progress import Progress, SilentProgress
+from flows.engine.progress import Progress
 from flows.engine.release_facts import ReleaseFacts, release_facts
 from flows.engine.report import BuildReport
 from models.embedding import Vectors
@@ -154,7 +154,7 @@ def release_checks(
     def nearest(samples: Sequence[WrittenSample]) -> NearestStatistics:
         spec = embedder or load_profile(settings.profile).contrast.embedder
         return measured_nearest(
-            samples, CachedEmbedder(store, pinned(spec), progress or SilentProgress())
+            samples, CachedEmbedder(store, pinned(spec), progress or Progress())
         )
 
     return Checks(

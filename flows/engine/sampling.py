@@ -79,7 +79,11 @@ def draw_sample(
     Raises:
         ConfigurationError: the source has no usable image, or the dataset holds another draw.
     """
-    _require_own_dataset(context.store, dataset)
+    if next(find(context.store, dataset, Source.kind), None) is not None:
+        # What is imported lies whole in its dataset: a draw beside it would be no draw.
+        raise ConfigurationError(
+            f"dataset {dataset!r} holds an imported source; build under another dataset name"
+        )
     pool = _pool(context.store, dataset, source, spec)
     draw = sample_identities(pool.images, settings)
     if not draw.images:
@@ -105,9 +109,10 @@ def draw_sample(
             for number, image in images
         ]
 
-    return run_stream(
-        context, stage, _numbered(context.store, ids), work, total=len(ids), fixed=True
-    )
+    def numbered() -> Iterator[tuple[int, StoredEntity]]:
+        yield from sorted((one.seq, one) for one in fetch(context.store, ids).values())
+
+    return run_stream(context, stage, numbered(), work, total=len(ids), fixed=True)
 
 
 def captions_below(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
@@ -151,14 +156,6 @@ def _copied(
     return (copy, *copies)
 
 
-def _require_own_dataset(store: Store, dataset: str) -> None:
-    """What is imported lies whole in its dataset: a draw beside it would be no draw."""
-    if next(find(store, dataset, Source.kind), None) is not None:
-        raise ConfigurationError(
-            f"dataset {dataset!r} holds an imported source; build under another dataset name"
-        )
-
-
 class _Pool(NamedTuple):
     """What is drawn from: ids of images by identity, of which some are withdrawn by now."""
 
@@ -180,19 +177,14 @@ def _pool(store: Store, dataset: str, source: NewEntity, spec: SourceSpec) -> _P
             images[str(entity.group)].append(entity.id)
         elif entity.split == spec.split and entity.state == "withdrawn":
             withdrawn[entity.id] = str(entity.group)
-    drawn = _copied_into(store, dataset, list(withdrawn))
+    copies = children_of(store, list(withdrawn), Role.SAMPLED_FROM)
+    known = fetch(store, (one for many in copies.values() for one in many))
+    drawn = {
+        id_ for id_, many in copies.items() if any(known[one].dataset == dataset for one in many)
+    }
     for id_ in drawn:
         images[withdrawn[id_]].append(id_)
     return _Pool(images, drawn)
-
-
-def _copied_into(store: Store, dataset: str, ids: Sequence[str]) -> set[str]:
-    """Those of `ids` that `dataset` has a copy of."""
-    copies = children_of(store, ids, Role.SAMPLED_FROM)
-    known = fetch(store, (one for many in copies.values() for one in many))
-    return {
-        id_ for id_, many in copies.items() if any(known[one].dataset == dataset for one in many)
-    }
 
 
 def _record(
@@ -222,8 +214,3 @@ def _record(
                 f"{record.images_drawn} images); build under another dataset name"
             )
     return get_or_create_entity(context, sample, dataset, [(Role.DRAWN_FROM, source.id)])
-
-
-def _numbered(store: Store, ids: Sequence[str]) -> Iterator[tuple[int, StoredEntity]]:
-    entities = fetch(store, ids)
-    yield from sorted((entity.seq, entity) for entity in entities.values())

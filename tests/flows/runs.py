@@ -9,7 +9,7 @@ from db.blobs import BlobStore
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.ledger import Budget
-from flows.engine.progress import SilentProgress
+from flows.engine.progress import Progress
 from models.profiles.settings import load_settings
 from schemas.build import Build, SourceSpec
 
@@ -46,6 +46,6 @@ def context_of(store: Store, folder: Path, budget: Budget | None = None) -> RunC
         store=store,
         blobs=BlobStore(str(folder / "blobs")),
         budget=budget or Budget(),
-        progress=SilentProgress(),
+        progress=Progress(),
         flow_run="a test",
     )

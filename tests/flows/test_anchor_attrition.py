@@ -10,7 +10,7 @@ from flows.ccd.groups import anchor_attrition
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from flows.engine.progress import SilentProgress
+from flows.engine.progress import Progress
 from models.profiles.loader import load_profile
 from release.reading import read_release
 from release.verify import verify_release
@@ -28,7 +28,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     messages: list[str] = []
-    monkeypatch.setattr(SilentProgress, "say", lambda _, text: messages.append(text))
+    monkeypatch.setattr(Progress, "say", lambda _, text: messages.append(text))
     return messages
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 from db.evaluations import evaluations_of
 from db.store import Store
 from flows.engine.context import RunContext
-from flows.engine.progress import SilentProgress
+from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from flows.evaluation.run import (
     EvaluationRequest,
@@ -48,7 +48,7 @@ from tests.retrieval.literal_retrieval import literal_query, literal_scores
 LITERAL = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
 
 
-class RecordedProgress(SilentProgress):
+class RecordedProgress(Progress):
     """Remembers the reports of stages."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from annotate.projects import Desks
 from db.store import Store
 from flows.engine.pipeline import run_pipeline
-from flows.engine.progress import Progress, SilentProgress
+from flows.engine.progress import Progress
 from flows.engine.report import BuildReport, StageReport
 from flows.recos.pipeline import recos_pipeline
 from schemas.build import RecosBuild
@@ -54,7 +54,7 @@ def no_desks() -> Desks:
     raise AssertionError("nobody is to be asked")
 
 
-class _Dawdling(SilentProgress):
+class _Dawdling(Progress):
     """Pauses after each stage, so that another run finds everything half done."""
 
     def end(self, report: StageReport) -> None:
@@ -82,7 +82,7 @@ def run_together(
         finally:
             store.close()
 
-    progress = progress or (SilentProgress(), SilentProgress())
+    progress = progress or (Progress(), Progress())
     threads = [threading.Thread(target=run, args=(one,)) for one in progress]
     for thread in threads:
         thread.start()
@@ -108,6 +108,6 @@ def test_similar_images_are_chosen_by_one_run_at_a_time(
 ) -> None:
     """An image for which both chose would have two, or lose one whose captions are not there."""
     confusing = build.model_copy(update={"last": "v1"})
-    progress = _Dawdling(), SilentProgress()
+    progress = _Dawdling(), Progress()
     found = run_together(tmp_path, migrated_sqlite, confusing, small_profile(), *progress)
     assert len(found) == 1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.progress import SilentProgress
+from flows.engine.progress import Progress
 from flows.evaluation.training import TrainingRequest, run_training
 from retrieval.cfam.network.checkpoints import load_model
 from schemas.base import sha256_of
@@ -13,7 +13,7 @@ from schemas.errors import UsageError
 from tests.flows.tiny_training import CONFIG, write_tiny_training
 
 
-class Sentences(SilentProgress):
+class Sentences(Progress):
     """Remembers what was said."""
 
     def __init__(self) -> None:
@@ -62,18 +62,18 @@ def test_where_nobody_is_held_out_the_last_checkpoint_is_the_one_to_use(
 ) -> None:
     config = Path(str(request_of.config))
     config.write_text(CONFIG.replace("validation_share = 0.25", "validation_share = 0"), "utf-8")
-    report = run_training(request_of, SilentProgress())
+    report = run_training(request_of, Progress())
     record = report.record
     assert record is not None
     assert (record.training_identities, record.validation_identities) == (12, 0)
     assert (record.best.step, record.best.metrics) == (record.steps, {})
     assert record.best_sha256 == record.last_sha256
     assert "no identities were held out" in report.sentence
-    assert run_training(request_of._replace(resume=True), SilentProgress()).record == record
+    assert run_training(request_of._replace(resume=True), Progress()).record == record
 
 
 def test_files_of_the_backbone_count_by_their_content(request_of: TrainingRequest) -> None:
-    record = run_training(request_of, SilentProgress()).record
+    record = run_training(request_of, Progress()).record
     folder = Path(str(request_of.config)).parent
     moved = folder.parent / "moved"
     folder.rename(moved)
@@ -83,12 +83,12 @@ def test_files_of_the_backbone_count_by_their_content(request_of: TrainingReques
         str(moved / "out"),
         resume=True,
     )
-    assert run_training(there, SilentProgress()).record == record
+    assert run_training(there, Progress()).record == record
     clip = moved / "clip.json"
     text = clip.read_text(encoding="utf-8")
     clip.write_text(text.replace('"heads": 2', '"heads": 4'), encoding="utf-8")
     with pytest.raises(UsageError, match="was begun with other settings"):
-        run_training(there, SilentProgress())
+        run_training(there, Progress())
 
 
 def test_a_training_without_a_checkpoint_starts_over(request_of: TrainingRequest) -> None:
@@ -96,7 +96,7 @@ def test_a_training_without_a_checkpoint_starts_over(request_of: TrainingRequest
     home = Path(request_of.out)
     home.mkdir()
     (home / "metrics.jsonl").write_text('{"step": 1}\n', encoding="utf-8")
-    report = run_training(request_of, SilentProgress())
+    report = run_training(request_of, Progress())
     assert report.record is not None
     assert len((home / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 12 + 2
 
@@ -106,6 +106,6 @@ def test_missing_images_are_reported_before_anything_is_trained(
 ) -> None:
     next(Path(request_of.release).parent.glob("*.png")).unlink()
     with pytest.raises(UsageError, match="images are missing, such as"):
-        run_training(request_of, SilentProgress())
+        run_training(request_of, Progress())
     assert request_of.out is not None
     assert not Path(request_of.out).exists()

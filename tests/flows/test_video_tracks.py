@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from flows.engine.progress import SilentProgress
+from flows.engine.progress import Progress
 from flows.engine.report import StageReport
 from flows.ufine6926.video_tracks import VideoTracks, track_video
 from models.profiles.loader import load_profile
@@ -23,7 +23,7 @@ LENIENT = FilterSettings(
 )
 
 
-class CountingProgress(SilentProgress):
+class CountingProgress(Progress):
     """Remembers how many frames were reported to it."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ def test_what_is_no_video_is_refused_in_one_sentence(
     path = tmp_path / "noise.mp4"
     path.write_bytes(b"no video at all " * 100)
     with pytest.raises(UsageError, match=r"noise\.mp4"):
-        track_video(path, tmp_path / "out", profile(), SilentProgress(), known_street.detector)
+        track_video(path, tmp_path / "out", profile(), Progress(), known_street.detector)
 
 
 def test_what_the_filter_rejects_is_reported_and_no_crops_of_an_earlier_run_are_left(
@@ -97,7 +97,7 @@ def test_what_the_filter_rejects_is_reported_and_no_crops_of_an_earlier_run_are_
     shutil.copytree(tracked.folder, out)
     (out / "crops" / "mine.jpg").write_bytes(b"of somebody else")
     nothing = profile(FilterSettings(least_height_px=5000, pose_model=None))
-    found = track_video(street.videos[0], out, nothing, SilentProgress(), known_street.detector)
+    found = track_video(street.videos[0], out, nothing, Progress(), known_street.detector)
     assert [path.name for path in (out / "crops").iterdir()] == ["mine.jpg"]
     document = json.loads((out / "tracklets.json").read_text())
     assert (document["tracklets"], document["unseen"], found.tracklets) == ([], 0, 0)
@@ -111,4 +111,4 @@ def test_a_folder_that_cannot_be_written_is_reported(
     (tmp_path / "tracklets.json").mkdir()
     bare = profile(FilterSettings(pose_model=None))
     with pytest.raises(UsageError, match="cannot be written"):
-        track_video(street.videos[0], tmp_path, bare, SilentProgress(), known_street.detector)
+        track_video(street.videos[0], tmp_path, bare, Progress(), known_street.detector)

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from db.entities import find
 from db.tables.embeddings import Embedding
-from flows.engine.progress import SilentProgress
+from flows.engine.progress import Progress
 from flows.evaluation.run import EvaluationReport, EvaluationRequest, run_evaluation
 from release.reading import read_release
 from schemas.base import sha256_of
@@ -21,7 +21,7 @@ from tests.flows.withdrawals import Home, home_of
 from tests.release.worlds import DATASET, SOURCES
 
 
-class RecordedProgress(SilentProgress):
+class RecordedProgress(Progress):
     """Remembers what was said."""
 
     def __init__(self) -> None:
