@@ -48,7 +48,6 @@ from schemas.quality import Confusion
 from schemas.records import Caption
 from schemas.recos import ConfusionCheck, ConfusionFinding, ConfusionSettings
 
-_PAGE = 500
 _VERDICTS: dict[str, Verdict] = {"accepted": "accept", "rejected": "reject"}
 _FITS_BOTH = "a caption of the image that it should be confused with fits it, too"
 _NO_CAPTION = "no caption of it was accepted"
@@ -124,7 +123,7 @@ def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
     for one in questions:
         if one.image.id not in fallen:
             decisions += one.followed(agents.get(one.entity.id, queue.agent))
-    for page in pages(decisions, _PAGE):
+    for page in pages(decisions):
         with store.write() as connection:
             append_decisions(connection, page)
     return len(fallen) + _reject_bare(context, queue)

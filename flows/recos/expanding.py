@@ -131,7 +131,6 @@ DUPLICATE_QUESTIONS_STAGE = "ask_of_duplicates"
 DUPLICATE_QUESTIONS_VERSION = "1"
 
 _DECIMALS = 6
-_PAGE = 500
 _SAME = "people found it the same as"
 _NOT_SAME = "it is not found the same as another any more"
 
@@ -204,7 +203,7 @@ def follow_duplicates(context: RunContext, queue: Queue) -> int:
         for one, image in images.items()
         if image.state not in LIVE and one not in leaves
     ]
-    for page in pages(decisions, _PAGE):
+    for page in pages(decisions):
         with store.write() as connection:
             append_decisions(connection, page)
     return len(leaves)

@@ -31,7 +31,6 @@ VERSION = "1"
 
 _NOT_SELECTED = "its image was found not to fit its task"
 _FOLLOWED = "as people or their policy answered whether it fits its task"
-_PAGE = 500
 _VERDICTS: dict[str, Verdict] = {
     "accepted": "accept",
     "rejected": "reject",
@@ -90,7 +89,7 @@ def follow_selections(context: RunContext, queue: Queue) -> None:
             agent = agents.get(id_, queue.agent)
             decisions.append(NewDecision(image.id, verdict, agent, _FOLLOWED))
     decisions += _captions_following(context, decisions)
-    for page in pages(decisions, _PAGE):
+    for page in pages(decisions):
         with store.write() as connection:
             append_decisions(connection, page)
 

@@ -62,9 +62,6 @@ def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection
     return Rejection(stage=STAGE, reason="refusal", detail=detail, context={"answer": answer.text})
 
 
-_PAGE = 500
-
-
 def offer_drafts(
     context: RunContext, queue: Queue, settings: DescribeSettings, *, wanted: bool
 ) -> list[StageReport]:
@@ -99,7 +96,7 @@ def draft_descriptions(
     """
     drafters = _drafters(context, queue, settings)
     back = _keep_drafts(context, queue, drafters, offered=offered)
-    for page in pages(back, _PAGE):
+    for page in pages(back):
         with context.store.write() as connection:
             append_decisions(connection, list(map(partial(_acceptance, queue), page)))
     return [_draft(context, queue, settings, one, "accepted") for one in drafters]

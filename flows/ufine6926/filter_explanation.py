@@ -155,7 +155,6 @@ SHOWN_FAR = 10
 _CONTACT_SHEET_SIDE_PX = 150
 _OUTCOMES: tuple[Outcome, ...] = ("dropped", "suspected", "passed")
 _NONE = -1
-_PAGE = 200
 
 
 class Seen(NamedTuple):
@@ -231,7 +230,7 @@ def collect(
     drops: Counter[int] = Counter()
     columns: dict[str, _Column] = defaultdict(_Column)
     tracks = tracks_left = parts = crops_left = 0
-    for page in pages(find(store, dataset, Track.kind, states=LIVE), _PAGE):
+    for page in pages(find(store, dataset, Track.kind, states=LIVE)):
         reports = newest_reports(store, [entity.id for entity in page])
         for entity in page:
             track = as_filtered(entity.record(Track), reports.get(entity.id))

@@ -53,7 +53,7 @@ SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
 
 @pytest.fixture(scope="session")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(80)
+    return drawn_stills(60)
 
 
 @pytest.fixture(scope="module")

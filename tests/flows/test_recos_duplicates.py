@@ -35,7 +35,7 @@ DOUBTING = NearDuplicateSettings(embedding_distance=0.15, doubtful_embedding_dis
 
 @pytest.fixture(scope="module")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(80)
+    return drawn_stills(60)
 
 
 @pytest.fixture(scope="module")

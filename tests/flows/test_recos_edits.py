@@ -38,7 +38,7 @@ EDITED = "What a reviewer made of it, when all was done."
 
 @pytest.fixture(scope="module")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(80)
+    return drawn_stills(60)
 
 
 @pytest.fixture(scope="module")

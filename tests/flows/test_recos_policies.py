@@ -31,7 +31,7 @@ from tests.flows.runs import copied_run, new_run
 
 @pytest.fixture(scope="module")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(80)
+    return drawn_stills(60)
 
 
 @pytest.fixture
