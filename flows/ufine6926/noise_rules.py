@@ -1,6 +1,8 @@
 """The rules of the noise filter, of one crop and of the images of one person."""
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from itertools import pairwise
 from math import ceil, log
 from statistics import median
@@ -94,10 +96,10 @@ class Rule(NamedTuple):
     """
 
     name: str
-    part: str
     measure: str
     setting: str
     sign: Sign
+    part: str = ""
     field: str = ""
     scale_end: float = 0.0
     is_exact: bool = False
@@ -126,52 +128,15 @@ class Rule(NamedTuple):
         return Measurement(self.name, self.setting, frame, value, threshold, outcome, beside)
 
 
-IMAGE_RULES = (
-    Rule("too_small", "height", "height of the box in the frame, px", "least_height_px", "≥",
-         "height_px", is_exact=True),
-    Rule("too_small", "width", "width of the box in the frame, px", "least_width_px", "≥",
-         "width_px", is_exact=True),
-    Rule("bad_aspect", "narrow", "width / height", "narrowest_aspect", "≥", "aspect"),
-    Rule("bad_aspect", "wide", "width / height", "widest_aspect", "≤", "aspect"),
-    Rule("truncated", "cut off", "share of the box outside the frame", "most_cut_off", "≤",
-         "cut_off"),
-    Rule("truncated", "border", "distance of the box from the frame's border, px",
-         "least_border_px", "≥", "border_px", is_exact=True),
-    Rule("blurred", "alone", "variance of the Laplacian at 128 px of height", "least_sharpness",
-         "≥", "sharpness"),
-    Rule("blurred", "in its track", "sharpness as a share of the track's median",
-         "least_relative_sharpness", "≥", "relative_sharpness"),
-    Rule("too_dark", "", "mean luma", "darkest", "≥", "brightness"),
-    Rule("too_bright", "", "mean luma", "brightest", "≤", "brightness", scale_end=255.0),
-    Rule("flat", "", "standard deviation of luma", "least_contrast", "≥", "contrast"),
-    Rule("unsure", "", "the detector's score", "least_score", "≥", "score"),
-    Rule("occluded", "", "share of the box that another person's box covers", "most_overlap", "≤",
-         "overlap"),
-    Rule("crowded", "", "other people at least half in the box", "most_other_people", "≤",
-         "other_people", is_exact=True),
-    Rule("few_keypoints", "", "visible keypoints of the body", "least_keypoints", "≥",
-         "keypoints"),
-    Rule("hidden", "person", "how sure the pose model is that this is a person", "least_person",
-         "≥", "person"),
-    Rule("hidden", "share", "share of the crop that is the person", "least_person_share", "≥",
-         "person_share"),
-)  # fmt: skip
+_FILE = resources.files("flows.ufine6926").joinpath("noise_rules.toml")
+RULES = tuple(Rule(**one) for one in tomllib.loads(_FILE.read_text("utf-8"))["rules"])
+"""All rules, in the order in which they are applied and reported."""
+IMAGE_RULES = tuple(rule for rule in RULES if rule.field)
 """The rules on one crop alone. Every rule judges every crop, even one that another rule drops, so
 that a report states all that is wrong with it."""
 BODY_RULES = ("least_keypoints", "least_person", "least_person_share")
 """The settings of the rules that need a pose model."""
-
-SWITCH = Rule("identity_switch", "", "cosine distance between a stretch of frames and the rest",
-              "switch_distance", "≤")  # fmt: skip
-OUTLIER = Rule("outlier", "", "cosine distance from the tracklet's medoid", "outlier_distance", "≤")
-NEAR_DUPLICATE = Rule("near_duplicate", "",
-                      "bits from the nearest sharper image that stays (64: none)",
-                      "duplicate_bits", ">")  # fmt: skip
-TOO_FEW = Rule("too_few_images", "", "usable images", "least_images", "≥", is_exact=True)
-SURPLUS = Rule("surplus", "", "place in the order of choice", "most_images", "≤", is_exact=True)
-
-RULES = (*IMAGE_RULES, SWITCH, OUTLIER, NEAR_DUPLICATE, TOO_FEW, SURPLUS)
-"""All rules, in the order in which they are applied and reported."""
+SWITCH, OUTLIER, NEAR_DUPLICATE, TOO_FEW, SURPLUS = RULES[len(IMAGE_RULES) :]
 RULE_NAMES = tuple(dict.fromkeys(rule.name for rule in RULES))
 
 

@@ -11,26 +11,21 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from PIL import Image, ImageDraw, ImageFont
 
+from schemas.base import Record
 from schemas.errors import ConfigurationError
 from sources.demonstration.people import Chance
+from sources.rendered.surfaces import looks
 
 Style = Literal["handwritten", "serif", "sans-serif", "monospaced", "chinese"]
 FindPackage = Callable[[str], Path | None]
 
 
-class Typeface(NamedTuple):
-    """A font file inside an installed package.
-
-    Attributes:
-        package: what it is installed by; its module has the same name with underscores.
-        file: its path inside the module's folder.
-        axes: weight and other axes of a variable font, in the font's order.
-        scale: what a size is multiplied by, so that digits of all typefaces look equally tall.
-    """
+class Typeface(Record):
+    """A font file inside an installed package; see `looks.toml`."""
 
     name: str
     style: Style
@@ -45,39 +40,7 @@ class Typeface(NamedTuple):
         return self.package.replace("-", "_")
 
 
-def _google(
-    name: str, style: Style, file: str, axes: tuple[int, ...] = (), scale: float = 1.0
-) -> Typeface:
-    package = "fontpkg-" + name.lower().replace(" ", "-")
-    return Typeface(name, style, package, f"files/{file}", axes, scale)
-
-
-def _matplotlib(name: str, style: Style, file: str) -> Typeface:
-    return Typeface(name, style, "matplotlib", f"mpl-data/fonts/ttf/{file}")
-
-
-TYPEFACES = (
-    _google("Caveat", "handwritten", "Caveat[wght].ttf", (600,), 1.3),
-    _google("Kalam", "handwritten", "Kalam-Regular.ttf"),
-    _google("Indie Flower", "handwritten", "IndieFlower-Regular.ttf", scale=1.1),
-    _google("Shadows Into Light", "handwritten", "ShadowsIntoLight.ttf", scale=1.2),
-    _google("Permanent Marker", "handwritten", "PermanentMarker-Regular.ttf", scale=0.95),
-    _google("Delius", "handwritten", "Delius-Regular.ttf"),
-    _google("EB Garamond", "serif", "EBGaramond[wght].ttf", (500,), 1.15),
-    _google("Lora", "serif", "Lora[wght].ttf", (500,)),
-    _google("Roboto Slab", "serif", "RobotoSlab[wght].ttf", (400,)),
-    _matplotlib("STIX", "serif", "STIXGeneral.ttf"),
-    _matplotlib("DejaVu Serif", "serif", "DejaVuSerif.ttf"),
-    _google("Open Sans", "sans-serif", "OpenSans[wdth,wght].ttf", (500, 100)),
-    _matplotlib("DejaVu Sans", "sans-serif", "DejaVuSans.ttf"),
-    _google("JetBrains Mono", "monospaced", "JetBrainsMono[wght].ttf", (400,)),
-    _google("Fira Code", "monospaced", "FiraCode[wght].ttf", (400,)),
-    _google("Source Code Pro", "monospaced", "SourceCodePro[wght].ttf", (400,)),
-    _google("IBM Plex Mono", "monospaced", "IBMPlexMono-Regular.ttf"),
-    _matplotlib("DejaVu Sans Mono", "monospaced", "DejaVuSansMono.ttf"),
-    Typeface("Noto Sans SC", "chinese", "pylopdf-fonts-zh-cn", "NotoSansSC-Regular.otf"),
-    Typeface("Noto Serif SC", "chinese", "pylopdf-fonts-zh-cn", "NotoSerifSC-Regular.otf"),
-)
+TYPEFACES = tuple(map(Typeface.model_validate, looks()["typefaces"]))
 BY_NAME = {typeface.name: typeface for typeface in TYPEFACES}
 
 

@@ -2,19 +2,21 @@
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from pydantic import TypeAdapter
 
+from schemas.base import Record
 from schemas.errors import FormatError, UsageError
 from schemas.retrieval_task import RetrievalTask
 from schemas.sign_pairs import SignCategory, SignPair
 from sources.demonstration.people import Chance
 from sources.rendered.pen import FontShelf
-from sources.rendered.surfaces import Box, Colour, mixed, shaded
+from sources.rendered.surfaces import Box, Colour, looks, mixed, shaded
 from sources.rendered.task_image import Draft, RenderedImage, rendered, with_article
 
 # Sets a Chinese or English text into a box, as large as it fits, in as many lines as help.
@@ -94,28 +96,14 @@ class SignText:
 
 # How a sign, a notice or a menu may look: its place, its colours, its typeface.
 
-COLOURS: Mapping[str, Colour] = {
-    "black": (28, 28, 30),
-    "white": (250, 250, 248),
-    "blue": (22, 84, 166),
-    "green": (10, 112, 74),
-    "yellow": (250, 206, 40),
-    "red": (196, 30, 36),
-    "gold": (226, 190, 104),
-    "dark grey": (58, 62, 68),
-    "silver": (200, 204, 208),
-    "cream": (248, 240, 218),
-    "dark blue": (20, 36, 78),
-    "dark red": (122, 20, 26),
-    "wooden": (168, 122, 76),
-}
+COLOURS = TypeAdapter(dict[str, Colour]).validate_python(looks()["colours"])
 _FORBIDDING, _WARNING = (
     ("禁止", "停车让行"),
     ("注意", "前方", "急弯", "连续", "陡坡", "减速", "路面"),
 )
 
 
-class _Place(NamedTuple):
+class _Place(Record):
     """Where texts may stand, and what that looks like.
 
     Attributes:
@@ -130,65 +118,20 @@ class _Place(NamedTuple):
         together: how few and how many texts stand together.
     """
 
+    name: str
     category: SignCategory
     weight: float
     fact: str
     colours: tuple[tuple[str, str], ...]
     walls: tuple[Colour, ...]
-    pattern: str
+    pattern: str = ""
     size: tuple[int, int]
     panel: tuple[float, float, float, float]
     extra: str
     together: tuple[int, int] = (1, 1)
 
 
-_PLACES = {
-    "road sign": _Place(
-        SignCategory.ROAD, 3, "the sign stands on a post beside a road",
-        (("blue", "white"), ("green", "white")), ((122, 174, 226), (176, 186, 196)), "landscape",
-        (680, 560), (0.1, 0.1, 0.9, 0.58), "post",
-    ),
-    "station sign": _Place(
-        SignCategory.TRANSPORT, 2, "the sign hangs from a ceiling, with an arrow beside the text",
-        (("dark grey", "white"), ("dark blue", "white"), ("yellow", "black")),
-        ((222, 224, 222), (206, 214, 218), (228, 220, 204)), "tiles",
-        (800, 440), (0.05, 0.2, 0.95, 0.72), "arrow",
-    ),
-    "shop sign": _Place(
-        SignCategory.SHOP, 3, "the sign hangs over a shop front with a striped awning",
-        (("red", "gold"), ("black", "gold"), ("green", "white"), ("dark blue", "white")),
-        ((158, 92, 72), (186, 170, 146), (126, 130, 136)), "bricks",
-        (800, 560), (0.06, 0.08, 0.94, 0.42), "awning",
-    ),
-    "door plate": _Place(
-        SignCategory.DOOR, 3, "the plate is fixed to a door with a handle",
-        (("silver", "black"), ("gold", "black"), ("white", "blue"), ("wooden", "black")),
-        ((146, 98, 60), (112, 72, 46), (92, 112, 128)), "planks",
-        (600, 560), (0.14, 0.2, 0.86, 0.56), "handle",
-    ),
-    "warning sign": _Place(
-        SignCategory.WARNING, 2, "a triangle with an exclamation mark stands above the text",
-        (("yellow", "black"), ("red", "white"), ("white", "black")),
-        ((172, 174, 172), (146, 156, 164), (196, 186, 168)), "",
-        (640, 640), (0.1, 0.07, 0.9, 0.93), "triangle",
-    ),
-    "notice": _Place(
-        SignCategory.NOTICE, 2.5, "the sheet is taped to a wall",
-        (("white", "black"), ("white", "red"), ("cream", "black")),
-        ((226, 222, 210), (186, 200, 206), (150, 160, 150)), "",
-        (600, 640), (0.13, 0.1, 0.87, 0.9), "tape",
-    ),
-    "notice board": _Place(
-        SignCategory.NOTICE, 2, "the sheets are pinned to a cork board",
-        (("white", "black"), ("white", "dark blue"), ("cream", "dark red")),
-        ((188, 142, 96),), "", (840, 560), (0.05, 0.15, 0.95, 0.85), "pins", (2, 3),
-    ),
-    "menu page": _Place(
-        SignCategory.MENU, 3.5, "dotted lines lead to the prices at the right",
-        (("cream", "dark red"), ("white", "black"), ("black", "gold")),
-        ((90, 70, 58),), "", (600, 700), (0.03, 0.03, 0.97, 0.97), "prices", (3, 6),
-    ),
-}  # fmt: skip
+_PLACES = {one["name"]: _Place.model_validate(one) for one in looks()["places"]}
 _PINS: tuple[Colour, ...] = ((206, 40, 44), (30, 96, 190), (36, 140, 70), (240, 190, 30))
 
 

@@ -1,10 +1,14 @@
 """What is written on: paper, boards, notes and cards, and what is written with."""
 
-from typing import NamedTuple
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
+from schemas.base import Record
 from sources.demonstration.people import Chance
 
 Colour = tuple[int, int, int]
@@ -12,7 +16,14 @@ Size = tuple[int, int]
 Box = tuple[int, int, int, int]
 
 
-class Ink(NamedTuple):
+@cache
+def looks() -> dict[str, Any]:
+    """The tables of `looks.toml`."""
+    file = resources.files("sources.rendered").joinpath("looks.toml")
+    return tomllib.loads(file.read_text("utf-8"))
+
+
+class Ink(Record):
     """What is written with. `grain` is how much of the ground shows through, from 0 to 1."""
 
     name: str
@@ -21,7 +32,7 @@ class Ink(NamedTuple):
     stroke: float = 2.0
 
 
-class Surface(NamedTuple):
+class Surface(Record):
     """What is written on.
 
     Attributes:
@@ -43,41 +54,10 @@ class Surface(NamedTuple):
     handwritten: bool = True
 
 
-_PENS = (
-    Ink("blue ballpoint", (32, 52, 148), grain=0.12),
-    Ink("black ballpoint", (34, 34, 40), grain=0.12),
-    Ink("pencil", (74, 74, 78), grain=0.42),
-    Ink("red felt pen", (190, 32, 40), stroke=2.8),
+_INKS = {name: tuple(map(Ink.model_validate, inks)) for name, inks in looks()["inks"].items()}
+SURFACES = tuple(
+    Surface.model_validate({**one, "inks": _INKS[one["inks"]]}) for one in looks()["surfaces"]
 )
-_CHALKS = (
-    Ink("white chalk", (238, 240, 236), grain=0.55, stroke=3.4),
-    Ink("yellow chalk", (246, 226, 128), grain=0.55, stroke=3.4),
-    Ink("light blue chalk", (168, 212, 242), grain=0.55, stroke=3.4),
-)
-_MARKERS = (
-    Ink("black marker", (30, 30, 34), stroke=3.6),
-    Ink("blue marker", (24, 74, 172), stroke=3.6),
-    Ink("red marker", (204, 38, 44), stroke=3.6),
-)
-_PRINT = (Ink("black print", (24, 24, 26)), Ink("dark blue print", (24, 42, 96)))
-_WHITE_PRINT = (Ink("white print", (250, 250, 250)),)
-_WOOD, _METAL, _BLUE_RIM = (126, 88, 52), (168, 172, 178), (38, 92, 156)
-
-SURFACES = (
-    Surface("white paper", "white paper", _PENS, ((252, 252, 250),)),
-    Surface("cream paper", "cream paper", _PENS, ((247, 238, 214),)),
-    Surface("lined paper", "lined paper", _PENS, ((252, 251, 246),), lines=38),
-    Surface("squared paper", "squared paper", _PENS, ((252, 252, 249),), lines=26, squared=True),
-    Surface("green blackboard", "a green blackboard", _CHALKS, ((44, 84, 66),), frame=_WOOD),
-    Surface("blackboard", "a blackboard", _CHALKS, ((42, 46, 50),), frame=_WOOD),
-    Surface("whiteboard", "a whiteboard", _MARKERS, ((246, 248, 249),), frame=_METAL),
-    Surface("book page", "a page of a textbook", _PRINT, ((253, 252, 248), (248, 243, 230)),
-            handwritten=False),
-    Surface("flash card", "a flash card with a rim", _PRINT, ((254, 253, 250),),
-            frame=_BLUE_RIM, handwritten=False),
-    Surface("screen", "a slide with a coloured ground", _WHITE_PRINT,
-            ((28, 58, 110), (18, 92, 96), (92, 40, 98), (44, 48, 58)), handwritten=False),
-)  # fmt: skip
 
 
 def paint_surface(surface: Surface, size: Size, chance: Chance) -> tuple[Image.Image, Box]:
