@@ -49,6 +49,7 @@ from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Caption, Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport
+from schemas.requests import CaptionBrief, Direction
 from schemas.video import StageSettings
 
 
@@ -258,18 +259,8 @@ class _Loop:
                 history,
                 request_revision(
                     self._captioner.picture(self._pool.image(history.image)),
-                    history.task,
-                    self._facts.get(history.image, ()),
-                    history.current.text,
-                    history.current.verdict,
+                    self._brief(history),
                     self._prompt,
-                    too_detailed=history.tried(CaptionVerdict.OVER_DETAILED),
-                    too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
-                    taken=[
-                        text
-                        for key, text in self._said[history.image].items()
-                        if key != history.key
-                    ],
                 ),
             )
             for history in failing
@@ -284,6 +275,19 @@ class _Loop:
                 self._calls[history.key, one.value] = one.call
                 self._said[history.image][history.key] = one.value
         return answers
+
+    def _brief(self, history: CaptionHistory) -> CaptionBrief:
+        said = self._said[history.image]
+        return CaptionBrief(
+            task=history.task,
+            count=1,
+            facts=tuple(self._facts.get(history.image, ())),
+            caption=history.current.text,
+            direction=Direction.after(history.current.verdict),
+            too_detailed=history.tried(CaptionVerdict.OVER_DETAILED),
+            too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
+            taken=tuple(text for key, text in said.items() if key != history.key),
+        )
 
     def _rejection(self, found: Unparsable) -> Rejection:
         result = result_without_value(0, STAGE, found)

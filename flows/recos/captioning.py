@@ -32,7 +32,7 @@ from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import CaptioningSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Image, ImageFacts, Rejection
-from schemas.recos import CaptionVerdict, RenderedTruth, TextReading
+from schemas.recos import RenderedTruth, TextReading
 from schemas.requests import (
     CAPTION_FIELD,
     CAPTION_PURPOSE,
@@ -40,7 +40,6 @@ from schemas.requests import (
     CAPTIONS_OF_AN_IMAGE,
     REVISION_PURPOSE,
     CaptionBrief,
-    Direction,
 )
 from schemas.retrieval_task import RetrievalTask
 
@@ -50,13 +49,9 @@ MAX_CHARACTERS = 400
 
 
 def request_captions(
-    image: ChatImage,
-    task: RetrievalTask,
-    facts: Sequence[str],
-    prompt: Prompt,
-    count: int = CAPTIONS_OF_AN_IMAGE,
+    image: ChatImage, task: RetrievalTask, facts: Sequence[str], prompt: Prompt
 ) -> ChatRequest:
-    """The request for `count` captions of `image`.
+    """The request for the captions of `image`.
 
     Args:
         image: what is to be described.
@@ -64,83 +59,37 @@ def request_captions(
         facts: what is known to be true of the image, the most important first; they may hold
             anything, instructions to the model included: the prompt sets them apart as data.
         prompt: `caption_image`.
-        count: how many captions are wanted.
     """
+    count = CAPTIONS_OF_AN_IMAGE
     brief = CaptionBrief(task=task, count=count, facts=tuple(facts)).text()
+    texts = {"type": "array", "items": text_schema(MAX_CHARACTERS)}
     return ChatRequest(
         purpose=CAPTION_PURPOSE,
         prompt=prompt.render(task=str(task), count=str(count), brief=brief),
         prompt_digest=prompt.digest,
         subject=brief,
         images=(image,),
-        answer_schema=captions_schema(count),
+        answer_schema=object_schema(
+            {CAPTIONS_FIELD: {**texts, "minItems": count, "maxItems": count}}
+        ),
     )
 
 
-def request_revision(
-    image: ChatImage,
-    task: RetrievalTask,
-    facts: Sequence[str],
-    caption: str,
-    verdict: CaptionVerdict,
-    prompt: Prompt,
-    *,
-    too_detailed: Sequence[str] = (),
-    too_general: Sequence[str] = (),
-    taken: Sequence[str] = (),
-) -> ChatRequest:
-    """The request for a caption in the place of `caption`, which failed as `verdict` says.
-
-    Args:
-        image: what is to be described.
-        task: what the caption is for.
-        facts: what is known to be true of the image, the most important first.
-        caption: the caption to replace.
-        verdict: how it failed.
-        prompt: `caption_revision`.
-        too_detailed: captions of earlier rounds that were over-detailed, the oldest first.
-        too_general: those that were under-detailed.
-        taken: what other captions of the image say.
-
-    Raises:
-        ValueError: the caption passed.
-    """
-    direction = Direction.after(verdict)
-    brief = CaptionBrief(
-        task=task,
-        count=1,
-        facts=tuple(facts),
-        caption=caption,
-        direction=direction,
-        too_detailed=tuple(too_detailed),
-        too_general=tuple(too_general),
-        taken=tuple(taken),
-    ).text()
+def request_revision(image: ChatImage, brief: CaptionBrief, prompt: Prompt) -> ChatRequest:
+    """The request for a caption of `image` in the place of `brief.caption`."""
+    text = brief.text()
     return ChatRequest(
         purpose=REVISION_PURPOSE,
-        prompt=prompt.render(direction=str(direction), brief=brief),
+        prompt=prompt.render(direction=str(brief.direction), brief=text),
         prompt_digest=prompt.digest,
-        subject=brief,
+        subject=text,
         images=(image,),
-        answer_schema=revision_schema(),
+        answer_schema=object_schema({CAPTION_FIELD: text_schema(MAX_CHARACTERS)}),
     )
 
 
-def captions_schema(count: int) -> dict[str, Any]:
-    """The JSON schema of an answer: `captions`, a list of exactly `count` texts."""
-    texts = {"type": "array", "items": text_schema(MAX_CHARACTERS)}
-    return object_schema({CAPTIONS_FIELD: {**texts, "minItems": count, "maxItems": count}})
-
-
-def revision_schema() -> dict[str, Any]:
-    """The JSON schema of an answer: `caption`, one text."""
-    return object_schema({CAPTION_FIELD: text_schema(MAX_CHARACTERS)})
-
-
-def read_captions(
-    answer: ChatAnswer, count: int = CAPTIONS_OF_AN_IMAGE
-) -> tuple[str, ...] | Rejection:
-    """The `count` captions that `answer` holds, as they are, or why they cannot be used.
+def read_captions(answer: ChatAnswer) -> tuple[str, ...] | Rejection:
+    """The captions that `answer` holds, as they are, or why they cannot be used.
 
     One that cannot be used spoils the answer. Reasons are those of `read_answer`, `only_field`
     and `read_line` (`flows.answers`), and `wrong_count` and `same_captions` (two have the
@@ -152,14 +101,14 @@ def read_captions(
         if not isinstance(values, list):
             detail = f"The captions must be a list; got {type(values).__name__}."
             raise UnusableAnswerError("wrong_type", detail)
-        if len(values) != count:
-            detail = f"The answer holds {len(values)} captions; wanted {count}."
+        if len(values) != CAPTIONS_OF_AN_IMAGE:
+            detail = f"The answer holds {len(values)} captions; wanted {CAPTIONS_OF_AN_IMAGE}."
             raise UnusableAnswerError("wrong_count", detail)
         captions = tuple(
             read_line(one, f"Caption {number}", MAX_CHARACTERS)
             for number, one in enumerate(values, start=1)
         )
-        if len(set(map(words_of, captions))) < count:
+        if len(set(map(words_of, captions))) < CAPTIONS_OF_AN_IMAGE:
             detail = "Two of the captions say the same; wanted different ones."
             raise UnusableAnswerError("same_captions", detail)
         return captions

@@ -36,9 +36,7 @@ STAGE = CONFUSION_PURPOSE
 VERSION = "2"
 
 
-def request_confusion(
-    image: ChatImage, brief: ConfusionBrief, prompt: Prompt, max_characters: int
-) -> ChatRequest:
+def request_confusion(image: ChatImage, brief: ConfusionBrief, prompt: Prompt) -> ChatRequest:
     """The request for t′, the caption of `image` (x′) in the words of `brief.caption` (t).
 
     The model is not shown x. The brief may hold anything, instructions to the model included: the
@@ -51,11 +49,11 @@ def request_confusion(
         prompt_digest=prompt.digest,
         subject=text,
         images=(image,),
-        answer_schema=object_schema({CONFUSION_FIELD: text_schema(max_characters)}),
+        answer_schema=object_schema({CONFUSION_FIELD: text_schema(MAX_CHARACTERS)}),
     )
 
 
-def read_confusion(answer: ChatAnswer, caption: str, max_characters: int) -> str | Rejection:
+def read_confusion(answer: ChatAnswer, caption: str) -> str | Rejection:
     """The confusing caption that `answer` holds, as it is, or why it cannot be used.
 
     Reasons are those of `read_answer`, `only_field` and `read_line` (`flows.answers`), and
@@ -64,7 +62,7 @@ def read_confusion(answer: ChatAnswer, caption: str, max_characters: int) -> str
     """
 
     def read(found: dict[str, Any]) -> str:
-        text = read_line(only_field(found, CONFUSION_FIELD), "The caption", max_characters)
+        text = read_line(only_field(found, CONFUSION_FIELD), "The caption", MAX_CHARACTERS)
         if words_of(text) == words_of(caption):
             detail = f"The confusing caption has the same words as the caption: {text!r}."
             raise UnusableAnswerError("same_words", detail)
@@ -237,7 +235,7 @@ class _Answer(NamedTuple):
 
 
 def _parse(pair: Pair, answer: ChatAnswer) -> _Answer:
-    return _Answer(read_confusion(answer, pair.caption.record(Caption).text, MAX_CHARACTERS))
+    return _Answer(read_confusion(answer, pair.caption.record(Caption).text))
 
 
 def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> list[list[Ask[Pair]]]:
@@ -257,7 +255,6 @@ def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> li
                         facts=facts.get(pair.similar.id, ()),
                     ),
                     prompt,
-                    MAX_CHARACTERS,
                 ),
             )
         ]

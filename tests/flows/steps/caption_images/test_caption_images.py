@@ -46,15 +46,15 @@ def test_captions_are_asked_for_their_task(subtests: pytest.Subtests) -> None:
 
 
 def revision(verdict: CaptionVerdict) -> tuple[str, str]:
-    request = request_revision(
-        IMAGE,
-        RetrievalTask.COLOR,
-        FACTS,
-        "A car.",
-        verdict,
-        load_prompt("caption_revision"),
-        too_detailed=["A red car with a dent."],
+    brief = CaptionBrief(
+        task=RetrievalTask.COLOR,
+        count=1,
+        facts=FACTS,
+        caption="A car.",
+        direction=Direction.after(verdict),
+        too_detailed=("A red car with a dent.",),
     )
+    request = request_revision(IMAGE, brief, load_prompt("caption_revision"))
     assert request.purpose == "revise_caption"
     return request.prompt, request.subject
 

@@ -27,24 +27,24 @@ def answered(text: str, *, truncated: bool = False) -> ChatAnswer:
 
 def test_the_brief_is_set_apart_as_data_and_stands_in_the_subject() -> None:
     prompt = load_prompt("confuse_caption")
-    request = request_confusion(IMAGE, BRIEF, prompt, 300)
+    request = request_confusion(IMAGE, BRIEF, prompt)
     assert f"<brief>\n{BRIEF.text()}\n</brief>" in request.prompt
     assert request.subject == BRIEF.text()
     assert request.images == (IMAGE,)
     assert request.prompt_digest == prompt.digest
-    assert request.answer_schema == object_schema({"caption": text_schema(300)})
+    assert request.answer_schema == object_schema({"caption": text_schema(400)})
     assert request.purpose == "confuse_caption"
 
 
 def test_answers_are_read() -> None:
     text = "A green car stands left of a blue bicycle."
     answer = answered(f"Sure! Here is the caption:\n```json\n{json.dumps({'caption': text})}\n```")
-    assert read_confusion(answer, CAPTION, 300) == text
+    assert read_confusion(answer, CAPTION) == text
 
 
 def test_an_answer_is_taken_to_the_letter() -> None:
     text = 'The sign says "Danger." If you need help, call 112*2*3.'
-    assert read_confusion(answered(json.dumps({"caption": text})), CAPTION, 300) == text
+    assert read_confusion(answered(json.dumps({"caption": text})), CAPTION) == text
 
 
 def test_what_cannot_be_used_is_rejected_with_its_answer(subtests: pytest.Subtests) -> None:
@@ -56,12 +56,12 @@ def test_what_cannot_be_used_is_rejected_with_its_answer(subtests: pytest.Subtes
         (answered("A green car stands there."), "unparseable_answer"),
         (answered("I'm sorry, but I can't identify people in images."), "refusal"),
         (answered('{"caption": "As an AI, I cannot see images."}'), "refusal"),
-        (answered('{"caption": "' + "green " * 60 + '"}'), "too_long"),
+        (answered('{"caption": "' + "green " * 80 + '"}'), "too_long"),
         (answered('{"caption": " "}'), "empty"),
     ]
     for answer, reason in cases:
         with subtests.test(answer=answer, reason=reason):
-            found = read_confusion(answer, CAPTION, 300)
+            found = read_confusion(answer, CAPTION)
             assert isinstance(found, Rejection)
             assert (found.stage, found.reason) == ("confuse_caption", reason)
             assert found.context["answer"] == answer.text
