@@ -97,7 +97,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
                     Gate("selections", "selection_gate"),
                 ),
             ),
-            Step(_read_texts("v0"), enabled=_has_reader),
+            Step(_read_texts("v0"), enabled=lambda run: run.reader is not None),
             Step(_write_captions),
             Gate("captions", "captions_gate"),
             Step(_name_tasks_without_caption),
@@ -106,7 +106,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
                 _until_captions_stay,
                 (
                     Step(_match_similar_images),
-                    Step(_read_texts("v1"), enabled=_has_reader),
+                    Step(_read_texts("v1"), enabled=lambda run: run.reader is not None),
                     Step(_write_confusing_captions),
                     Gate("confusions", "confusions_gate"),
                 ),
@@ -201,10 +201,6 @@ def _take_instead(run: RecosRun) -> bool:
     reports = [report for report in taken if report is not None and report.done]
     run.add(*reports)
     return bool(reports)
-
-
-def _has_reader(run: RecosRun) -> bool:
-    return run.reader is not None
 
 
 def _read_texts(tier: Tier) -> Callable[[RecosRun], None]:

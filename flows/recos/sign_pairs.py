@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -228,78 +229,62 @@ def write_sign_pairs(
         ModelError: the model's server is gone; what came back before is stored.
         ConfigurationError: a font is missing.
     """
-    writing = _Writing(writer, task.further_pairs, options)
-    missing = task.further_pairs
-    while missing:
-        writing.ask_for(min(missing, MOST_PAIRS))
-        left = task.further_pairs - len(writing.written.pairs)
-        if left == missing:
-            break
-        missing = left
-    found = task.further_pairs - missing
-    writer.context.progress.say(
-        f"{task.task}: {found} of {task.further_pairs} further pairs of texts were written by "
-        f"{writer.author}; their translations are its word, which people see at selection_gate"
+    prompt = sign_prompt()
+    settings = writer.settings_of(STAGE, VERSION, prompt, further_pairs=task.further_pairs)
+    parents = [
+        (Role.PROMPTED_BY, writer.store_prompt(prompt).id),
+        (Role.WRITTEN_WITH, settings.id),
+    ]
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=writer.dataset,
+        configuration={"settings": settings.id},
+        agents=(writer.agent,),
+        label="write texts of signs",
     )
-    return writing.written, writing.reports
+    written = FurtherPairs()
+    reports: list[StageReport] = []
 
-
-class _Writing:
-    """The requests of one run, and the pairs in their answers."""
-
-    def __init__(self, writer: DatasetModel, wanted: int, options: RenderOptions) -> None:
-        self.written = FurtherPairs()
-        self.reports: list[StageReport] = []
-        self._writer = writer
-        self._options = options
-        self._prompt = sign_prompt()
-        prompt = writer.store_prompt(self._prompt)
-        self._settings = writer.settings_of(STAGE, VERSION, self._prompt, further_pairs=wanted)
-        self._parents = [(Role.PROMPTED_BY, prompt.id), (Role.WRITTEN_WITH, self._settings.id)]
-
-    def ask_for(self, count: int) -> None:
-        """Asks once for `count` pairs, or takes the earlier answer; stores the usable pairs."""
-        items = self._items(count)
-        numbered = list(enumerate(items, start=_ROUND * len(self.reports)))
-        stage = Stage(
-            name=STAGE,
-            version=VERSION,
-            dataset=self._writer.dataset,
-            configuration={"settings": self._settings.id},
-            agents=(self._writer.agent,),
-            label="write texts of signs",
-        )
-
-        report = run_each(self._writer.context, stage, numbered, self._result)
-        self.reports.append(report)
-        require_answers(self._writer.spec.ref, report)
-        pairs = [item for item in items if isinstance(item, SignPair)]
-        self.written.pairs += tuple(pairs)
-        self.written.entities |= {one.chinese: self._entity(one).id for one in pairs}
-
-    def _items(self, count: int) -> Sequence[_Item]:
-        taken = (*self._options.pairs, *self.written.pairs)
-        request = request_sign_pairs(count, taken, self._prompt)
-        outcome = ask(self._writer.model, [request]).get(0)
+    def items_of(count: int) -> Sequence[_Item]:
+        """Asks once for `count` pairs, or takes the earlier answer."""
+        taken = (*options.pairs, *written.pairs)
+        request = request_sign_pairs(count, taken, prompt)
+        outcome = ask(writer.model, [request]).get(0)
         if isinstance(outcome, ChatAnswer):
-            call = self._writer.model.key(request)
-            return read_sign_pairs(outcome, count, taken, call, self._undrawable)
+            call = writer.model.key(request)
+            return read_sign_pairs(outcome, count, taken, call, partial(_undrawable, options.shelf))
         return [result_without_value(0, STAGE, Unparsable(outcome))]
 
-    def _undrawable(self, pair: SignPair) -> str | None:
-        shelf: FontShelf = self._options.shelf
-        latin = shelf.undrawable(pair.english, "serif", "sans-serif")
-        return shelf.undrawable(pair.chinese, "chinese") or latin
+    def entity(pair: SignPair) -> NewEntity:
+        record = WrittenSignPair(pair=pair, author=writer.author)
+        return new_entity(record, writer.dataset, parents=parents, model_call=pair.model_call)
 
-    def _result(self, number: int, item: _Item) -> StageResult:
+    def result(number: int, item: _Item) -> StageResult:
         if isinstance(item, Deferred | WorkResult):
             return item._replace(input=number)
         if isinstance(item, Rejection):
             return WorkResult(number, rejection=item)
-        return WorkResult(number, entities=(self._entity(item),))
+        return WorkResult(number, entities=(entity(item),))
 
-    def _entity(self, pair: SignPair) -> NewEntity:
-        record = WrittenSignPair(pair=pair, author=self._writer.author)
-        return new_entity(
-            record, self._writer.dataset, parents=self._parents, model_call=pair.model_call
-        )
+    while missing := task.further_pairs - len(written.pairs):
+        items = items_of(min(missing, MOST_PAIRS))
+        numbered = list(enumerate(items, start=_ROUND * len(reports)))
+        reports.append(run_each(writer.context, stage, numbered, result))
+        require_answers(writer.spec.ref, reports[-1])
+        pairs = [item for item in items if isinstance(item, SignPair)]
+        written.pairs += tuple(pairs)
+        written.entities |= {one.chinese: entity(one).id for one in pairs}
+        if not pairs:
+            break
+    writer.context.progress.say(
+        f"{task.task}: {len(written.pairs)} of {task.further_pairs} further pairs of texts were "
+        f"written by {writer.author}; their translations are its word, which people see at "
+        f"selection_gate"
+    )
+    return written, reports
+
+
+def _undrawable(shelf: FontShelf, pair: SignPair) -> str | None:
+    latin = shelf.undrawable(pair.english, "serif", "sans-serif")
+    return shelf.undrawable(pair.chinese, "chinese") or latin
