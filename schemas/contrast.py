@@ -294,6 +294,14 @@ class PhraseKind(StrEnum):
     ABSENCE = "names what is not there"
 
 
+_PHRASES = {
+    PhraseKind.OTHER_IMAGE: "other_images",
+    PhraseKind.COMPARISON: "comparisons",
+    PhraseKind.ABSENCE: "absences",
+}
+"""The phrases of each kind in the data; of those that overlap the first counts."""
+
+
 class Phrase(NamedTuple):
     """A phrase of a text, from `start` to `end` (excluded), in characters."""
 
@@ -359,10 +367,10 @@ def phrases(text: str) -> list[Phrase]:
     sign») without them.
     """
     plain = QUOTED.sub(lambda match: " " * len(match.group()), text)
-    plain = _harmless().sub(lambda match: " " * len(match.group()), plain)
+    plain = _pattern("harmless").sub(lambda match: " " * len(match.group()), plain)
     found: list[Phrase] = []
-    for kind, pattern in _patterns():
-        for match in pattern.finditer(plain):
+    for kind, name in _PHRASES.items():
+        for match in _pattern(name).finditer(plain):
             if not any(one.start < match.end() and match.start() < one.end for one in found):
                 found.append(Phrase(kind, *match.span(), text[slice(*match.span())]))
     return sorted(found, key=lambda one: one.start)
@@ -377,7 +385,7 @@ def _is_distinct(caption: str, other: str, *, in_order: bool) -> bool:
 
 
 def _telling_words(text: str, relations: bool) -> list[str]:
-    left_out = _function_words() - (_relation_words() if relations else frozenset())
+    left_out = _words("function_words") - (_words("relation_words") if relations else frozenset())
     words = (word.casefold() for word in WORD.findall(text))
     return [word for word in words if word not in left_out]
 
@@ -389,30 +397,11 @@ def _data() -> dict[str, str]:
 
 
 @cache
-def _function_words() -> frozenset[str]:
-    return frozenset(_data()["function_words"].split())
+def _words(name: str) -> frozenset[str]:
+    return frozenset(_data()[name].split())
 
 
 @cache
-def _relation_words() -> frozenset[str]:
-    return frozenset(_data()["relation_words"].split())
-
-
-@cache
-def _patterns() -> tuple[tuple[PhraseKind, re.Pattern[str]], ...]:
-    """By kind, those of a rank before them first."""
-    return (
-        (PhraseKind.OTHER_IMAGE, _pattern("other_images")),
-        (PhraseKind.COMPARISON, _pattern("comparisons")),
-        (PhraseKind.ABSENCE, _pattern("absences")),
-    )
-
-
-@cache
-def _harmless() -> re.Pattern[str]:
-    return _pattern("harmless")
-
-
 def _pattern(name: str) -> re.Pattern[str]:
     lines = [line.strip().replace(" ", r"\s+") for line in _data()[name].strip().splitlines()]
     return re.compile(rf"(?<![\w-])(?:{'|'.join(lines)})(?![\w-])", re.IGNORECASE)

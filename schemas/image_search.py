@@ -1,6 +1,6 @@
 """Searches for images: what a service finds, and which services a profile may name."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -131,12 +131,6 @@ class _ServiceBase(_SearchBase):
 
 EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 GoogleRight = Literal["cc_publicdomain", "cc_attribute", "cc_sharealike", "cc_noncommercial"]
-_RIGHTS: tuple[GoogleRight, ...] = (
-    "cc_publicdomain",
-    "cc_attribute",
-    "cc_sharealike",
-    "cc_noncommercial",
-)
 
 
 class GoogleSearch(_ServiceBase):
@@ -155,7 +149,7 @@ class GoogleSearch(_ServiceBase):
     engine_variable: EnvironmentVariable = "GOOGLE_SEARCH_ENGINE_ID"
     api_key_variable: EnvironmentVariable = "GOOGLE_SEARCH_API_KEY"
     base_url: str = "https://customsearch.googleapis.com/"
-    rights: tuple[GoogleRight, ...] = Field(default=_RIGHTS, min_length=1)
+    rights: tuple[GoogleRight, ...] = Field(default=get_args(GoogleRight), min_length=1)
     image_size: Literal["HUGE", "ICON", "LARGE", "MEDIUM", "SMALL", "XLARGE", "XXLARGE"] | None = (
         None
     )
@@ -197,14 +191,6 @@ class GoogleSearch(_ServiceBase):
 
 
 OpenverseLicence = Literal["cc0", "pdm", "by", "by-sa", "by-nc", "by-nc-sa"]
-_OPENVERSE_LICENCES: tuple[OpenverseLicence, ...] = (
-    "cc0",
-    "pdm",
-    "by",
-    "by-sa",
-    "by-nc",
-    "by-nc-sa",
-)
 
 
 class OpenverseSearch(_ServiceBase):
@@ -223,7 +209,7 @@ class OpenverseSearch(_ServiceBase):
     token_variable: EnvironmentVariable | None = None
     client_id_variable: EnvironmentVariable | None = None
     client_secret_variable: EnvironmentVariable | None = None
-    licences: tuple[OpenverseLicence, ...] = Field(default=_OPENVERSE_LICENCES, min_length=1)
+    licences: tuple[OpenverseLicence, ...] = Field(default=get_args(OpenverseLicence), min_length=1)
     include_mature: bool = False
     longest_wait_seconds: float = Field(default=90.0, ge=0)
     daily_budget: int | None = Field(default=200, ge=0)

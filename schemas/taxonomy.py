@@ -8,9 +8,7 @@ import tomllib
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
-
-_FILE = "taxonomy.toml"
+from typing import Any
 
 
 class PrimaryType(StrEnum):
@@ -46,22 +44,22 @@ class DifferenceType(StrEnum):
     @property
     def primary(self) -> PrimaryType:
         """The aspect that the type belongs to."""
-        return _taxonomy()[self].primary
+        return PrimaryType(_taxonomy()[self]["primary"])
 
     @property
     def definition(self) -> str:
         """What is meant, in a few words."""
-        return _taxonomy()[self].definition
+        return str(_taxonomy()[self]["definition"])
 
     @property
     def examples(self) -> tuple[str, ...]:
         """What may differ, a few words each."""
-        return _taxonomy()[self].examples
+        return tuple(_taxonomy()[self]["examples"])
 
     @property
     def aliases(self) -> tuple[str, ...]:
         """What the type is called elsewhere."""
-        return _taxonomy()[self].aliases
+        return tuple(_taxonomy()[self].get("aliases", ()))
 
     @property
     def explanation(self) -> str:
@@ -69,64 +67,24 @@ class DifferenceType(StrEnum):
         return f"{self.definition} ({'; '.join(self.examples)})"
 
 
-class TypeEntry(NamedTuple):
-    """What the taxonomy's file says of a type."""
-
-    primary: PrimaryType
-    definition: str
-    examples: tuple[str, ...]
-    aliases: tuple[str, ...]
-
-
 def taxonomy_lines() -> str:
     """The types with what is meant by them, a line each, as prompts tell them."""
     return "\n".join(f"- {kind}: {kind.explanation}" for kind in DifferenceType)
 
 
-def read_taxonomy(text: str) -> dict[DifferenceType, TypeEntry]:
-    """The types that a taxonomy in TOML defines, in its order.
-
-    Raises:
-        ValueError: it does not define each type once, or a spelling means two types.
-    """
-    entries: dict[DifferenceType, TypeEntry] = {}
-    named: dict[str, str] = {}
-    for row in tomllib.loads(text)["types"]:
-        kind, entry = _entry(row)
-        for spelling in {_plain(one) for one in (kind.value, *entry.aliases)}:
-            if spelling in named:
-                raise ValueError(f"{kind.value!r} and {named[spelling]!r} share {spelling!r}")
-            named[spelling] = kind.value
-        entries[kind] = entry
-    if missing := [kind.value for kind in DifferenceType if kind not in entries]:
-        raise ValueError(f"the taxonomy does not define {missing}")
-    return entries
-
-
-def _entry(row: dict[str, Any]) -> tuple[DifferenceType, TypeEntry]:
-    by_value = {kind.value: kind for kind in DifferenceType}
-    if row["name"] not in by_value:
-        raise ValueError(f"{row['name']!r} is no type; there are {list(by_value)}")
-    entry = TypeEntry(
-        PrimaryType(row["primary"]),
-        row["definition"],
-        tuple(row["examples"]),
-        tuple(row.get("aliases", ())),
-    )
-    return by_value[row["name"]], entry
-
-
 @cache
-def _taxonomy() -> dict[DifferenceType, TypeEntry]:
-    return read_taxonomy(files("schemas").joinpath(_FILE).read_text(encoding="utf-8"))
+def _taxonomy() -> dict[str, dict[str, Any]]:
+    """The rows of the taxonomy's file by their names."""
+    text = files("schemas").joinpath("taxonomy.toml").read_text(encoding="utf-8")
+    return {row["name"]: row for row in tomllib.loads(text)["types"]}
 
 
 @cache
 def _by_spelling() -> dict[str, DifferenceType]:
     return {
         _plain(spelling): kind
-        for kind, entry in _taxonomy().items()
-        for spelling in (kind.value, *entry.aliases)
+        for kind in DifferenceType
+        for spelling in (kind.value, *kind.aliases)
     }
 
 

@@ -3,19 +3,17 @@
 import io
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from schemas.contrast import EditCheckSettings
 from schemas.proposals import Box, EditMeasurement
 from schemas.records import Rejection
 from schemas.taxonomy import DifferenceType
-
-if TYPE_CHECKING:
-    from PIL import Image
-
 
 # Alignment of two pictures of the same size.
 #
@@ -37,11 +35,8 @@ _BETTER = 0.98
 """A registration is believed if it leaves less than this share of the difference."""
 
 
-def lab_of(picture: "Image.Image", size: tuple[int, int]) -> Lab:
+def lab_of(picture: Image.Image, size: tuple[int, int]) -> Lab:
     """The picture in CIELAB, scaled to `size` (width, height)."""
-    import cv2
-    from PIL import Image
-
     scaled = picture.convert("RGB")
     if scaled.size != size:
         scaled = scaled.resize(size, Image.Resampling.LANCZOS, reducing_gap=3)
@@ -95,8 +90,6 @@ def _untouched_share(anchor: Lab, edited: Lab) -> float:
 
 def _registered(anchor: Lab, edited: Lab) -> tuple[Lab, NDArray[np.bool_]]:
     """`edited` moved, zoomed and sheared a little, where that makes the two more similar."""
-    import cv2
-
     everywhere = np.ones(edited.shape[:2], np.bool_)
     height, width = edited.shape[0], edited.shape[1]
     warp = _warp(np.ascontiguousarray(anchor[..., 0]), np.ascontiguousarray(edited[..., 0]))
@@ -123,8 +116,6 @@ def _warp(anchor: NDArray[np.float32], edited: NDArray[np.float32]) -> NDArray[n
     By enhanced correlation (Evangelidis and Psarakis, 2008), which neither brightness nor contrast
     disturbs.
     """
-    import cv2
-
     height, width = anchor.shape
     if min(height, width) < _FEWEST_PX:
         return None
@@ -187,9 +178,7 @@ class Area(NamedTuple):
     colour: tuple[float, float, float]
 
 
-def change_between(
-    anchor: "Image.Image", edited: "Image.Image", settings: EditCheckSettings
-) -> Change:
+def change_between(anchor: Image.Image, edited: Image.Image, settings: EditCheckSettings) -> Change:
     """Where `edited` differs visibly from `anchor`.
 
     Both are smoothed, and a pixel has changed if its colour is none that the other picture has
@@ -199,18 +188,19 @@ def change_between(
     size = compared_size(*anchor.size, settings.side_px)
     one = lab_of(anchor, size)
     other, known = laid_over(one, lab_of(edited, size), settings.drift)
-    one, other = _smoothed(one, settings), _smoothed(other, settings)
+    one, other = (
+        np.asarray(cv2.GaussianBlur(picture, (0, 0), settings.smoothing_px), np.float32)
+        for picture in (one, other)
+    )
     difference = np.maximum(_beyond(one, other), _beyond(other, one))
     visible = (difference >= settings.visible_difference) & known
-    return Change(np.asarray(_without_grain(visible), np.bool_), other - one)
+    return Change(_morphed(visible, cv2.MORPH_OPEN, _GRAIN_PX), other - one)
 
 
 def changed_areas(change: Change) -> list[Area]:
     """The areas that changed, the largest first; near ones are one area."""
-    import cv2
-
-    joined = cv2.dilate(change.mask.astype(np.uint8), _disc(_JOINED_PX))
-    count, labels = cv2.connectedComponents(joined, connectivity=8)
+    joined = _morphed(change.mask, cv2.MORPH_DILATE, _JOINED_PX)
+    count, labels = cv2.connectedComponents(joined.astype(np.uint8), connectivity=8)
     places = np.asarray(labels)[change.mask]
     rows, columns = np.nonzero(change.mask)
     colours = change.colours[change.mask]
@@ -233,32 +223,20 @@ def scaled_box(
     return (left * across, top * down, right * across, bottom * down)
 
 
-def _smoothed(picture: Lab, settings: EditCheckSettings) -> Lab:
-    import cv2
-
-    return np.asarray(cv2.GaussianBlur(picture, (0, 0), settings.smoothing_px), np.float32)
-
-
 def _beyond(picture: Lab, other: Lab) -> NDArray[np.float32]:
     """How far each colour of `picture` is from those that `other` has around it, as a ΔE*ab."""
-    import cv2
-
     lowest, highest = cv2.erode(other, _disc(_AROUND_PX)), cv2.dilate(other, _disc(_AROUND_PX))
     beyond = np.maximum(np.maximum(lowest - picture, picture - highest), 0)
     return np.asarray(np.linalg.norm(beyond, axis=2), np.float32)
 
 
-def _without_grain(mask: Mask) -> NDArray[np.uint8]:
-    import cv2
-
-    return np.asarray(
-        cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, _disc(_GRAIN_PX)), np.uint8
-    )
+def _morphed(mask: Mask, operation: int, across_px: int) -> Mask:
+    """The mask opened, closed or dilated with a disc."""
+    morphed = cv2.morphologyEx(mask.astype(np.uint8), operation, _disc(across_px))
+    return np.asarray(morphed, np.bool_)
 
 
 def _disc(across_px: int) -> NDArray[np.uint8]:
-    import cv2
-
     return np.asarray(
         cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (across_px, across_px)), np.uint8
     )
@@ -392,28 +370,34 @@ def judge_edit(
     It is none where next to nothing changed visibly, or where the embedder finds that the candidate
     fits the wanted caption no better than the anchor does.
     """
-    if measurement.changed_share < settings.least_changed_share:
-        return _no_change(
-            measurement,
-            f"{_percent(measurement.changed_share)} of the picture changed visibly, "
-            f"wanted {_percent(settings.least_changed_share)} at least",
+    changed, outside = measurement.changed_share, measurement.outside_share
+    apart = measurement.apart_share
+    least = settings.least_shift
+    shift = None if least is None else measurement.shift
+    detail = ""
+    if changed < settings.least_changed_share:
+        detail = (
+            f"{_percent(changed)} of the picture changed visibly, "
+            f"wanted {_percent(settings.least_changed_share)} at least"
         )
-    shift = measurement.shift
-    if shift is not None and settings.least_shift is not None and shift <= settings.least_shift:
-        return _no_change(
-            measurement,
+    elif least is not None and shift is not None and shift <= least:
+        detail = (
             "the wanted detail did not change: the edited image fits the wanted caption no better "
-            f"than the anchor does (shift {shift:+.3f}, wanted more than "
-            f"{settings.least_shift:g})",
+            f"than the anchor does (shift {shift:+.3f}, wanted more than {least:g})"
         )
-    return tuple(_doubts(measurement, difference, settings))
-
-
-def _doubts(
-    measurement: EditMeasurement, difference: DifferenceType, settings: EditCheckSettings
-) -> list[str]:
-    changed, shift = measurement.changed_share, measurement.shift
-    doubts = _doubts_of_place(measurement, settings)
+    if detail:
+        context = measurement.model_dump(mode="json")
+        return Rejection(stage=STAGE, reason=NO_CHANGE, detail=detail, context=context)
+    doubts: list[str] = []
+    if outside is not None and changed - outside < settings.least_changed_share:
+        doubts.append("Next to nothing changed in the wanted region.")
+    if outside is not None and outside >= settings.doubtful_outside_share:
+        doubts.append(f"{_percent(outside)} of the picture changed outside the wanted region.")
+    if apart is not None and apart >= settings.doubtful_outside_share:
+        doubts.append(
+            f"{_percent(apart)} of the picture changed in further places than one such change "
+            "explains."
+        )
     if concerns_all(difference):
         if changed < settings.doubtful_global_share:
             doubts.append(
@@ -426,37 +410,14 @@ def _doubts(
             "in it."
         )
     doubtful_shift = settings.doubtful_shift
-    if measurement.apart_share is not None:
+    if apart is not None:  # at an unknown place: the embedder alone tells the right thing
         doubtful_shift = max(doubtful_shift, settings.doubtful_unplaced_shift)
-    if shift is not None and settings.least_shift is not None and shift < doubtful_shift:
+    if shift is not None and shift < doubtful_shift:
         doubts.append(
             f"The wanted detail may not have changed: the image fits the wanted caption hardly "
             f"better than the anchor does (shift {shift:+.3f})."
         )
-    return doubts
-
-
-def _doubts_of_place(measurement: EditMeasurement, settings: EditCheckSettings) -> list[str]:
-    """Doubts whether it changed where it was to, or, where nobody knows that, in one place."""
-    outside, apart = measurement.outside_share, measurement.apart_share
-    doubts = []
-    if outside is not None:
-        if measurement.changed_share - outside < settings.least_changed_share:
-            doubts.append("Next to nothing changed in the wanted region.")
-        if outside >= settings.doubtful_outside_share:
-            doubts.append(f"{_percent(outside)} of the picture changed outside the wanted region.")
-    if apart is not None and apart >= settings.doubtful_outside_share:
-        doubts.append(
-            f"{_percent(apart)} of the picture changed in further places than one such change "
-            "explains."
-        )
-    return doubts
-
-
-def _no_change(measurement: EditMeasurement, detail: str) -> Rejection:
-    return Rejection(
-        stage=STAGE, reason=NO_CHANGE, detail=detail, context=measurement.model_dump(mode="json")
-    )
+    return tuple(doubts)
 
 
 def _percent(share: float) -> str:
@@ -478,45 +439,24 @@ _LINE_SHARE = 0.0025
 """How wide the line around a change is, as a share of the longer side."""
 
 
-def difference_overlay(anchor: "Image.Image", change: Change) -> bytes:
+def difference_overlay(anchor: Image.Image, change: Change) -> bytes:
     """The anchor in pale grey, what changed tinted with a dark line around it, as PNG.
 
     For pictures that show the same from the same place: edits. It has the size of the anchor.
     """
-    from PIL import Image
-
-    mask = _enlarged(_closed(change.mask), anchor.size)
+    closed = _morphed(change.mask, cv2.MORPH_CLOSE, _CLOSED_PX)  # a changed thing is shown as one
+    grown = cv2.resize(closed.astype(np.float32), anchor.size, interpolation=cv2.INTER_LINEAR)
+    mask = np.asarray(grown, np.float32) >= 0.5
     grey = np.asarray(anchor.convert("L"), np.float32)
     ground = np.repeat((255 - (255 - grey) * (1 - _PALE))[..., None], 3, axis=2)
     tinted = grey[..., None] * (1 - _TINT_SHARE) + _TINT * _TINT_SHARE
     ground[mask] = tinted[mask]
     pixels = np.ascontiguousarray(ground.round().astype(np.uint8))
-    _outline(pixels, mask)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def _closed(mask: Mask) -> Mask:
-    """The mask without the small holes in it: a changed thing is shown as one."""
-    import cv2
-
-    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (_CLOSED_PX, _CLOSED_PX))
-    return np.asarray(cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, disc), np.bool_)
-
-
-def _enlarged(mask: Mask, size: tuple[int, int]) -> Mask:
-    import cv2
-
-    grown = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
-    return np.asarray(grown, np.float32) >= 0.5
-
-
-def _outline(pixels: NDArray[np.uint8], mask: Mask) -> None:
-    """Draws a black line with a white one around it, so that it shows on any ground."""
-    import cv2
-
+    # a black line with a white one around it shows on any ground
     found: Any = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     width = max(1, round(_LINE_SHARE * max(mask.shape)))
     cv2.drawContours(pixels, found[0], -1, (255, 255, 255), 3 * width)
     cv2.drawContours(pixels, found[0], -1, (20, 20, 20), width)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()

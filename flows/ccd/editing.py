@@ -23,7 +23,7 @@ from flows.ccd.edit_measures import (
     judge_edit,
     measure_edit,
 )
-from flows.ccd.image_requests import strategies_of_orders
+from flows.ccd.image_requests import candidate_for, strategies_of_orders
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
@@ -44,7 +44,7 @@ from schemas.image_edit import (
     QwenImageEdit,
 )
 from schemas.profile import ContrastSettings
-from schemas.proposals import Candidate, EditedImage, EditMeasurement, Picture, Strategy
+from schemas.proposals import EditedImage, EditMeasurement, Picture, Strategy
 from schemas.provenance import Role
 from schemas.records import Rejection
 from schemas.requests import MOST_INSTRUCTION_WORDS
@@ -507,15 +507,10 @@ class _Editing:
             rejection = edited.verdict.model_copy(update={"context": context})
             return WorkResult(number, rejection=rejection)
         editor = self._settings.editor
-        candidate = Candidate(
-            source=strategy.source,
-            anchor=strategy.anchor,
-            caption=strategy.caption,
-            strategy_id=order.stored_strategy.id,
-            detail=strategy.detail,
-            difference=strategy.difference,
-            plan=strategy.plan,
-            contrastive_caption=strategy.contrastive_caption,
+        candidate = candidate_for(
+            order.entity,
+            order.stored_strategy,
+            [(Role.EDITED_AS, edited.made.id), (Role.WRITTEN_WITH, self._with_settings.id)],
             image=edited.made.record.picture,
             origin=EditedImage(
                 model=str(editor.ref),
@@ -527,18 +522,7 @@ class _Editing:
             overlay=self._overlay(edited),
             doubts=edited.verdict,
         )
-        entity = new_entity(
-            candidate,
-            order.entity.dataset,
-            parents=[
-                (Role.MADE_FOR, order.stored_strategy.id),
-                (Role.ORDERED_BY, order.entity.id),
-                (Role.EDITED_AS, edited.made.id),
-                (Role.WRITTEN_WITH, self._with_settings.id),
-            ],
-            group=strategy.anchor.image_id,
-        )
-        return WorkResult(number, (entity,))
+        return WorkResult(number, (candidate,))
 
     def _overlay(self, edited: _Edited) -> Picture:
         anchor = _opened(edited.request.image.data)

@@ -114,13 +114,7 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
     anchors = fetch(store, {_anchor_id(one) for one in accepted})
     images = _images(store, accepted, anchors)
     judges = last_agents(store, [one.id for one in accepted])
-    stage = Stage(
-        name=_MAKE,
-        version=VERSION,
-        dataset=dataset,
-        configuration={"dataset": dataset},
-        label="make contrastive images",
-    )
+    stage = Stage(_MAKE, VERSION, dataset, {"dataset": dataset}, label="make contrastive images")
 
     def made(number: int, candidate: StoredEntity) -> WorkResult:
         """An image, accepted by the judge of its candidate."""
@@ -165,13 +159,7 @@ def form_groups(context: RunContext, dataset: str, *, keep_lone_anchors: bool) -
         for one in records
         if one.image_ids or (keep_lone_anchors and coarse[one.anchor_id])
     ]
-    stage = Stage(
-        name=_FORM,
-        version=VERSION,
-        dataset=dataset,
-        configuration={"dataset": dataset},
-        label="form groups",
-    )
+    stage = Stage(_FORM, VERSION, dataset, {"dataset": dataset}, label="form groups")
 
     def work(items: Sequence[tuple[int, NewEntity]]) -> list[WorkResult]:
         return [WorkResult(number, (group,)) for number, group in items]

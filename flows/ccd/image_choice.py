@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import LIVE, AgentRef, NewEntity, StoredEntity, find, new_entity, pages
+from db.entities import LIVE, AgentRef, StoredEntity, find, new_entity, pages
 from db.store import Store
 from db.work import WorkResult, drop_rejections, register_plan, rejections_of
 from flows.ccd.anchors import is_anchor
 from flows.ccd.downloading import Found, SearchResults, search_results
-from flows.ccd.image_requests import strategies_of_orders
+from flows.ccd.image_requests import candidate_for, strategies_of_orders
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
@@ -477,38 +477,23 @@ class _Choosing:
             return WorkResult(order.seq, (looked_at,), rejection=rejection)
         self._used.add(search.strategy.id, *self._bytes_and_look(search.pictures[outcome.place]))
         fit = float(results[outcome.place] @ rows.wanted - anchor @ rows.caption)
-        candidate = _candidate(search, outcome, fit_doubts(fit, self._bounds))
+        found = search.found[outcome.place]
+        picture = found.record(FoundPicture)
+        hit = picture.found.hit
+        candidate = candidate_for(
+            order,
+            search.strategy,
+            [(Role.FOUND_AS, found.id)],
+            image=picture.picture,
+            origin=FoundImage(
+                engine=picture.found.engine,
+                query=picture.found.query,
+                rank=hit.rank,
+                page=hit.page_url or hit.image_url,
+                licence=hit.licence or "",
+                creator=hit.creator,
+            ),
+            similarity=outcome.similarity,
+            doubts=fit_doubts(fit, self._bounds),
+        )
         return WorkResult(order.seq, (candidate, looked_at))
-
-
-def _candidate(search: _Search, choice: Choice, doubts: tuple[str, ...]) -> NewEntity:
-    found = search.found[choice.place]
-    strategy, picture = search.strategy.record(Strategy), found.record(FoundPicture)
-    hit = picture.found.hit
-    candidate = Candidate(
-        source=strategy.source,
-        anchor=strategy.anchor,
-        caption=strategy.caption,
-        strategy_id=search.strategy.id,
-        detail=strategy.detail,
-        difference=strategy.difference,
-        plan=strategy.plan,
-        contrastive_caption=strategy.contrastive_caption,
-        image=picture.picture,
-        origin=FoundImage(
-            engine=picture.found.engine,
-            query=picture.found.query,
-            rank=hit.rank,
-            page=hit.page_url or hit.image_url,
-            licence=hit.licence or "",
-            creator=hit.creator,
-        ),
-        similarity=choice.similarity,
-        doubts=doubts,
-    )
-    parents = [
-        (Role.MADE_FOR, search.strategy.id),
-        (Role.ORDERED_BY, search.order.id),
-        (Role.FOUND_AS, found.id),
-    ]
-    return new_entity(candidate, search.order.dataset, parents=parents, group=search.anchor_id)

@@ -1,9 +1,11 @@
 """Requests for contrastive images, one method after the other."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from db.entities import (
     LIVE,
+    NewEntity,
     StoredEntity,
     children_of,
     fetch,
@@ -37,13 +39,8 @@ def order_images(
     served = _served_by(context.store, [one.id for one in strategies], Role.MADE_FOR, LIVE)
     left_out = served.union(waiting)
     open_ = [(one.seq, one) for one in strategies if one.id not in left_out]
-    stage = Stage(
-        name=STAGE,
-        version=VERSION,
-        dataset=dataset,
-        configuration={"dataset": dataset, "way": method},
-        label=f"order images ({method})",
-    )
+    configuration = {"dataset": dataset, "way": method}
+    stage = Stage(STAGE, VERSION, dataset, configuration, label=f"order images ({method})")
 
     def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
         parents = [[(Role.ORDERED_BY, strategy.id)] for _, strategy in items]
@@ -115,3 +112,31 @@ def strategies_of_orders(store: Store, orders: Sequence[StoredEntity]) -> dict[s
     found = parents_of(store, [one.id for one in orders], Role.ORDERED_BY)
     strategies = fetch(store, {many[0] for many in found.values()})
     return {order: strategies[many[0]] for order, many in found.items()}
+
+
+def candidate_for(
+    order: StoredEntity,
+    strategy: StoredEntity,
+    parents: Sequence[tuple[Role, str]],
+    **values: Any,
+) -> NewEntity:
+    """A candidate for the image of a strategy; `values` are what its method knows of it."""
+    record = strategy.record(Strategy)
+    candidate = Candidate(
+        source=record.source,
+        anchor=record.anchor,
+        caption=record.caption,
+        strategy_id=strategy.id,
+        detail=record.detail,
+        difference=record.difference,
+        plan=record.plan,
+        contrastive_caption=record.contrastive_caption,
+        **values,
+    )
+    made_for = [(Role.MADE_FOR, strategy.id), (Role.ORDERED_BY, order.id)]
+    return new_entity(
+        candidate,
+        order.dataset,
+        parents=[*made_for, *parents],
+        group=record.anchor.image_id,
+    )

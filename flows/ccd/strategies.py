@@ -437,13 +437,7 @@ def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> Sta
     Strategies that were proposed with other settings are inactive until those return.
     """
     context, dataset = strategist.context, strategist.dataset
-    stage = Stage(
-        name=TAKE,
-        version=TAKE_VERSION,
-        dataset=dataset,
-        configuration={"dataset": dataset},
-        label="take strategies",
-    )
+    stage = Stage(TAKE, TAKE_VERSION, dataset, {"dataset": dataset}, label="take strategies")
 
     def work(drafts: Sequence[StoredEntity]) -> list[WorkResult]:
         ids = [draft.id for draft in drafts]
