@@ -3,10 +3,12 @@
 import io
 import json
 import re
+import tomllib
 import unicodedata
 import zipfile
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from importlib.resources import files
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,29 +72,6 @@ def _identifier() -> Any:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-# Words that are repeated in a row. Harper looks only for those of grammar («the the»).
-
-RULE = "RepeatedWord"
-
-_TWICE = re.compile(r"\b([^\W\d_]{3,})[ \t]+\1\b", re.IGNORECASE)
-_RIGHT = frozenset(("had", "that"))
-
-
-class Repetition(NamedTuple):
-    """The place of a word and its repetition, and the word."""
-
-    start: int
-    end: int
-    word: str
-
-
-def repetitions(text: str) -> Iterator[Repetition]:
-    """The repeated words of a text, but for those that may be repeated."""
-    for match in _TWICE.finditer(text):
-        if match.group(1).casefold() not in _RIGHT:
-            yield Repetition(match.start(), match.end(), match.group(1))
-
-
 # Number agreement, as rules in Weir, Harper's own rule language.
 #
 # Harper has no rule for "a man are riding" or "two dog". These are made for captions: they know the
@@ -103,57 +82,8 @@ def repetitions(text: str) -> Iterator[Repetition]:
 PREFIX = "Agreement"
 """What the names of these rules begin with."""
 
-_NOUNS = (
-    "man men,woman women,child children,person people,tooth teeth,mouse mice,goose geese,"
-    "knife knives,shelf shelves,baby babies,lady ladies,box boxes,bus buses,bench benches,"
-    "sandwich sandwiches"
-)
-_REGULAR = (
-    "airplane animal apple bag ball banana bear bed bicycle bike bird boat book bottle bowl boy "
-    "building cake candle car carrot cat chair circle clock cow cup dog donut door elephant figure "
-    "flag flower fork giraffe girl hat horse house image kid kite lamp laptop letter motorcycle "
-    "orange phone picture pizza plane plant plate player program shirt shoe sign skateboarder "
-    "skier slice soldier sofa spoon square suitcase surfboard surfer table toy train tree triangle "
-    "truck umbrella vase wall window word worker zebra"
-)
-_VERBS = (
-    "are is,were was,have has,sit sits,wear wears,hold holds,lie lies,eat eats,say says,"
-    "sleep sleeps,carry carries,graze grazes,contain contains,appear appears,kneel kneels"
-)
-"""Verbs that are no nouns: "a fruit stand with apples" and "two bus rides" are right."""
-_ALSO_NOUNS = (
-    "stand stands,ride rides,walk walks,run runs,jump jumps,look looks,play plays,fly flies,"
-    "show shows,drive drives,pass passes,cut cuts,drink drinks,swim swims,watch watches,wait waits"
-)
-"""Verbs that are nouns, too, but not after a plural: nouns that go before nouns are singular."""
-_SINGULAR = "[a, an, one, each, every, another, this]"
-_PLURAL = (
-    "[two, three, four, five, six, seven, eight, nine, ten, many, several, these, those, both]"
-)
-_OF_MANY = (
-    "couple,pair,group,number,few,lot,variety,bunch,crowd,set,dozen,majority,range,team,family,"
-    "hundred,thousand,million,series,herd,flock,crew,band,handful,row,line,stack,pile,collection"
-)
-_AMOUNTS = "thirds,quarters,dollars,euros,yuan,minutes,hours,years,miles,metres,meters,percent"
-
-_PRONOUNS = "they,we,you,i,these,those,many,other,others,two,three,time,is,was,has"
-_AUXILIARIES = ("are", "were", "have")
-"""Before these, a single word after "a" is a noun, whatever Harper takes it for."""
-_SOMEBODY = "[someone, somebody, everyone, everybody, nobody]"
-
-_PAIRS = [
-    *(tuple(pair.split()) for pair in _NOUNS.split(",")),
-    *((noun, f"{noun}s") for noun in _REGULAR.split()),
-]
 _SENTENCE_END = re.compile(r"[.!?;:]\s+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|\d+")
-_LINKS = (
-    "about above across after against along among and around as at before behind below beneath "
-    "beside between but by down during for from in inside into like near next nor of off on onto "
-    "or out outside over past that through to toward towards under up upon where which while who "
-    "whose with within without"
-)
-_OPENERS = "a an the one each every another this these those"
 _LONGEST_SUBJECT = 5
 
 
@@ -175,36 +105,54 @@ def rule_pack() -> bytes:
 
 def rules() -> Iterator[tuple[str, str]]:
     """(name, rule in Weir): a rule for each verb and each noun, in both numbers."""
-    ones = ", ".join(one for one, _ in _PAIRS)
-    manies = ", ".join(many for _, many in _PAIRS)
-    single = f"<NOUN, ![{_OF_MANY.replace(',', ', ')}]>"
-    counted = f"<NOUN, ![{_AMOUNTS.replace(',', ', ')}]>"
-    any_word = f"![{_OF_MANY}, {_PRONOUNS}]".replace(",", ", ").replace("  ", " ")
-    of_one = [*_subjects(_SINGULAR, single), *_subjects("the", f"[{ones}]"), f"({_SOMEBODY} "]
-    of_many = _subjects(f"[the, {_PLURAL[1:-1]}]", f"[{manies}]")
-    for plural, singular in map(str.split, _VERBS.split(",")):
+    nouns = [*_pairs("irregular_nouns"), *((noun, f"{noun}s") for noun in _words("regular_nouns"))]
+    ones, manies = (", ".join(forms) for forms in zip(*nouns, strict=True))
+    of_many_words = ", ".join(_words("of_many"))
+    single, counted = f"<NOUN, ![{of_many_words}]>", f"<NOUN, ![{', '.join(_words('amounts'))}]>"
+    any_word = f"![{of_many_words}, {', '.join(_words('pronouns'))}]"
+    singular_words, somebody = (f"[{', '.join(_words(one))}]" for one in ("singular", "somebody"))
+    plural_words = ", ".join(_words("plural"))
+    of_one = [
+        *_subjects(singular_words, single),
+        *_subjects("the", f"[{ones}]"),
+        f"({somebody} ",
+    ]
+    of_many = _subjects(f"[the, {plural_words}]", f"[{manies}]")
+    for plural, singular in _pairs("verbs"):
         test = f'test "A man {plural} here." "A man {singular} here."'
-        subjects = [*of_one, f"({_SINGULAR} {any_word} "] if plural in _AUXILIARIES else of_one
+        is_auxiliary = plural in _words("auxiliaries")
+        subjects = [*of_one, f"({singular_words} {any_word} "] if is_auxiliary else of_one
         yield f"Singular{plural.title()}", _rule(subjects, plural, singular, test)
         test = f'test "Two men {singular} here." "Two men {plural} here."'
-        subjects = [*_subjects(_PLURAL, counted), *of_many]
+        subjects = [*_subjects(f"[{plural_words}]", counted), *of_many]
         yield f"Plural{singular.title()}", _rule(subjects, singular, plural, test)
-    for plural, singular in map(str.split, _ALSO_NOUNS.split(",")):
+    for plural, singular in _pairs("verbs_also_nouns"):
         test = f'test "Two men {singular} here." "Two men {plural} here."'
         yield f"Plural{singular.title()}", _rule(of_many, singular, plural, test)
-    for one, many in _PAIRS:
+    for one, many in nouns:
         after = "[( [VERB, AUX, ADP, CCONJ]), (.), (,)]"
-        yield (
-            f"Counted{one.title()}",
-            f"expr main <({_PLURAL} {one}{after}), {one}>\n" + _facts(many),
-        )
+        counting = f"expr main <([{plural_words}] {one}{after}), {one}>\n"
+        yield f"Counted{one.title()}", counting + _facts(many)
         yield (
             f"One{many.title()}",
             f"expr main <([a, an, one, each] {many}), {many}>\n" + _facts(one),
         )
-    yield ("ThereIs", f"expr main <(there is {_PLURAL}), is>\n" + _facts("are"))
+    yield "ThereIs", f"expr main <(there is [{plural_words}]), is>\n" + _facts("are")
     there = f"expr main <(there are [a, an, one] {single}), are>\n"
-    yield ("ThereAre", there + _facts("is"))
+    yield "ThereAre", there + _facts("is")
+
+
+def _words(name: str) -> list[str]:
+    return _data()[name].split()
+
+
+def _pairs(name: str) -> list[tuple[str, str]]:
+    return [(one, other) for one, other in map(str.split, _data()[name].split(","))]
+
+
+@cache
+def _data() -> dict[str, str]:
+    return tomllib.loads(files("flows").joinpath("grammar.toml").read_text(encoding="utf-8"))
 
 
 def _subjects(determiner: str, noun: str) -> list[str]:
@@ -236,14 +184,10 @@ def opens_sentence(text: str, start: int) -> bool:
     words = _WORD.findall(subject)
     if len(words) > _LONGEST_SUBJECT or "," in subject or "(" in subject:
         return False
-    if any(word in _links() or word.endswith("ing") for word in words):
+    links = _words("links")
+    if any(word in links or word.endswith("ing") for word in words):
         return False
-    return not set(words[1:]).intersection(_OPENERS.split())
-
-
-@cache
-def _links() -> frozenset[str]:
-    return frozenset(_LINKS.split())
+    return not set(words[1:]).intersection(_words("openers"))
 
 
 # The grammar of a caption: Harper's findings, less what is known to be wrong about captions.
@@ -251,6 +195,7 @@ def _links() -> frozenset[str]:
 STAGE = "check_grammar"
 VERSION = "1"
 SPELLING = "SpellCheck"
+RULE = "RepeatedWord"
 LANGUAGE = "Language"
 
 _OF_WORDS = ("Spelling", "Typo")
@@ -261,6 +206,8 @@ _CODE = re.compile(
     r"\b[\w.]+\([^()]*\)|\b\w+\.[a-z]{1,4}\b(?!\s+[A-Z])|\b\w+_\w+\b"
     r"|\b\w+(?:\s?(?:[+*/%<>=×÷]=?|==|(?<=\s)-(?=\s))\s?\w+)+(?=\W|$)"
 )
+_TWICE = re.compile(r"\b([^\W\d_]{3,})[ \t]+\1\b", re.IGNORECASE)
+_RIGHT = frozenset(("had", "that"))
 _CHECK_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _DEFAULTS = GrammarSettings()
 _AT_ONCE = Lock()  # two threads must not share a linter; a caption takes a millisecond
@@ -324,21 +271,25 @@ def _findings(
 def _repetitions(
     text: str, plain: str, settings: GrammarSettings, found: list[GrammarFinding]
 ) -> list[GrammarFinding]:
-    """Repeated words that Harper has not found."""
+    """Words that are repeated in a row, but for those that may be, which Harper has not found.
+
+    It looks only for those of grammar («the the»).
+    """
     if RULE in settings.ignored_rules:
         return []
     return [
         GrammarFinding(
             rule=RULE,
             category="Repetition",
-            message=f"The word {one.word!r} stands twice.",
-            start=one.start,
-            end=one.end,
-            text=text[one.start : one.end],
-            suggestions=(one.word,),
+            message=f"The word {match[1]!r} stands twice.",
+            start=match.start(),
+            end=match.end(),
+            text=text[match.start() : match.end()],
+            suggestions=(match[1],),
         )
-        for one in repetitions(plain)
-        if not any(other.start < one.end and one.start < other.end for other in found)
+        for match in _TWICE.finditer(plain)
+        if match[1].casefold() not in _RIGHT
+        and not any(one.start < match.end() and match.start() < one.end for one in found)
     ]
 
 

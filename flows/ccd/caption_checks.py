@@ -249,9 +249,6 @@ def _unusable(reason: str, row: int, column: int, detail: str, text: str) -> Rej
 #
 # A caption that an embedder assigns to a sibling's image need not be wrong: it goes to people.
 
-TWO_WAY_CHECK_STAGE = "check_preferences"
-TWO_WAY_CHECK_VERSION = "1"
-
 Vectors = NDArray[np.floating]
 _DECIMALS = 6
 
@@ -287,13 +284,6 @@ class CaptionPreference(NamedTuple):
     def loses_own_image(self) -> bool:
         """Whether another image's caption is as near to its own image, or nearer."""
         return self.best_similarity >= self.similarity
-
-    @property
-    def confused_with(self) -> int | None:
-        """The image that it is confused with, by the caption's side first; None for none."""
-        if self.prefers_other_image:
-            return self.nearest_image
-        return self.best_caption if self.loses_own_image else None
 
     @property
     def sentence(self) -> str:

@@ -356,7 +356,6 @@ def _around(boxes: Sequence[Box]) -> Box:
 # The verdict: whether the picture was edited at all, and the doubts about the edit.
 
 STAGE = "judge_edits"
-VERSION = "2"
 
 NO_CHANGE = "no_change"
 """The reason for which an edit is tried again with another seed."""

@@ -14,11 +14,11 @@ from tests.flows.recos_world import stills_source
 from tests.flows.worlds import write_toml
 
 DATASET = "contrasts"
-ANCHORS = 6
+ANCHORS = 3
 
 
 def contrast_build(stills: StillsWorld, **values: Any) -> CcdBuild:
-    """Six anchors among the stills, whose contrastive images are edited unless said otherwise."""
+    """A few anchors among the stills, whose contrastive images are edited unless said otherwise."""
     defaults: dict[str, Any] = {
         "dataset": DATASET,
         "seed": 3,

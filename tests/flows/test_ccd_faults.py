@@ -256,20 +256,6 @@ def test_where_nobody_answers_no_address_is_given_up(
     assert list(quarantined(run.store, DATASET)) == []
 
 
-@pytest.mark.parametrize(
-    "polite",
-    [{"timeout_seconds": 11}, {"requests_per_second": 50, "in_flight": 8, "user_agent": "me/1"}],
-)
-def test_politeness_downloads_nothing_again(
-    go: Go, web: FoundVariants, polite: dict[str, Any]
-) -> None:
-    first = go()
-    asked = len(web.host.paths())
-    second = go(download=polite)
-    assert len(web.host.paths()) == asked
-    assert second.release_id == first.release_id
-
-
 def test_of_a_hit_one_picture_counts(go: Go, run: RunContext, web: FoundVariants) -> None:
     for download in ({}, {"resize_longest_px": 100}):
         with pytest.raises(UsageError):  # nothing is similar enough, and none is chosen
@@ -281,21 +267,25 @@ def test_of_a_hit_one_picture_counts(go: Go, run: RunContext, web: FoundVariants
     assert len({one.picture_ids for one in considered}) == 10
 
 
-@pytest.mark.parametrize("changed", ["search", "pictures"])
-def test_nothing_is_searched_for_where_an_image_stands(
-    go: Go, run: RunContext, web: FoundVariants, changed: str
+def test_where_an_image_stands_nothing_is_searched_for_or_downloaded_again(
+    go: Go, run: RunContext, web: FoundVariants
 ) -> None:
-    go()
+    first = go()
     asked, downloaded = len(web.service.seen), len(web.host.paths())
     before = {one.id for one in entities(run, Candidate.kind)}
-    settings: dict[str, dict[str, Any]] = {
+    changes: dict[str, dict[str, Any]] = {
+        "timeouts": {"download": {"timeout_seconds": 11}},
+        "politeness": {
+            "download": {"requests_per_second": 50, "in_flight": 8, "user_agent": "me/1"}
+        },
         "search": {"include_mature": True},
         "pictures": {"download": {"resize_longest_px": 100}},
     }
-    report = go(**settings[changed])
-    assert (len(web.service.seen), len(web.host.paths())) == (asked, downloaded)
-    assert {one.id for one in entities(run, Candidate.kind)} == before
-    assert report.release is not None
+    for name, changed in changes.items():
+        report = go(**changed)
+        assert (len(web.service.seen), len(web.host.paths())) == (asked, downloaded), name
+        assert {one.id for one in entities(run, Candidate.kind)} == before, name
+        assert report.release_id == first.release_id, name
 
 
 def test_what_is_turned_down_is_searched_for_by_another_service_alone(

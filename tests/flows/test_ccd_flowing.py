@@ -25,7 +25,7 @@ from tests.flows.runs import context_of, new_run
 
 @pytest.fixture(scope="module")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(40)
+    return drawn_stills(24)
 
 
 @pytest.fixture
@@ -104,8 +104,9 @@ def test_one_undecided_strategy_holds_back_its_own_anchor_only(
 
 
 def test_a_release_is_the_same_whether_items_are_decided_at_once_or_one_by_one(
-    migrated_sqlite: Path, tmp_path: Path, build: CcdBuild
+    migrated_sqlite: Path, tmp_path: Path, stills: StillsWorld
 ) -> None:
+    build = contrast_build(stills, anchors=1, **GATES)
     released, runs = {}, {}
     for way in ("at once", "one by one"):
         home = tmp_path / way.replace(" ", "-")

@@ -493,24 +493,23 @@ def texts(columns: dict[str, Any]) -> set[str]:
 def test_a_strategy_that_is_changed_later_takes_its_image_with_it(
     done: Work, build: CcdBuild, subtests: pytest.Subtests
 ) -> None:
-    for says in (
-        wrong,
-        mended_strategy(plan=PLAN),
-    ):
-        with subtests.test(says=says):
+    opinions = {"rejected": wrong, "edited": mended_strategy(plan=PLAN)}
+    for number, (name, says) in enumerate(opinions.items()):
+        with subtests.test(name):
+            changed, restored = later(build, 2 * number + 1), later(build, 2 * number + 2)
             candidate = an_accepted(done)
             image = image_of(done, candidate)
             id_ = strategy_of(done, candidate)
             strategy = fetch(done.run.store, [id_])[id_]
             before, earlier = live(done), said(done.released(build))
             done.change(strategy, says, "strategies")
-            done.until_released(later(build))
+            done.until_released(changed)
             assert done.state(candidate) == done.state(image) == "inactive"
-            rows = contrastive(done.released(later(build)))
+            rows = contrastive(done.released(changed))
             assert image.id not in rows
             plans = [row["contrast"]["plan"] for row in rows.values()]
             assert plans.count(PLAN) == (says is not wrong)
-            assert_it_comes_back(done, later(build, 2), strategy, "strategies", before, earlier)
+            assert_it_comes_back(done, restored, strategy, "strategies", before, earlier)
 
 
 def test_of_two_ways_the_first_that_people_accept_gives_the_image(
@@ -547,27 +546,25 @@ def test_what_another_model_says_takes_the_place_and_gives_it_back(
     done: Work, build: CcdBuild, subtests: pytest.Subtests
 ) -> None:
     """One image a strategy and five captions an image, independent of earlier requests."""
-    for role in (
-        "strategist",
-        "refiner",
-    ):
+    for number, role in enumerate(("strategist", "refiner")):
         with subtests.test(role=role):
+            changed, restored = later(build, 2 * number + 1), later(build, 2 * number + 2)
             before, earlier = live(done), said(done.released(build))
             other = contrast_profile(**{role: BuiltinContraster(revision="3")})
-            while go(done.run, later(build), done.office, other).waiting:
+            while go(done.run, changed, done.office, other).waiting:
                 assert done.say(right)
-            rows = done.released(later(build))
+            rows = done.released(changed)
             assert len(rows) == len(earlier)
             assert all(len(row["captions"]) == 5 for row in rows.values())
             assert len({row["sha256"] for row in rows.values()}) == len(rows), "no image twice"
-            changed = {
+            authors = {
                 one.record(Strategy).author for one in entities(done.run, Strategy.kind, "accepted")
             }
-            assert changed == {
+            assert authors == {
                 "loupe-coded-stills-contraster@3" if role == "strategist" else DRAFTER
             }
             calls = done.calls
-            assert done.go(later(build, 2)).waiting == 0, "nobody is asked again"
+            assert done.go(restored).waiting == 0, "nobody is asked again"
             assert done.calls == calls, "nothing is paid again"
             assert live(done) == before
-            assert said(done.released(later(build, 2))) == earlier
+            assert said(done.released(restored)) == earlier

@@ -77,8 +77,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _OneByOne(Stage):
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**{**values, "chunk_size": 1})
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__(*values, **{**named, "chunk_size": 1})
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
-from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -16,9 +15,10 @@ from models.builtin.stills.scene import KINDS, Thing, apart, read_scene
 from schemas.contrast import EditCheckSettings, StoredEdit
 from schemas.image_edit import EditedPicture, EditOutcome, EditRequest
 from schemas.proposals import Box, Candidate
-from sources.demonstration.stills import write_stills_world
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, contrast_profile, entities
+from tests.flows.drawn_stills import DrawnStills
 
 EDIT = StillsEditor.edit
 ALL_PASS = {"least_shift": -4.0, "doubtful_shift": -4.0}
@@ -26,15 +26,19 @@ ALL_PASS = {"least_shift": -4.0, "doubtful_shift": -4.0}
 Edit = Callable[[StillsEditor, Iterable[EditRequest]], Iterator[tuple[int, EditOutcome]]]
 
 
+@pytest.fixture
+def stills(drawn_stills: DrawnStills) -> StillsWorld:
+    return drawn_stills(24)
+
+
 def build(
-    run: RunContext, tmp_path: Path, check: EditCheckSettings, anchors: int
+    run: RunContext, stills: StillsWorld, check: EditCheckSettings, anchors: int
 ) -> list[Candidate]:
     """The candidates of a build in which nobody looks, whatever became of them."""
 
     def no_desks() -> MemoryOffice:
         raise AssertionError("nobody is to be asked")
 
-    stills = write_stills_world(tmp_path / "stills", seed=11, count=24)
     wanted = contrast_build(stills, anchors=anchors)
     run_pipeline(run, ccd_pipeline(), wanted, contrast_profile(edit_check=check), no_desks)
     return [one.record(Candidate) for one in entities(run, Candidate.kind)]
@@ -82,9 +86,9 @@ def touches(thing: Thing, box: Box, scale: float) -> bool:
 
 
 def test_where_it_was_to_change_is_stored_and_held_against_what_did(
-    run: RunContext, tmp_path: Path
+    run: RunContext, stills: StillsWorld
 ) -> None:
-    made = build(run, tmp_path, EditCheckSettings(), anchors=2)
+    made = build(run, stills, EditCheckSettings(), anchors=2)
     known = [one for one in made if one.measurement and one.measurement.region_by]
     assert known
     assert all(one.measurement.outside_share is not None for one in known if one.measurement)
@@ -93,13 +97,13 @@ def test_where_it_was_to_change_is_stored_and_held_against_what_did(
 
 
 def test_an_edit_of_the_wrong_thing_is_doubted_by_its_region(
-    run: RunContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: RunContext, stills: StillsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StillsEditor, "edit", on_the_wrong_thing(tells_regions=True))
     settings = EditCheckSettings(**ALL_PASS, doubtful_unplaced_shift=-4.0)
     wrong = [
         one
-        for one in build(run, tmp_path, settings, anchors=4)
+        for one in build(run, stills, settings, anchors=4)
         if one.measurement and one.measurement.outside_share
     ]
     assert len(wrong) >= 4
@@ -109,12 +113,12 @@ def test_an_edit_of_the_wrong_thing_is_doubted_by_its_region(
 
 
 def test_where_no_region_is_known_the_embedder_raises_the_doubt(
-    run: RunContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: RunContext, stills: StillsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StillsEditor, "edit", on_the_wrong_thing(tells_regions=False))
     unplaced = [
         one
-        for one in build(run, tmp_path, EditCheckSettings(**ALL_PASS), anchors=4)
+        for one in build(run, stills, EditCheckSettings(**ALL_PASS), anchors=4)
         if one.measurement and one.measurement.apart_share is not None
     ]
     wrong = [one for one in unplaced if one.measurement and (one.measurement.shift or 0) < 0.03]

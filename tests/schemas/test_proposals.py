@@ -63,10 +63,12 @@ def test_frames_rise() -> None:
         a_tracklet()
 
 
-@pytest.mark.parametrize("box", [(61.0, 2.0, 1.0, 122.0), (1.0, 2.0, 61.0, 2.0)])
-def test_a_box_has_an_area(box: tuple[float, ...]) -> None:
-    with pytest.raises(ValidationError, match=r"must be .left, top, right, bottom.; got"):
-        a_frame(1, box_xyxy=box)
+def test_a_box_has_an_area(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, ...]] = [(61.0, 2.0, 1.0, 122.0), (1.0, 2.0, 61.0, 2.0)]
+    for box in cases:
+        refused = pytest.raises(ValidationError, match=r"must be .left, top, right, bottom.; got")
+        with subtests.test(box=box), refused:
+            a_frame(1, box_xyxy=box)
 
 
 def test_a_group_has_a_caption_of_each_image_for_each_coarse_one() -> None:

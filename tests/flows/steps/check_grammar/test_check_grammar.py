@@ -104,21 +104,20 @@ def test_a_planted_fault_is_found_with_its_place_and_what_to_write(
             assert check_grammar(fixed) == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "part", "language"),
-    [
+def test_another_language_is_said_and_nothing_else(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, str]] = [
         ("Un homme est assis sur un banc dans le parc.", "Un homme", "'fr'"),
         ("Ein Mann sitzt auf einer Bank.", "Ein Mann", "'de'"),
         ("Женщина в красном пальто.", "Женщина", "Cyrillic"),
         ("一个男人 rides a horse.", "一个男人", "CJK"),
         ("A man rides 自行车 are.", "自行车", "CJK"),
-    ],
-)
-def test_another_language_is_said_and_nothing_else(text: str, part: str, language: str) -> None:
-    (found,) = check_grammar(text)
-    assert (found.rule, found.category) == ("Language", "Language")
-    assert found.text.startswith(part)
-    assert language in found.message
+    ]
+    for text, part, language in cases:
+        with subtests.test(text=text, part=part, language=language):
+            (found,) = check_grammar(text)
+            assert (found.rule, found.category) == ("Language", "Language")
+            assert found.text.startswith(part)
+            assert language in found.message
 
 
 def test_a_sentence_half_in_another_language_is_found() -> None:

@@ -103,26 +103,28 @@ def test_all_bounds_that_are_taken_are_kept(
     assert area.least_pixels <= size[0] * size[1] <= area.most_pixels
 
 
-@pytest.mark.parametrize(
-    ("size", "wanted"),
-    [((640, 480), (644, 476)), ((4000, 3000), (728, 560)), ((50, 50), (448, 448))],
-)
-def test_sizes_of_usual_images(size: tuple[int, int], wanted: tuple[int, int]) -> None:
-    assert smart_size(*size, AREA) == wanted
-    assert decoded(smart_resized(encoded(Image.new("RGB", size)))).size == wanted
+def test_sizes_of_usual_images(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[int, int], tuple[int, int]]] = [
+        ((640, 480), (644, 476)),
+        ((4000, 3000), (728, 560)),
+        ((50, 50), (448, 448)),
+    ]
+    for size, wanted in cases:
+        with subtests.test(size=size, wanted=wanted):
+            assert smart_size(*size, AREA) == wanted
+            assert decoded(smart_resized(encoded(Image.new("RGB", size)))).size == wanted
 
 
-@pytest.mark.parametrize(
-    "bounds",
-    [
+def test_bounds_that_no_image_could_keep_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[dict[str, int]] = [
         {"least_pixels": 300_000, "most_pixels": 400_000},
         {"least_pixels": 10, "most_pixels": 30},
         {"side_multiple_px": 64},
-    ],
-)
-def test_bounds_that_no_image_could_keep_are_refused(bounds: dict[str, int]) -> None:
-    with pytest.raises(ValidationError, match="most_pixels must be at least"):
-        ImageArea.model_validate(bounds)
+    ]
+    for bounds in cases:
+        refused = pytest.raises(ValidationError, match="most_pixels must be at least")
+        with subtests.test(bounds=bounds), refused:
+            ImageArea.model_validate(bounds)
 
 
 def test_what_fits_already_comes_back_as_it_is() -> None:
@@ -180,11 +182,13 @@ def test_a_strip_gets_a_sentence() -> None:
     )
 
 
-@pytest.mark.parametrize("data", [b"", b"<svg/>", encoded(Image.new("RGB", (64, 64))).data[:60]])
-def test_what_is_no_image_gets_a_sentence(data: bytes) -> None:
-    refused = smart_resized(ChatImage(media_type="image/png", data=data))
-    assert isinstance(refused, Rejection)
-    assert refused.reason == "undecodable_image"
+def test_what_is_no_image_gets_a_sentence(subtests: pytest.Subtests) -> None:
+    cases: list[bytes] = [b"", b"<svg/>", encoded(Image.new("RGB", (64, 64))).data[:60]]
+    for data in cases:
+        with subtests.test(data=data):
+            refused = smart_resized(ChatImage(media_type="image/png", data=data))
+            assert isinstance(refused, Rejection)
+            assert refused.reason == "undecodable_image"
 
 
 def test_the_same_image_gives_the_same_bytes() -> None:

@@ -28,8 +28,8 @@ def still(place: int) -> Picture:
 
 
 def photographs() -> list[Picture]:
-    """Real photographs; none where they are not at hand."""
-    files = sorted(PHOTOGRAPHS.glob("*.jpg"))[:4]
+    """Two real photographs; none where they are not at hand."""
+    files = sorted(PHOTOGRAPHS.glob("*.jpg"))[:2]
     return [Image.open(file).convert("RGB") for file in files]
 
 

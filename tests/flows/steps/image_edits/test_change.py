@@ -27,21 +27,21 @@ def test_re_encoding_alone_changes_next_to_nothing(subtests: pytest.Subtests) ->
                 assert share < SETTINGS.least_changed_share / 2
 
 
-@pytest.mark.parametrize("encode", [lambda picture: picture, as_a_model_would])
-def test_what_was_put_into_a_picture_is_found_where_it_is(
-    encode: Callable[[Picture], Picture],
-) -> None:
-    for seed, picture in enumerate(pictures()):
-        width, height = picture.size
-        box = (width // 4, height // 3, width // 2, height * 2 // 3)
-        change = change_between(picture, encode(pasted(picture, box, seed)), SETTINGS)
-        left, top, right, bottom = (
-            round(one) for one in scaled_box(box, picture.size, change.size)
-        )
-        inside = np.zeros_like(change.mask)
-        inside[top - 3 : bottom + 3, left - 3 : right + 3] = True
-        assert change.mask[inside].mean() > 0.35
-        assert change.mask[~inside].mean() < 0.002
+def test_what_was_put_into_a_picture_is_found_where_it_is(subtests: pytest.Subtests) -> None:
+    cases: list[Callable[[Picture], Picture]] = [lambda picture: picture, as_a_model_would]
+    for case, encode in enumerate(cases):
+        with subtests.test(case=case):
+            for seed, picture in enumerate(pictures()):
+                width, height = picture.size
+                box = (width // 4, height // 3, width // 2, height * 2 // 3)
+                change = change_between(picture, encode(pasted(picture, box, seed)), SETTINGS)
+                left, top, right, bottom = (
+                    round(one) for one in scaled_box(box, picture.size, change.size)
+                )
+                inside = np.zeros_like(change.mask)
+                inside[top - 3 : bottom + 3, left - 3 : right + 3] = True
+                assert change.mask[inside].mean() > 0.35
+                assert change.mask[~inside].mean() < 0.002
 
 
 def test_neither_order_nor_size_changes_what_is_found() -> None:
@@ -71,15 +71,19 @@ def test_areas_are_separated_by_distance_and_come_largest_first() -> None:
     assert large.colour[2] < -40  # towards blue
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 200), (31, 31), (2000, 40)])
-def test_odd_shapes_are_compared_too(size: tuple[int, int]) -> None:
-    grey, red = Image.new("RGB", size, (128, 128, 128)), Image.new("RGB", size, (250, 0, 0))
-    assert not change_between(grey, grey, SETTINGS).mask.any()
-    assert change_between(grey, red, SETTINGS).mask.mean() > 0.5
-    assert changed_areas(change_between(grey, grey, SETTINGS)) == []
+def test_odd_shapes_are_compared_too(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, int]] = [(1, 1), (3, 200), (31, 31), (2000, 40)]
+    for size in cases:
+        with subtests.test(size=size):
+            grey, red = Image.new("RGB", size, (128, 128, 128)), Image.new("RGB", size, (250, 0, 0))
+            assert not change_between(grey, grey, SETTINGS).mask.any()
+            assert change_between(grey, red, SETTINGS).mask.mean() > 0.5
+            assert changed_areas(change_between(grey, grey, SETTINGS)) == []
 
 
-@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "1"])
-def test_every_mode_is_compared(mode: str) -> None:
-    picture = still(1).convert(mode)
-    assert not change_between(picture, picture, SETTINGS).mask.any()
+def test_every_mode_is_compared(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["L", "RGBA", "P", "1"]
+    for mode in cases:
+        with subtests.test(mode=mode):
+            picture = still(1).convert(mode)
+            assert not change_between(picture, picture, SETTINGS).mask.any()

@@ -27,21 +27,20 @@ def test_an_edit_against_which_nothing_speaks() -> None:
     assert judge_edit(measured(0.9, None, 0.2), STYLE, SETTINGS) == ()
 
 
-@pytest.mark.parametrize(
-    ("measurement", "detail"),
-    [
+def test_a_no_op_is_rejected_with_its_figures(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[EditMeasurement, str]] = [
         (measured(0.0, None, 0.4), "0 % of the picture changed visibly, wanted 0.1 % at least"),
         (measured(0.0009, 0.0), "0.09 % of the picture changed visibly, wanted 0.1 % at least"),
         (measured(0.2, 0.0, 0.0), "the wanted detail did not change"),
         (measured(0.2, 0.0, -0.1), "no better than the anchor does (shift -0.100, wanted more"),
-    ],
-)
-def test_a_no_op_is_rejected_with_its_figures(measurement: EditMeasurement, detail: str) -> None:
-    found = judge_edit(measurement, COLOUR, SETTINGS)
-    assert isinstance(found, Rejection)
-    assert (found.stage, found.reason) == ("judge_edits", NO_CHANGE)
-    assert detail in found.detail
-    assert EditMeasurement.model_validate(found.context) == measurement
+    ]
+    for measurement, detail in cases:
+        with subtests.test(measurement=measurement, detail=detail):
+            found = judge_edit(measurement, COLOUR, SETTINGS)
+            assert isinstance(found, Rejection)
+            assert (found.stage, found.reason) == ("judge_edits", NO_CHANGE)
+            assert detail in found.detail
+            assert EditMeasurement.model_validate(found.context) == measurement
 
 
 def test_doubts_are_sentences(subtests: pytest.Subtests) -> None:

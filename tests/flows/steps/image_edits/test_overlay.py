@@ -43,12 +43,14 @@ def test_where_nothing_changed_the_picture_is_pale_grey() -> None:
     assert pixels.min() >= 0.5 * 255
 
 
-@pytest.mark.parametrize("anchor", ["black", "grey", "white", "orange"])
-def test_the_line_shows_on_any_ground_without_colours(anchor: str) -> None:
-    plain = Image.new("RGB", (320, 240), anchor)
-    edited = plain.copy()
-    edited.paste("blue", BOX)
-    grey = np.asarray(overlay(plain, edited).convert("L"), np.int16)
-    row = grey[115, BOX[0] - 12 : BOX[0] + 12]
-    assert row.min() < 60
-    assert row.max() - row.min() > 100
+def test_the_line_shows_on_any_ground_without_colours(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["black", "grey", "white", "orange"]
+    for anchor in cases:
+        with subtests.test(anchor=anchor):
+            plain = Image.new("RGB", (320, 240), anchor)
+            edited = plain.copy()
+            edited.paste("blue", BOX)
+            grey = np.asarray(overlay(plain, edited).convert("L"), np.int16)
+            row = grey[115, BOX[0] - 12 : BOX[0] + 12]
+            assert row.min() < 60
+            assert row.max() - row.min() > 100

@@ -94,18 +94,22 @@ def test_one_image_that_cannot_be_shown_refuses_the_group() -> None:
     assert refused.context == {"image": 1}
 
 
-@pytest.mark.parametrize("brief", [BRIEF, TRANSLATED])
-def test_a_repair_tells_what_was_wrong_and_shows_all_images_again(brief: RefinementBrief) -> None:
-    answer = answered('{"captions": ["Two dogs.", "A cat."]}</answer>')
-    rejection = read_refinement(answer, brief)
-    assert isinstance(rejection, Rejection)
-    request = a_request(brief)
-    again = request_repair(request, answer, rejection, load_prompt("repair_captions"))
-    assert again.purpose == "repair_captions"
-    assert (again.images, again.answer_schema) == (request.images, request.answer_schema)
-    assert f"<problem>\n{rejection.detail}\n</problem>" in again.prompt
-    assert again.prompt.count("</answer>") == 1
-    assert ("zh" in again.prompt) == (brief is TRANSLATED)
+def test_a_repair_tells_what_was_wrong_and_shows_all_images_again(
+    subtests: pytest.Subtests,
+) -> None:
+    cases: list[RefinementBrief] = [BRIEF, TRANSLATED]
+    for brief in cases:
+        with subtests.test(brief=brief):
+            answer = answered('{"captions": ["Two dogs.", "A cat."]}</answer>')
+            rejection = read_refinement(answer, brief)
+            assert isinstance(rejection, Rejection)
+            request = a_request(brief)
+            again = request_repair(request, answer, rejection, load_prompt("repair_captions"))
+            assert again.purpose == "repair_captions"
+            assert (again.images, again.answer_schema) == (request.images, request.answer_schema)
+            assert f"<problem>\n{rejection.detail}\n</problem>" in again.prompt
+            assert again.prompt.count("</answer>") == 1
+            assert ("zh" in again.prompt) == (brief is TRANSLATED)
 
 
 def test_a_count_mismatch_tells_both_counts() -> None:
