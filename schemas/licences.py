@@ -57,25 +57,6 @@ _PLAIN: Final = {
 }
 _ONE_OF: Final = "one of "
 
-# Flickr's numbers (flickr.photos.licenses.getInfo); those of COCO's lists are the first nine.
-_OF_FLICKR: Final = {
-    1: "CC-BY-NC-SA-2.0",
-    2: "CC-BY-NC-2.0",
-    3: "CC-BY-NC-ND-2.0",
-    4: "CC-BY-2.0",
-    5: "CC-BY-SA-2.0",
-    6: "CC-BY-ND-2.0",
-    8: US_GOVERNMENT_WORK,
-    9: "CC0-1.0",
-    10: "CC-PDM-1.0",
-    11: "CC-BY-4.0",
-    12: "CC-BY-SA-4.0",
-    13: "CC-BY-ND-4.0",
-    14: "CC-BY-NC-4.0",
-    15: "CC-BY-NC-SA-4.0",
-    16: "CC-BY-NC-ND-4.0",
-}
-
 
 def licence_name(text: str | None, url: str | None = None) -> str | None:
     """The one name of the licence that `text`, `url` or both state; None where it is not known.
@@ -115,15 +96,6 @@ def one_of(licences: Iterable[str]) -> str:
 def is_one_of(licence: str) -> bool:
     """Whether of a licence is known only that it is one of several, by a filter that it passed."""
     return licence.startswith(_ONE_OF)
-
-
-def flickr_licence(number: int) -> str | None:
-    """The licence that Flickr and COCO mean by `number`.
-
-    None for 0 (all rights reserved) and 7 (no *known* copyright restrictions: nobody gives a
-    licence), as for numbers that are not theirs.
-    """
-    return _OF_FLICKR.get(number)
 
 
 def permits_use(licence: str | None) -> bool:

@@ -65,7 +65,7 @@ class Tick(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """A histogram, drawn on `WIDTH` × `HEIGHT`."""
+    """A histogram of words per caption, drawn on `WIDTH` × `HEIGHT`."""
 
     title: str
     note: str
@@ -75,7 +75,6 @@ class Histogram(NamedTuple):
     left: float
     right: float
     floor: float
-    headings: tuple[str, str]
 
 
 def bars(
@@ -121,21 +120,18 @@ def histogram(
     counts: Sequence[tuple[int, int]],
     step: int,
     *,
-    unit: str = "words",
-    counted: str = "captions",
     end: int = 0,
-    most: int = 0,
     note: str = "",
     size: tuple[float, float, float] = (WIDTH, HEIGHT, _TOP),
 ) -> Histogram:
-    """A histogram of (first value of the step, count), up to `end` and as high as `most`.
+    """A histogram of (first value of the step, count), up to `end` at least.
 
     `size` is its width, its height, and the room above it.
     """
     wide, high, room = size
     last = max([start for start, _ in counts] + [0])
     longest = max(last + step, end)
-    top = rounded_up(max([count for _, count in counts] + [most, 1]))
+    top = rounded_up(max([count for _, count in counts] + [1]))
     floor = high - _BOTTOM
     across = (wide - _LEFT - _RIGHT) / longest
     up = (floor - room) / top
@@ -149,7 +145,7 @@ def histogram(
                 round(floor - height, 2),
                 round(max(step * across - 1.5, 0.5), 2),
                 round(height, 2),
-                f"{value} {unit}: {count:,} {counted}",
+                f"{value} words: {count:,} captions",
                 value,
                 f"{count:,}",
             )
@@ -166,7 +162,6 @@ def histogram(
         _LEFT,
         wide - _RIGHT,
         floor,
-        (unit, counted),
     )
 
 
