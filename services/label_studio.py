@@ -6,8 +6,7 @@ import re
 import secrets
 import subprocess
 import unicodedata
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -159,37 +158,23 @@ def label_studio_token(home: Path, url: str) -> SecretStr:
     Raises:
         ServiceError: Label Studio does not answer, or does not know our password.
     """
-    with locked(services_folder(home) / "label-studio-token.lock"), _client(url) as client:
+    with (
+        locked(services_folder(home) / "label-studio-token.lock"),
+        httpx.Client(base_url=url, trust_env=False, timeout=60, verify=PLAIN_HTTP) as client,
+    ):
         credentials = load_credentials(home)
-        if (token := credentials.label_studio_token) is not None:
-            kept = {"refresh": token.get_secret_value()}
-            if client.post("/api/token/refresh/", json=kept).is_success:
-                return token
-        log_in(client, credentials.label_studio_email, credentials.label_studio_password)
-        token = _create_token(client)
+        try:
+            if (token := credentials.label_studio_token) is not None:
+                kept = {"refresh": token.get_secret_value()}
+                if client.post("/api/token/refresh/", json=kept).is_success:
+                    return token
+            email, password = credentials.label_studio_email, credentials.label_studio_password
+            token = personal_token(client, email, password)
+        except httpx.HTTPError as error:
+            message = f"Label Studio at {url} gave an unexpected answer: {error}"
+            raise ServiceError(message) from error
         save_token(home, token)
         return token
-
-
-def personal_token(url: str, email: str, password: SecretStr) -> SecretStr:
-    """A new personal access token of a person, which replaces older ones.
-
-    Raises:
-        ServiceError: Label Studio does not answer, or refuses the login.
-    """
-    with _client(url) as client:
-        log_in(client, email, password)
-        return _create_token(client)
-
-
-@contextmanager
-def _client(url: str) -> Iterator[httpx.Client]:
-    """A client of our own Label Studio, whose faults become errors that can be shown."""
-    try:
-        with httpx.Client(base_url=url, trust_env=False, timeout=60, verify=PLAIN_HTTP) as client:
-            yield client
-    except httpx.HTTPError as error:
-        raise ServiceError(f"Label Studio at {url} gave an unexpected answer: {error}") from error
 
 
 def log_in(client: httpx.Client, email: str, password: SecretStr) -> None:
@@ -210,12 +195,16 @@ def log_in(client: httpx.Client, email: str, password: SecretStr) -> None:
     client.headers.update({"Referer": referer, "X-CSRFToken": client.cookies["csrftoken"]})
 
 
-def _create_token(client: httpx.Client) -> SecretStr:
-    """A new token of the user who is logged in.
+def personal_token(client: httpx.Client, email: str, password: SecretStr) -> SecretStr:
+    """A new token of a person.
 
     Label Studio allows one token per user and shows it in full only once, so that an older one has
     to be revoked first.
+
+    Raises:
+        ServiceError: Label Studio refuses the login.
     """
+    log_in(client, email, password)
     for lost in client.get("/api/token/").raise_for_status().json():
         client.post("/api/token/blacklist/", json={"refresh": lost["token"]}).raise_for_status()
     return SecretStr(client.post("/api/token/").raise_for_status().json()["token"])

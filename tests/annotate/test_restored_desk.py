@@ -26,7 +26,6 @@ from services.label_studio import (
     Workspace,
     add_workspaces,
     label_studio_token,
-    personal_token,
     start_label_studio,
 )
 from services.process import free_port, stop
@@ -35,6 +34,7 @@ from tests.annotate.fault_proxy import Fault, fault_proxy
 from tests.annotate.office import push
 from tests.annotate.test_label_studio import ApiAnnotator
 from tests.annotate.world import DATASET, World
+from tests.services.fixtures import new_token
 from tests.services.migrated import SQLITE, migrate_home
 
 pytestmark = [pytest.mark.label_studio, pytest.mark.xdist_group("restored")]
@@ -86,7 +86,7 @@ class Site:
         email, password = workspace.credentials.email, workspace.credentials.password
         assert email is not None
         assert password is not None
-        return ApiAnnotator(self.url, personal_token(self.url, email, password))
+        return ApiAnnotator(self.url, new_token(self.url, email, password))
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,6 @@ from services.label_studio import (
     NAME,
     add_workspaces,
     label_studio_token,
-    personal_token,
     start_label_studio,
 )
 from services.process import PLAIN_HTTP, free_port, stop
@@ -52,6 +51,7 @@ from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import push
 from tests.annotate.world import DATASET, World
 from tests.postgres import Postgres
+from tests.services.fixtures import new_token
 from tests.services.migrated import migrated_database
 
 pytestmark = [  # one process, with a server of its own
@@ -333,7 +333,7 @@ def site(
             email, password = one.credentials.email, one.credentials.password
             assert email is not None
             assert password is not None
-            logins[person] = personal_token(service.url, email, password)
+            logins[person] = new_token(service.url, email, password)
         yield Site(service.url, services, logins, user_ids)
     finally:
         stop(home, NAME)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -50,6 +51,12 @@ class AnnotatorAccount(NamedTuple):
     token: SecretStr
 
 
+def new_token(url: str, email: str, password: SecretStr) -> SecretStr:
+    """A new personal access token of a person, which replaces older ones."""
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        return personal_token(client, email, password)
+
+
 class LabelStudioServer(NamedTuple):
     """A real Label Studio with nothing in it; an empty `database_url` stands for SQLite.
 
@@ -88,7 +95,7 @@ class LabelStudioServer(NamedTuple):
             email, password = workspace.credentials.email, workspace.credentials.password
             assert email is not None
             assert password is not None
-            token = personal_token(self.url, email, password)
+            token = new_token(self.url, email, password)
             accounts.append(
                 AnnotatorAccount(name, added.pseudonym, workspace.user_id, email, password, token)
             )

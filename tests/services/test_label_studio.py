@@ -37,32 +37,24 @@ def api(label_studio: LabelStudioServer) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.label_studio
-def test_the_token_is_that_of_our_user(api: httpx.Client, label_studio: LabelStudioServer) -> None:
-    assert api.get("/api/current-user/whoami").json()["email"] == label_studio.email
-
-
-@pytest.mark.label_studio
-def test_a_token_is_kept_and_replaced_when_it_is_lost(label_studio: LabelStudioServer) -> None:
+def test_a_token_is_that_of_our_user_and_replaced_when_it_is_lost(
+    label_studio: LabelStudioServer,
+) -> None:
     home, url = label_studio.home, label_studio.url
-    before = load_credentials(home)
-    assert label_studio_token(home, url) == before.label_studio_token
+    before = label_studio_token(home, url)
+    assert before == load_credentials(home).label_studio_token
     save_token(home, SecretStr("not-a-token"))
-    renewed = label_studio_token(home, url)
-    assert renewed == load_credentials(home).label_studio_token != before.label_studio_token
-    with sign_in(url, renewed.get_secret_value()) as api:
+    access = label_studio_access(load_settings(home=home))  # without a URL they mean our own
+    assert access.url == url
+    assert access.token == load_credentials(home).label_studio_token != before
+    with sign_in(url, access.token.get_secret_value()) as api:
         assert api.get("/api/current-user/whoami").json()["email"] == label_studio.email
 
 
 @pytest.mark.label_studio
-def test_settings_without_a_url_mean_our_own_label_studio(label_studio: LabelStudioServer) -> None:
-    access = label_studio_access(load_settings(home=label_studio.home))
-    assert access.url == label_studio.url
-    with sign_in(access.url, access.token.get_secret_value()) as api:
-        assert api.get("/api/current-user/whoami").is_success
-
-
-@pytest.mark.label_studio
-def test_only_the_loopback_interface_is_listened_on(label_studio: LabelStudioServer) -> None:
+def test_its_process_listens_on_loopback_only_and_shows_no_secret(
+    label_studio: LabelStudioServer,
+) -> None:
     service = running(label_studio.home, NAME)
     assert service is not None
     server = psutil.Process(service.pid)
@@ -73,19 +65,14 @@ def test_only_the_loopback_interface_is_listened_on(label_studio: LabelStudioSer
         if connection.status == psutil.CONN_LISTEN
     }
     assert listening == {(LOOPBACK, service.port)}
-
-
-@pytest.mark.label_studio
-def test_no_secret_is_on_the_command_line(label_studio: LabelStudioServer) -> None:
-    service = running(label_studio.home, NAME)
-    assert service is not None
-    command_line = " ".join(psutil.Process(service.pid).cmdline())
+    command_line = " ".join(server.cmdline())
     assert label_studio.password.get_secret_value() not in command_line
     assert label_studio.email not in command_line
 
 
 @pytest.mark.label_studio
-def test_nobody_can_sign_up(client: httpx.Client) -> None:
+def test_nobody_can_sign_up_or_come_by_a_foreign_host_name(client: httpx.Client) -> None:
+    assert client.get("/health", headers={"Host": "attacker.example"}).status_code == 400
     client.get("/user/login/")
     form = {
         "email": "stranger@example.org",
@@ -103,11 +90,6 @@ def test_loopback_addresses_cannot_be_fetched_through_it(api: httpx.Client) -> N
     answer = api.post(f"/api/projects/{project}/import", data=own_page)
     assert answer.status_code == 400
     assert "reserved" in answer.text or "private" in answer.text or "banned" in answer.text
-
-
-@pytest.mark.label_studio
-def test_a_foreign_host_name_is_refused(client: httpx.Client) -> None:
-    assert client.get("/health", headers={"Host": "attacker.example"}).status_code == 400
 
 
 @pytest.mark.soak

@@ -17,8 +17,8 @@ from flows.engine.gates import open_desks
 from models.profiles.settings import load_settings
 from schemas.errors import ServiceError, UsageError
 from services.credentials import load_workspaces
-from services.label_studio import address_of, personal_token
-from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
+from services.label_studio import address_of
+from tests.services.fixtures import AnnotatorAccount, LabelStudioServer, new_token
 from tests.services.test_label_studio_roles import browser, program
 
 
@@ -116,7 +116,7 @@ def test_the_life_of_an_annotator(
     assert user_id > 1
 
     email, url = str(kept.email), label_studio.url
-    token = personal_token(url, email, kept.password)
+    token = new_token(url, email, kept.password)
     fay = AnnotatorAccount("Fay Accounts", added["pseudonym"], user_id, email, kept.password, token)
     who = "/api/current-user/whoami"
     with (
@@ -129,12 +129,12 @@ def test_the_life_of_an_annotator(
         assert not session.get(who).is_success
         assert not own.get(who).is_success
     with pytest.raises(ServiceError, match="does not accept the password"):
-        personal_token(url, email, kept.password)
+        new_token(url, email, kept.password)
     assert active_annotators(store, "annotator") == []
     with program(label_studio, kept.token.get_secret_value()) as keeper:
         assert keeper.get("/api/projects").is_success  # what was done can still be fetched
     assert json.loads(loupe("reactivate", "Fay Accounts", "--json"))["state"] == "active"
-    assert personal_token(url, email, kept.password)
+    assert new_token(url, email, kept.password)
     store.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("loupe.db*"))
     assert b"Fay Accounts" in stored

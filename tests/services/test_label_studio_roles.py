@@ -21,8 +21,8 @@ from db.annotators import annotator_named
 from db.store import Store
 from schemas.errors import ServiceError
 from services.credentials import load_workspaces
-from services.label_studio import add_workspaces, log_in, personal_token
-from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
+from services.label_studio import add_workspaces, log_in
+from tests.services.fixtures import AnnotatorAccount, LabelStudioServer, new_token
 
 pytestmark = pytest.mark.label_studio
 
@@ -366,9 +366,7 @@ def test_the_list_of_users_shows_the_own_workspace_alone(workplace: Workplace) -
 
 def test_the_service_account_has_no_password(workplace: Workplace) -> None:
     with pytest.raises(ServiceError, match="does not accept the password"):
-        personal_token(
-            workplace.server.url, f"loupe+{workplace.anna.email}", workplace.anna.password
-        )
+        new_token(workplace.server.url, f"loupe+{workplace.anna.email}", workplace.anna.password)
 
 
 def test_added_again_a_person_keeps_account_and_work_and_old_secrets_end(
@@ -384,7 +382,7 @@ def test_added_again_a_person_keeps_account_and_work_and_old_secrets_end(
         found = keeper.get("/api/projects").json()["results"]
     assert [one["id"] for one in found] == [project.json()["id"]]
     with pytest.raises(ServiceError, match="does not accept the password"):
-        personal_token(label_studio.url, dora.email, dora.password)
+        new_token(label_studio.url, dora.email, dora.password)
     with (
         pytest.raises(httpx.HTTPStatusError),
         program(label_studio, before.token.get_secret_value()),
