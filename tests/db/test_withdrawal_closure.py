@@ -69,6 +69,12 @@ def reached(store: Store, targets: Sequence[NewEntity], *, reaches: bool = True)
         return set(closure(connection, [one.id for one in targets], reaches=reaches))
 
 
+def empty(store: Store) -> None:
+    with store.write() as connection:
+        for table in reversed(Base.metadata.sorted_tables):
+            connection.execute(table.delete())
+
+
 class Graph(NamedTuple):
     """Entities, parents before children."""
 
@@ -156,9 +162,7 @@ def emptied(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_it_is_what_a_literal_recursion_finds(
     emptied: Store, graph: Graph, at: list[int], reaches: bool
 ) -> None:
-    with emptied.write() as connection:
-        for table in reversed(Base.metadata.sorted_tables):
-            connection.execute(table.delete())
+    empty(emptied)
     store_entities(emptied, graph.entities)
     targets = [graph.entities[place % len(graph.entities)].id for place in at]
     with emptied.read() as connection:
@@ -168,7 +172,7 @@ def test_it_is_what_a_literal_recursion_finds(
     assert found.keys() == backwards.keys()
 
 
-def test_the_texts_of_an_image_go_with_it_and_others_stay(store: Store) -> None:
+def the_texts_of_an_image_go_with_it_and_others_stay(store: Store) -> None:
     one, other = image(1, 1), image(2, 2)
     said, answer = text(1, [(Role.DESCRIBES, one.id)]), text(2, [(Role.DESCRIBES, other.id)])
     rewritten = text(3, [(Role.REWRITE_OF, said.id), (Role.PROMPTED_BY, answer.id)])
@@ -177,7 +181,7 @@ def test_the_texts_of_an_image_go_with_it_and_others_stay(store: Store) -> None:
     assert reached(store, [answer]) == {answer.id}
 
 
-def test_the_same_bytes_go_in_other_datasets_and_what_hangs_on_them(store: Store) -> None:
+def the_same_bytes_go_in_other_datasets_and_what_hangs_on_them(store: Store) -> None:
     here, there = image(1, 1), image(7, 1, dataset="others")
     said = text(1, [(Role.DESCRIBES, there.id)])
     store_entities(store, [here, there, said])
@@ -185,7 +189,7 @@ def test_the_same_bytes_go_in_other_datasets_and_what_hangs_on_them(store: Store
     assert reached(store, [here], reaches=False) == {here.id}
 
 
-def test_the_original_of_a_copy_goes_and_so_do_its_other_copies(store: Store) -> None:
+def the_original_of_a_copy_goes_and_so_do_its_other_copies(store: Store) -> None:
     original = text(1)
     copy = text(2, [(Role.SAMPLED_FROM, original.id)])
     other = text(3, [(Role.SAMPLED_FROM, original.id)])
@@ -194,7 +198,7 @@ def test_the_original_of_a_copy_goes_and_so_do_its_other_copies(store: Store) ->
     assert reached(store, [copy], reaches=False) == {copy.id}
 
 
-def test_what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes(store: Store) -> None:
+def what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes(store: Store) -> None:
     anchor = image(1, 1)
     found = image(2, 2, way="search", parents=[(Role.CONTRAST_OF, anchor.id)])
     elsewhere = image(3, 2, dataset="others")
@@ -204,7 +208,7 @@ def test_what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes(store:
     assert reached(store, [anchor]) == {anchor.id, found.id, edited.id, copied.id}
 
 
-def test_a_tracklet_goes_when_no_image_of_it_is_left(store: Store) -> None:
+def a_tracklet_goes_when_no_image_of_it_is_left(store: Store) -> None:
     shown = tracklet(1)
     edited = tracklet(2, [(Role.EDITED_FROM, shown.id)])
     one = image(1, 1, parents=[(Role.SELECTED_IN, edited.id)])
@@ -215,7 +219,7 @@ def test_a_tracklet_goes_when_no_image_of_it_is_left(store: Store) -> None:
     assert reached(store, [one, two], reaches=False) == {one.id, two.id}
 
 
-def test_what_only_needed_it_and_then_holds_it_takes_its_own_along(store: Store) -> None:
+def what_only_needed_it_and_then_holds_it_takes_its_own_along(store: Store) -> None:
     """A report goes first because it needs an image, then as it retells another's text."""
     one = image(1, 1)
     said = text(1, [(Role.DESCRIBES, one.id)])
@@ -228,7 +232,7 @@ def test_what_only_needed_it_and_then_holds_it_takes_its_own_along(store: Store)
     assert found[copy.id].holds
 
 
-def test_each_thing_says_why_it_goes(store: Store) -> None:
+def each_thing_says_why_it_goes(store: Store) -> None:
     one, same = image(1, 1), image(2, 1)
     said = text(1, [(Role.DESCRIBES, one.id)])
     held = tracklet(9)
@@ -243,7 +247,7 @@ def test_each_thing_says_why_it_goes(store: Store) -> None:
     assert output[held.id] == (EMPTY, crop.id)
 
 
-def test_a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_apart(
+def a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_apart(
     store: Store,
 ) -> None:
     anchor = image(1, 1)
@@ -265,7 +269,7 @@ def test_a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_
     assert reached(store, [anchor]) == gone | {anchor.id, other.id, coarse.id}
 
 
-def test_a_confusing_caption_goes_with_the_caption_in_whose_words_it_is(store: Store) -> None:
+def a_confusing_caption_goes_with_the_caption_in_whose_words_it_is(store: Store) -> None:
     one, like = image(1, 1), image(2, 2, parents=[(Role.SIMILAR_TO, image(1, 1).id)])
     said = text(1, [(Role.DESCRIBES, one.id)])
     confusing = text(2, [(Role.DESCRIBES, like.id), (Role.CONFUSES, said.id)])
@@ -273,6 +277,27 @@ def test_a_confusing_caption_goes_with_the_caption_in_whose_words_it_is(store: S
     store_entities(store, [one, like, said, confusing, asked])
     assert reached(store, [one]) == {one.id, said.id, confusing.id, asked.id}
     assert reached(store, [like]) == {like.id, confusing.id, asked.id}
+
+
+EXAMPLES = (
+    the_texts_of_an_image_go_with_it_and_others_stay,
+    the_same_bytes_go_in_other_datasets_and_what_hangs_on_them,
+    the_original_of_a_copy_goes_and_so_do_its_other_copies,
+    what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes,
+    a_tracklet_goes_when_no_image_of_it_is_left,
+    what_only_needed_it_and_then_holds_it_takes_its_own_along,
+    each_thing_says_why_it_goes,
+    a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_apart,
+    a_confusing_caption_goes_with_the_caption_in_whose_words_it_is,
+)
+
+
+def test_examples(store: Store, subtests: pytest.Subtests) -> None:
+    """On either database; any graph, on SQLite, is above."""
+    for example in EXAMPLES:
+        empty(store)
+        with subtests.test(example.__name__):
+            example(store)
 
 
 def test_what_was_downloaded_is_known_as_it_was_sent_too() -> None:
