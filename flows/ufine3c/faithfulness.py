@@ -51,6 +51,7 @@ _KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
 _KNOWN_SHARE = 0.5
 _DEGENERATE_SHARE = 0.34
 _SURE = 0.8
+_LONG_WORD = 14  # letters; on the mean, no language has such words
 _ONE_SCRIPT_SHARE = 0.9
 
 
@@ -96,19 +97,16 @@ def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str
         return None
     if (script := _foreign_script(rewrite)) is not None:
         return "wrong_language", f"The rewrite is in {script} script, wanted {language!r}."
-    guess, probability = _guess_language(rewrite)
+    guess, probability = _identifier().classify(rewrite)  # (ISO 639-1 code, in [0, 1])
     share = f"{known:.0%} of its words are known"
-    if guess != language and probability >= _SURE and _looks_like_language(words):
+    are_words = len(words) >= 3 and sum(map(len, words)) / len(words) < _LONG_WORD
+    if guess != language and probability >= _SURE and are_words:
         return "wrong_language", f"The rewrite is in {guess!r}, wanted {language!r} ({share})."
     return "gibberish", f"The rewrite is not readable English ({share})."
 
 
 def _words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
-
-
-def _looks_like_language(words: list[str]) -> bool:
-    return len(words) >= 3 and sum(map(len, words)) / len(words) < 14
 
 
 def _foreign_script(text: str) -> str | None:
@@ -151,12 +149,6 @@ def _vocabulary() -> frozenset[str]:
     return frozenset(common).union(*load_lexicon().meanings)
 
 
-def _guess_language(text: str) -> tuple[str, float]:
-    """(ISO 639-1 code, probability in [0, 1]) of the language that `text` most looks like."""
-    guess, probability = _identifier().classify(text)
-    return str(guess), float(probability)
-
-
 @lru_cache(maxsize=1)
 def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -179,30 +171,21 @@ def _degenerate(words: list[str]) -> bool:
 def _copy_defect(
     source: str, rewrite: str, siblings: Iterable[str], limit: float
 ) -> tuple[str, str] | None:
-    if (likeness := _similarity(source, rewrite)) >= limit:
-        return (
-            "near_identical_to_source",
-            f"The rewrite is {likeness:.0%} the same as its source; the limit is {limit:.0%}.",
-        )
-    for sibling in siblings:
-        if (likeness := _similarity(sibling, rewrite)) >= limit:
-            return (
-                "near_identical_to_sibling",
-                (
-                    f"The rewrite is {likeness:.0%} the same as another rewrite of the image; "
-                    f"the limit is {limit:.0%}."
-                ),
+    others = [("source", "its source", source)]
+    others += [("sibling", "another rewrite of the image", sibling) for sibling in siblings]
+    for name, said, text in others:
+        likeness = fuzz.ratio(_bare(text), _bare(rewrite)) / 100
+        if likeness >= limit:
+            sentence = (
+                f"The rewrite is {likeness:.0%} the same as {said}; the limit is {limit:.0%}."
             )
+            return f"near_identical_to_{name}", f"{same}; the limit is {limit:.0%}."
     return None
-
-
-def _similarity(one: str, other: str) -> float:
-    """Normalised edit similarity in [0, 1], blind to case, punctuation and spacing."""
-    return fuzz.ratio(_bare(one), _bare(other)) / 100
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _bare(text: str) -> str:
+    """The words alone: case, punctuation and spacing make no difference."""
     return " ".join(_WORD.findall(text.lower()))
 
 
@@ -258,11 +241,10 @@ def check_rewrites(
 
 
 class _Rewritten(NamedTuple):
-    """A rewrite, the text of its source, and those of earlier rewrites of its image."""
+    """A rewrite, and what it is compared with."""
 
     rewrite: StoredEntity
-    source: str
-    siblings: tuple[str, ...]
+    pair: RewritePair
 
 
 @dataclass(frozen=True)
@@ -291,20 +273,14 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
             own = _order(rewrite.record(Rewrite), rewrite.id, rank)
             earlier = tuple(text for order, text in siblings[str(rewrite.group)] if order < own)
             source = captions[caption_ids[rewrite.id][0]].record(Caption)
-            found.append(_Rewritten(rewrite, source.text, earlier))
+            text = rewrite.record(Rewrite).text
+            pair = RewritePair(source=source.text, rewrite=text, siblings=earlier)
+            found.append(_Rewritten(rewrite, pair))
         return found
 
     def work(self, items: Sequence[_Rewritten]) -> list[WorkResult]:
         """A report of each rewrite, or why it is none."""
-        pairs = [
-            RewritePair(
-                source=item.source,
-                rewrite=item.rewrite.record(Rewrite).text,
-                siblings=item.siblings,
-            )
-            for item in items
-        ]
-        reports = check_faithfulness(pairs, self.settings)
+        reports = check_faithfulness([item.pair for item in items], self.settings)
         return [
             self.refused(item, report)
             if isinstance(report, Rejection)

@@ -1,5 +1,6 @@
 """What the built-in chat models share."""
 
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from time import perf_counter
@@ -7,7 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from PIL import Image
 
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from models.embedding import plain_picture
+from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError, FormatError
 from schemas.profile import (
     BuiltinCaptioner,
@@ -75,6 +77,16 @@ class BuiltinChatModel(ABC, Generic[SpecT]):
             FormatError: the model cannot answer it.
             OSError: its image cannot be read.
         """
+
+
+def picture_of(image: ChatImage) -> Image.Image:
+    """The picture of a request, upright and in RGB.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with Image.open(io.BytesIO(image.data)) as picture:
+        return plain_picture(picture)
 
 
 def _refused(detail: str) -> ChatFailure:

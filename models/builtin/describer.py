@@ -1,15 +1,13 @@
 """A describer of people that knows colours and where on a body they are, and nothing else."""
 
-import io
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from models.builtin.chat import BuiltinChatModel
-from schemas.chat import ChatImage, ChatRequest
+from models.builtin.chat import BuiltinChatModel, picture_of
+from schemas.chat import ChatRequest
 from schemas.errors import FormatError
 from schemas.profile import BuiltinDescriber
 
@@ -177,7 +175,8 @@ class ColourDescriber(BuiltinChatModel[BuiltinDescriber]):
         """What is seen of the person, in the style of the specification."""
         if not request.images:
             raise FormatError(f"{self.ref} describes images, and there is none in the request")
-        return describe(read_crop(_pixels(request.images[0])), self._specification.style)
+        pixels = np.asarray(picture_of(request.images[0]))
+        return describe(read_crop(pixels), self._specification.style)
 
 
 def describe(reading: Reading, style: str) -> str:
@@ -197,8 +196,3 @@ def describe(reading: Reading, style: str) -> str:
 def _said(colouring: Colouring) -> str:
     names = " and ".join(colouring.names) or "unknown"
     return f"multicolored (mostly {names})" if colouring.many else names
-
-
-def _pixels(image: ChatImage) -> NDArray[np.uint8]:
-    with Image.open(io.BytesIO(image.data)) as picture:
-        return np.asarray(picture.convert("RGB"))

@@ -1,6 +1,5 @@
 """A captioner: says given facts, what the strip of a drawn still codes, or colours of a picture."""
 
-import io
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, permutations
@@ -9,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from PIL import Image
 
-from models.builtin.chat import BuiltinChatModel
+from models.builtin.chat import BuiltinChatModel, picture_of
 from models.builtin.describer import NAMES, lab_of, nearest_names
 from models.builtin.stills.scene import read_scene
 from models.builtin.stills.text import (
@@ -23,7 +22,6 @@ from models.builtin.stills.text import (
     read_text,
     write,
 )
-from models.embedding import plain_picture
 from schemas.chat import ChatRequest
 from schemas.errors import ConfigurationError, FormatError
 from schemas.profile import BuiltinCaptioner
@@ -73,7 +71,7 @@ class StillsCaptioner(BuiltinChatModel[BuiltinCaptioner]):
         size = max(2, details - 1) if brief.facts else details
         found = distinct(teller, size, brief.count)
         if len(found) < brief.count and request.images:  # little is known, or given
-            colours = ColourTeller(_picture(request))
+            colours = ColourTeller(picture_of(request.images[0]))
             found += distinct(colours, 2, brief.count - len(found), without=found)
         return {CAPTIONS_FIELD: found} if len(found) == brief.count else None
 
@@ -86,7 +84,7 @@ def _teller(
         return FactTeller(facts), None
     if not request.images:
         raise FormatError("neither facts nor an image in the request")
-    image = _picture(request)
+    image = picture_of(request.images[0])
     scene = read_scene(image)
     if scene is None:
         raise ConfigurationError(
@@ -95,11 +93,6 @@ def _teller(
         )
     content = content_of(scene)
     return StillTeller(content, task), content
-
-
-def _picture(request: ChatRequest) -> Image.Image:
-    with Image.open(io.BytesIO(request.images[0].data)) as picture:
-        return plain_picture(picture)
 
 
 def _confusion(request: ChatRequest, brief: ConfusionBrief) -> str | None:

@@ -1,18 +1,17 @@
 """A strategist and refiner of contrastive benchmarks that reads the code of drawn stills."""
 
 import hashlib
-import io
 import json
 import random
 import re
 from collections.abc import Iterator
-from itertools import zip_longest
-from typing import Any, NamedTuple, TypeVar
+from itertools import islice, zip_longest
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
-from models.builtin.chat import BuiltinChatModel
+from models.builtin.chat import BuiltinChatModel, picture_of
 from models.builtin.stills.drawing import BLACK_AND_WHITE
 from models.builtin.stills.editor import (
     ASPECTS,
@@ -35,7 +34,6 @@ from models.builtin.stills.scene import (
     read_scene,
 )
 from models.builtin.stills.text import Content, content_of, distinguished
-from models.embedding import plain_picture
 from schemas.chat import ChatRequest
 from schemas.errors import FormatError
 from schemas.profile import BuiltinContraster
@@ -70,51 +68,19 @@ class StillsContraster(BuiltinChatModel[BuiltinContraster]):
 
     def text_for(self, request: ChatRequest) -> str:
         """The strategies or captions, as JSON."""
-        return json.dumps(self._said(request), ensure_ascii=False)
-
-    def _said(self, request: ChatRequest) -> dict[str, Any]:
         if request.purpose in (STRATEGY_PURPOSE, REPAIR_STRATEGIES):
-            return {STRATEGIES_FIELD: _strategies(request)}
-        if request.purpose in (REFINEMENT_PURPOSE, REPAIR_CAPTIONS):
-            return {CAPTIONS_FIELD: _captions(request)}
-        raise FormatError(
-            f"{self.ref} proposes strategies and refines captions; got a request for "
-            f"{request.purpose!r}"
-        )
-
-
-def _strategies(request: ChatRequest) -> list[dict[str, str]]:
-    brief = StrategyBrief.parse(request.subject)
-    if len(request.images) != 1:
-        raise FormatError(f"strategies are made of one image; got {len(request.images)}")
-    image = request.images[0].data
-    chance = random.Random(hashlib.blake2b(image, digest_size=16).hexdigest())  # noqa: S311
-    found = strategies(_picture(image), brief, chance)
-    if not found:
-        raise FormatError("nothing in the image can be changed")
-    return found
-
-
-def _captions(request: ChatRequest) -> list[str]:
-    brief = RefinementBrief.parse(request.subject)
-    if brief.second_language is not None:
-        raise FormatError(
-            f"captions are written in English only; got a request for {brief.second_language!r}"
-        )
-    found = fine_captions([_picture(image.data) for image in request.images], brief)
-    if found is None:
-        raise FormatError("the images cannot be distinguished by what is known of them")
-    return found
-
-
-def _picture(data: bytes) -> Image.Image:
-    with Image.open(io.BytesIO(data)) as picture:
-        return plain_picture(picture)
+            answer: dict[str, Any] = {STRATEGIES_FIELD: _strategies(request)}
+        elif request.purpose in (REFINEMENT_PURPOSE, REPAIR_CAPTIONS):
+            answer = {CAPTIONS_FIELD: _captions(request)}
+        else:
+            raise FormatError(
+                f"{self.ref} proposes strategies and refines captions; got a request for "
+                f"{request.purpose!r}"
+            )
+        return json.dumps(answer, ensure_ascii=False)
 
 
 # Proposes strategies.
-
-T = TypeVar("T")
 
 _RARE = (DifferenceType.ENTITY_RELATION, DifferenceType.EVENT_TYPE)
 _TRIED = 6  # of an aspect
@@ -122,34 +88,33 @@ _ENOUGH = 3
 _BRIGHT = 70.0  # of 255, on the mean: what is darker is dim already
 
 
-def strategies(
-    image: Image.Image, brief: StrategyBrief, chance: random.Random
-) -> list[dict[str, str]]:
-    """Up to `brief.count` strategies of different types; more of the same where these are few."""
+def _strategies(request: ChatRequest) -> list[dict[str, str]]:
+    """As many as the brief asks for, of different types; of the same where these are few."""
+    brief = StrategyBrief.parse(request.subject)
+    if len(request.images) != 1:
+        raise FormatError(f"strategies are made of one image; got {len(request.images)}")
+    digest = hashlib.blake2b(request.images[0].data, digest_size=16).hexdigest()
+    image, chance = picture_of(request.images[0]), random.Random(digest)  # noqa: S311
     scene = read_scene(image)
     if scene is None:
         changes = _photograph_changes(image)
     else:
-        changes = [
-            change
-            for proposed in _changes(content_of(scene)).values()
-            for change in _shuffled(proposed, chance)[:_TRIED]
-        ]
-    types = _in_turn([ASPECTS[change.aspect].difference for change in changes], chance)
-    possible = [
-        _written(
-            brief.caption,
-            scene,
-            [one for one in changes if ASPECTS[one.aspect].difference is difference],
-        )
-        for difference in types
-    ]
-    rounds = zip_longest(*possible)
-    first = [one for one in next(rounds, ()) if one is not None][: brief.count]
+        proposed = _changes(content_of(scene)).values()
+        shuffled = [chance.sample(items, len(items))[:_TRIED] for items in proposed]
+        changes = [change for some in shuffled for change in some]
+    by_type: dict[DifferenceType, list[Change]] = {}
+    for change in changes:
+        by_type.setdefault(ASPECTS[change.aspect].difference, []).append(change)
+    others = [one for one in by_type if one not in _RARE]
+    turn = chance.randrange(len(others)) if others else 0  # another type begins each time
+    types = [*(one for one in by_type if one in _RARE), *others[turn:], *others[:turn]]
+    rounds = zip_longest(*(_written(brief.caption, scene, by_type[one]) for one in types))
+    found = [one for one in next(rounds, ()) if one is not None][: brief.count]
     further = (one for row in rounds for one in row if one is not None)
-    while len(first) < min(_ENOUGH, brief.count) and (one := next(further, None)) is not None:
-        first.append(one)
-    return first
+    found += islice(further, max(0, min(_ENOUGH, brief.count) - len(found)))
+    if not found:
+        raise FormatError("nothing in the image can be changed")
+    return found
 
 
 def _photograph_changes(image: Image.Image) -> list[Change]:
@@ -199,18 +164,6 @@ def _changes(content: Content) -> dict[str, list[Change]]:
     ):
         found[aspect] += [Change(aspect, new, now) for new in options if now and new != now]
     return found
-
-
-def _in_turn(types: list[DifferenceType], chance: random.Random) -> list[DifferenceType]:
-    """Each type once, the rare ones first; of the others another one begins each time."""
-    rare = [one for one in dict.fromkeys(types) if one in _RARE]
-    others = [one for one in dict.fromkeys(types) if one not in _RARE]
-    turn = chance.randrange(len(others)) if others else 0
-    return rare + others[turn:] + others[:turn]
-
-
-def _shuffled(items: list[T], chance: random.Random) -> list[T]:
-    return chance.sample(items, len(items))
 
 
 def _written(caption: str, scene: Scene | None, changes: list[Change]) -> Iterator[dict[str, str]]:
@@ -270,36 +223,31 @@ def closed(text: str, addition: str) -> str:
     return f"{stem}{addition}{text[len(stem) :].strip()}"
 
 
-def fine_captions(images: list[Image.Image], brief: RefinementBrief) -> list[str] | None:
-    """A caption for each image; None where two of them cannot be distinguished.
+def _captions(request: ChatRequest) -> list[str]:
+    """A caption for each image, which tells it from all the others.
 
     Where the anchor is no drawn still, only what the brief says of style and light counts.
-
-    Raises:
-        FormatError: the brief describes another number of images.
     """
-    if len(images) != brief.images:
-        raise FormatError(f"the brief describes {brief.images} images; got {len(images)}")
-    scenes = [read_scene(image) for image in images]
+    brief = RefinementBrief.parse(request.subject)
+    if brief.second_language is not None:
+        raise FormatError(
+            f"captions are written in English only; got a request for {brief.second_language!r}"
+        )
+    if len(request.images) != brief.images:
+        raise FormatError(f"the brief describes {brief.images} images; got {len(request.images)}")
+    scenes = [read_scene(picture_of(image)) for image in request.images]
+    found: list[str | None] = []
     if scenes[0] is None:
-        found = _stated_captions(brief)
-    else:
+        stated = [stated_difference(plan) for plan in brief.differences]
+        anchor = "".join(dict.fromkeys(one.anchor for one in stated if one))
+        found = [closed(brief.caption, one.sibling) if one else None for one in stated]
+        found.insert(0, closed(brief.caption, anchor))
+    elif None not in scenes:
         contents = [content_of(scene) for scene in scenes if scene is not None]
-        if len(contents) < len(scenes):
-            return None
-        found = [
-            distinguished(
-                brief.caption, one, contents[:place] + contents[place + 1 :], _FURTHER_DETAILS
-            )
-            for place, one in enumerate(contents)
-        ]
+        for place, one in enumerate(contents):
+            others = contents[:place] + contents[place + 1 :]
+            found.append(distinguished(brief.caption, one, others, _FURTHER_DETAILS))
     captions = [caption for caption in found if caption is not None]
-    return captions if len(set(captions)) == len(images) else None
-
-
-def _stated_captions(brief: RefinementBrief) -> list[str | None]:
-    """The caption with what the plans say of the anchor, and of each of the others."""
-    stated = [stated_difference(plan) for plan in brief.differences]
-    anchor = "".join(dict.fromkeys(one.anchor for one in stated if one))
-    siblings = (closed(brief.caption, one.sibling) if one else None for one in stated)
-    return [closed(brief.caption, anchor), *siblings]
+    if len(set(captions)) < len(request.images):
+        raise FormatError("the images cannot be distinguished by what is known of them")
+    return captions
