@@ -176,10 +176,8 @@ def _copy_defect(
     for name, said, text in others:
         likeness = fuzz.ratio(_bare(text), _bare(rewrite)) / 100
         if likeness >= limit:
-            sentence = (
-                f"The rewrite is {likeness:.0%} the same as {said}; the limit is {limit:.0%}."
-            )
-            return f"near_identical_to_{name}", f"{same}; the limit is {limit:.0%}."
+            message = f"The rewrite is {likeness:.0%} the same as {said}"
+            return f"near_identical_to_{name}", f"{message}; the limit is {limit:.0%}."
     return None
 
 

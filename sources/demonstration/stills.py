@@ -8,8 +8,8 @@ which the built-in models read (`models.builtin.stills`).
 
 import io
 import json
-from collections.abc import Callable, Iterator
-from itertools import chain, cycle
+from collections.abc import Iterable, Iterator
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -171,27 +171,23 @@ def plan_stills(seed: int, count: int, *, same_caption_pairs: int = 0) -> Iterat
         raise ConfigurationError(
             f"same_caption_pairs must be at most count; got {same_caption_pairs} of {count}"
         )
-    stills = []
-    members = chain.from_iterable(
-        ((number, task, content, change) for task, content, change in family)
-        for number, family in enumerate(_families(seed))
-    )
-    for image_id, (family, task, content, change) in zip(
-        range(1, count + 1), members, strict=False
-    ):
-        truth = StillTruth(
-            image_id=image_id,
-            file_name=f"{image_id:06d}.jpg",
-            task=task,
-            content=content,
-            scene=lay_out(content, Chance("layout", seed, image_id)),
-            family=family,
-            change=change,
-            facts=facts_of(content, task),
-            captions=captions_of(content, seed),
+    stills: list[StillTruth] = []
+    for family, task, content, change in islice(_members(seed), count):
+        image_id = len(stills) + 1
+        stills.append(
+            StillTruth(
+                image_id=image_id,
+                file_name=f"{image_id:06d}.jpg",
+                task=task,
+                content=content,
+                scene=lay_out(content, Chance("layout", seed, image_id)),
+                family=family,
+                change=change,
+                facts=facts_of(content, task),
+                captions=captions_of(content, seed),
+            )
         )
-        stills.append(truth)
-        yield truth
+        yield stills[-1]
     for place in range(same_caption_pairs):
         original = stills[place * count // same_caption_pairs]
         image_id = count + 1 + place
@@ -217,7 +213,15 @@ def jpeg_of(picture: Image.Image) -> bytes:
 
 def facts_of(content: Content, task: RetrievalTask) -> tuple[str, ...]:
     """Short true statements, the most important for the task first."""
-    facts = list(_relation_facts(content))
+    names = {one.kind: f"the {one.colour} {one.kind}" for one in content.groups}
+    facts = []
+    for one, relation, two in content.relations:
+        upper = f"The{names[one][3:]} is"
+        facts.append(
+            f"{upper} {'to the left of' if relation == 'left' else relation} {names[two]}."
+        )
+        if relation == "left":
+            facts.append(f"The{names[two][3:]} is to the right of {names[one]}.")
     facts += [f'The sign says "{content.word}".'] if content.word else []
     facts += [f"A person is {content.action}."] if content.action else []
     for garment, colour in content.clothes:
@@ -229,19 +233,8 @@ def facts_of(content: Content, task: RetrievalTask) -> tuple[str, ...]:
             said = phrase(content, number, details)
             facts.append(f"There {'is' if group.number == 1 else 'are'} {said}.")
     place = f"The place is {with_article(content.place or '')}."
-    first = [place] if task is RetrievalTask.SCENE else []
-    style = f"The picture is {with_article(content.style or '')}."
-    return (*first, *facts, *([] if first else [place]), style)
-
-
-def _relation_facts(content: Content) -> Iterator[str]:
-    names = {one.kind: f"the {one.colour} {one.kind}" for one in content.groups}
-    for one, relation, two in content.relations:
-        if relation == "left":
-            yield f"The{names[one][3:]} is to the left of {names[two]}."
-            yield f"The{names[two][3:]} is to the right of {names[one]}."
-        else:
-            yield f"The{names[one][3:]} is {relation} {names[two]}."
+    facts.insert(0 if task is RetrievalTask.SCENE else len(facts), place)
+    return (*facts, f"The picture is {with_article(content.style or '')}.")
 
 
 def captions_of(content: Content, seed: int) -> tuple[str, ...]:
@@ -282,11 +275,9 @@ _GROUPS: dict[RetrievalTask, tuple[int, ...]] = {
     RetrievalTask.FIGURE: (0, 1),
 }
 
-Family = list[tuple[RetrievalTask, Content, str | None]]
 
-
-def _families(seed: int) -> Iterator[Family]:
-    """Families without end, nothing twice: what differs from the first is None for the first.
+def _members(seed: int) -> Iterator[tuple[int, RetrievalTask, Content, str | None]]:
+    """(family, task, content, what differs from the first) without end, nothing twice.
 
     The tasks take turns.
     """
@@ -296,15 +287,14 @@ def _families(seed: int) -> Iterator[Family]:
         first = compose(chance, task)
         while first in seen:
             first = compose(chance, task)
-        family: Family = [(task, first, None)]
         seen.add(first)
+        yield number, task, first, None
         for _ in range(chance.weigh({1: 0.6, 2: 0.4})):
             content, change = vary(chance, first, task)
             while content in seen:
                 content, change = vary(chance, first, task)
             seen.add(content)
-            family.append((task, content, change))
-        yield family
+            yield number, task, content, change
 
 
 def compose(chance: Chance, task: RetrievalTask) -> Content:
@@ -356,76 +346,40 @@ def _group(chance: Chance, kind: str) -> Group:
 
 def vary(chance: Chance, content: Content, task: RetrievalTask) -> tuple[Content, str]:
     """Something that differs in one detail, and which that is: the task's above all."""
-    coloured = any(group.colour for group in content.groups)
-    changes = {"place": 0.7, "colour": 0.7 * coloured, _TASKS[task]: 3.0}
-    change = chance.weigh(changes)
-    return _VARIED[change](chance, content), change
-
-
-def _another(chance: Chance, options: tuple[str, ...], *taken: str | None) -> str:
-    return chance.pick([option for option in options if option not in taken])
-
-
-def _one_varied(chance: Chance, content: Content, vary_group: Callable[[Group], Group]) -> Content:
-    """One of the coloured groups varied."""
     coloured = [place for place, group in enumerate(content.groups) if group.colour]
-    groups = list(content.groups)
-    place = chance.pick(coloured)
-    groups[place] = vary_group(groups[place])
-    return content._replace(groups=tuple(groups))
+    change = chance.weigh({"place": 0.7, "colour": 0.7 * bool(coloured), _TASKS[task]: 3.0})
 
+    def another(options: Iterable[str], *taken: str | None) -> str:
+        return chance.pick([option for option in options if option not in taken])
 
-def _other_colour(chance: Chance, content: Content) -> Content:
-    def change(group: Group) -> Group:
-        return group._replace(colour=_another(chance, KINDS[group.kind].colours, group.colour))
-
-    return _one_varied(chance, content, change)
-
-
-def _other_count(chance: Chance, content: Content) -> Content:
-    most = _MOST_OF_ONE if len(content.groups) == 1 else _MOST_OF_TWO
-
-    def change(group: Group) -> Group:
-        near = [(group.number or 1) + step for step in (-2, -1, 1, 2)]
-        return group._replace(number=chance.pick([one for one in near if 1 <= one <= most]))
-
-    return _one_varied(chance, content, change)
-
-
-def _other_kind(chance: Chance, content: Content) -> Content:
-    there = [group.kind for group in content.groups]
-
-    def change(group: Group) -> Group:
-        fitting = tuple(kind for kind in THINGS if group.colour in KINDS[kind].colours)
-        return group._replace(kind=_another(chance, fitting, *there))
-
-    return _one_varied(chance, content, change)
-
-
-def _other_relation(chance: Chance, content: Content) -> Content:
-    one, relation, two = content.relations[0]
-    if relation == "left" or chance.happens(0.5):
-        one, two = two, one
-    return content._replace(relations=((one, "left", two),))
-
-
-def _other_clothes(chance: Chance, content: Content) -> Content:
-    worn = dict(content.clothes)
-    garment = chance.pick(tuple(worn))
-    worn[garment] = _another(chance, tuple(COLOURS), *worn.values())
-    return content._replace(clothes=tuple(worn.items()))
-
-
-_VARIED: dict[str, Callable[[Chance, Content], Content]] = {
-    "colour": _other_colour,
-    "count": _other_count,
-    "kind": _other_kind,
-    "relation": _other_relation,
-    "clothes": _other_clothes,
-    "action": lambda chance, one: one._replace(action=_another(chance, ACTIONS, one.action)),
-    "place": lambda chance, one: one._replace(place=_another(chance, PLACES, one.place)),
-    "sign": lambda chance, one: one._replace(word=_another(chance, WORDS, one.word)),
-}
+    if change in ("colour", "count", "kind"):
+        place = chance.pick(coloured)
+        group = content.groups[place]
+        if change == "colour":
+            group = group._replace(colour=another(KINDS[group.kind].colours, group.colour))
+        elif change == "count":
+            most = _MOST_OF_ONE if len(content.groups) == 1 else _MOST_OF_TWO
+            near = [(group.number or 1) + step for step in (-2, -1, 1, 2)]
+            group = group._replace(number=chance.pick([n for n in near if 1 <= n <= most]))
+        else:
+            fitting = (kind for kind in THINGS if group.colour in KINDS[kind].colours)
+            group = group._replace(kind=another(fitting, *(one.kind for one in content.groups)))
+        groups = (*content.groups[:place], group, *content.groups[place + 1 :])
+        return content._replace(groups=groups), change
+    if change == "relation":
+        one, relation, two = content.relations[0]
+        if relation == "left" or chance.happens(0.5):
+            one, two = two, one
+        return content._replace(relations=((one, "left", two),)), change
+    if change == "clothes":
+        worn = dict(content.clothes)
+        garment = chance.pick(tuple(worn))
+        worn[garment] = another(COLOURS, *worn.values())
+        return content._replace(clothes=tuple(worn.items())), change
+    field, options = {
+        "action": ("action", ACTIONS), "place": ("place", PLACES), "sign": ("word", WORDS),
+    }[change]  # fmt: skip
+    return content._replace(**{field: another(options, getattr(content, field))}), change
 
 
 # Where things are in a still, so that none hides another.
