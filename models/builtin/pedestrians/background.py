@@ -1,7 +1,8 @@
 """What a still camera sees where nobody is, and what differs from it."""
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple, cast
+from itertools import product
+from typing import Any, Final, NamedTuple, cast
 
 import cv2
 import numpy as np
@@ -17,24 +18,21 @@ Boxes = NDArray[np.float32]
 
 def areas(boxes: Boxes) -> NDArray[np.float32]:
     """(n,): how large each box is; 0 where it is turned inside out."""
-    sides: Boxes = np.clip(boxes[:, 2:] - boxes[:, :2], 0, None)
-    return sides[:, 0] * sides[:, 1]
+    return np.asarray(np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1), np.float32)
 
 
 def shared_areas(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
     """(n, m): how much each of `boxes` shares with each of `others`."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
-    sides: Boxes = np.clip(high - low, 0, None)
-    return sides[..., 0] * sides[..., 1]
+    return np.asarray(np.clip(high - low, 0, None).prod(axis=2), np.float32)
 
 
 def overlaps(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
     """(n, m): intersection over union."""
     shared = shared_areas(boxes, others)
     union = areas(boxes)[:, None] + areas(others)[None, :] - shared
-    share: NDArray[np.float32] = shared / np.maximum(union, np.float32(1e-6))
-    return share
+    return np.asarray(shared / np.maximum(union, np.float32(1e-6)), np.float32)
 
 
 def best_apart(
@@ -67,50 +65,49 @@ _BETTER: Final = 0.85
 _LEAST_SIDE_PX: Final = 16
 
 
-class Shift(NamedTuple):
-    """The movement of a picture's content, in pixels."""
+Shift = tuple[float, float]
+"""The movement of a picture's content, in pixels: (right, down)."""
 
-    right: float
-    down: float
-
-    def __bool__(self) -> bool:
-        return self != STILL
+STILL: Final[Shift] = (0.0, 0.0)
 
 
-STILL: Final = Shift(0.0, 0.0)
-
-
-class SmallGrey(NamedTuple):
-    """A grey picture of at most 256 pixels a side, evened in light; by how much it was shrunk."""
-
-    pixels: MatLike
-    shrink: float
-
-
-def small_grey(pixels: MatLike) -> SmallGrey:
-    """`pixels`, of shape (h, w, 3), RGB, as a small grey picture."""
+def small_grey(pixels: MatLike) -> tuple[MatLike, float]:
+    """`pixels` (RGB) in grey, at most 256 pixels a side and evened in light; by how much shrunk."""
     shrink = max(1.0, max(pixels.shape[:2]) / _SIDE_PX)
     size = (max(2, round(pixels.shape[1] / shrink)), max(2, round(pixels.shape[0] / shrink)))
     small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
     grey = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY).astype(np.float32)
-    return SmallGrey(grey * np.float32(_MEAN / max(1.0, float(grey.mean()))), shrink)
+    return grey * np.float32(_MEAN / max(1.0, float(grey.mean()))), shrink
 
 
-def shift_between(before: SmallGrey, after: SmallGrey) -> Shift | None:
+def moved_back(pixels: MatLike, shift: Shift, **options: Any) -> MatLike:
+    """`pixels` with its content moved by `-shift`, to a fraction of a pixel."""
+    move = np.array([[1, 0, -shift[0]], [0, 1, -shift[1]]], np.float32)
+    return cv2.warpAffine(pixels, move, (pixels.shape[1], pixels.shape[0]), **options)
+
+
+def shift_between(before: MatLike, after: MatLike) -> Shift | None:
     """How the content of `before` has moved to be that of `after`; None where it is not in it.
 
     Phase correlation of the whole and of its quarters guesses; people who walk by mislead some of
     the guesses. The one is taken under which most edges of `before` are where they should be.
     """
-    edges = _edges(before.pixels)
-    best, apart = STILL, _apart(before.pixels, after.pixels, edges, STILL)
-    for guess in _guesses(before.pixels, after.pixels):
-        guessed_apart = _apart(before.pixels, after.pixels, edges, guess)
-        if guessed_apart < _BETTER * apart:
-            best, apart = guess, guessed_apart
-    if apart > _MOST_APART:
-        return None
-    return Shift(best.right * before.shrink, best.down * before.shrink)
+    (before, shrink), (after, _) = small_grey(before), small_grey(after)
+    slope = cv2.magnitude(cv2.Sobel(before, cv2.CV_32F, 1, 0), cv2.Sobel(before, cv2.CV_32F, 0, 1))
+    edges = slope >= np.quantile(slope[::2, ::2], _EDGE_SHARE)
+
+    def apart(shift: Shift) -> float:
+        """Median difference on the edges, were the content of `before` moved by `shift`."""
+        border = {"borderMode": cv2.BORDER_REPLICATE}
+        back = after if shift == STILL else moved_back(after, shift, **border)
+        return float(np.median(np.abs(back[edges] - before[edges])))
+
+    best, least = STILL, apart(STILL)
+    for guess in _guesses(before, after):
+        guessed = apart(guess)
+        if guessed < _BETTER * least:
+            best, least = guess, guessed
+    return None if least > _MOST_APART else (best[0] * shrink, best[1] * shrink)
 
 
 def _guesses(before: MatLike, after: MatLike) -> Iterator[Shift]:
@@ -118,30 +115,14 @@ def _guesses(before: MatLike, after: MatLike) -> Iterator[Shift]:
     if min(height, width) < _LEAST_SIDE_PX:
         return
     halves = ((0, height // 2), (height // 2, height)), ((0, width // 2), (width // 2, width))
-    parts = [(rows, columns) for rows in halves[0] for columns in halves[1]]
-    for (top, bottom), (left, right) in [((0, height), (0, width)), *parts]:
+    for (top, bottom), (left, right) in [((0, height), (0, width)), *product(*halves)]:
         part = np.s_[top:bottom, left:right]
         window = cv2.createHanningWindow((right - left, bottom - top), cv2.CV_32F)
-        (across, along), _ = cv2.phaseCorrelate(
+        guess, _ = cv2.phaseCorrelate(
             np.ascontiguousarray(before[part]), np.ascontiguousarray(after[part]), window
         )
-        if max(abs(across), abs(along)) <= _FARTHEST * width:
-            yield Shift(across, along)
-
-
-def _edges(pixels: MatLike) -> NDArray[np.bool_]:
-    """Where lightness changes most."""
-    slope = cv2.magnitude(cv2.Sobel(pixels, cv2.CV_32F, 1, 0), cv2.Sobel(pixels, cv2.CV_32F, 0, 1))
-    edges: NDArray[np.bool_] = slope >= np.quantile(slope[::2, ::2], _EDGE_SHARE)
-    return edges
-
-
-def _apart(before: MatLike, after: MatLike, edges: NDArray[np.bool_], shift: Shift) -> float:
-    """Median difference on the edges of `before`, were its content moved by `shift`."""
-    move = np.array([[1, 0, -shift.right], [0, 1, -shift.down]], np.float32)
-    size = (before.shape[1], before.shape[0])
-    back = cv2.warpAffine(after, move, size, borderMode=cv2.BORDER_REPLICATE) if shift else after
-    return float(np.median(np.abs(back[edges] - before[edges])))
+        if max(map(abs, guess)) <= _FARTHEST * width:
+            yield guess[0], guess[1]
 
 
 # What a still camera sees where nobody is, and what differs from it.
@@ -170,7 +151,7 @@ class View(NamedTuple):
     """
 
     pixels: Pixels
-    shift: tuple[float, float]
+    shift: Shift
 
 
 class Background:
@@ -199,18 +180,15 @@ class Background:
         if frame.shape != self.pixels.shape:
             return None
         usual = cv2.convertScaleAbs(self.pixels)
-        shift = shift_between(small_grey(usual), small_grey(frame))
+        shift = shift_between(usual, frame)
         if shift is None:
             return None
-        if max(abs(shift.right), abs(shift.down)) < _STEADY_PX:
-            return View(frame, (0.0, 0.0))
-        move = np.array([[1, 0, -shift.right], [0, 1, -shift.down]], np.float32)
-        size = (frame.shape[1], frame.shape[0])
+        if max(map(abs, shift)) < _STEADY_PX:
+            return View(frame, STILL)
         # What the frame does not show stays as the background has it, and so does not differ.
-        moved = cv2.warpAffine(
-            frame, move, size, dst=usual, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_TRANSPARENT
-        )
-        return View(cast("Pixels", moved), (shift.right, shift.down))
+        border = {"dst": usual, "borderMode": cv2.BORDER_TRANSPARENT}
+        moved = moved_back(frame, shift, flags=cv2.INTER_LINEAR, **border)
+        return View(cast("Pixels", moved), shift)
 
     def difference(self, frame: Pixels) -> Mask:
         """Where `frame` shows something else: not only other light, nor a mere shadow."""
