@@ -1,10 +1,14 @@
 """A describer of people that knows colours and where on a body they are, and nothing else."""
 
+import tomllib
 from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from models.builtin.chat import BuiltinChatModel, picture_of
 from schemas.chat import ChatRequest
@@ -16,30 +20,9 @@ from schemas.profile import BuiltinDescriber
 Lab = NDArray[np.float32]
 """Colours of shape (…, 3) in CIE L*a*b*: lightness 0 to 100, then green-red and blue-yellow."""
 
-COLOURS: dict[str, tuple[int, int, int]] = {
-    "black": (32, 31, 34),
-    "dark gray": (84, 86, 91),
-    "gray": (140, 142, 146),
-    "light gray": (196, 198, 200),
-    "white": (240, 240, 236),
-    "red": (200, 40, 44),
-    "maroon": (118, 26, 38),
-    "pink": (240, 150, 178),
-    "orange": (234, 124, 38),
-    "yellow": (240, 204, 58),
-    "green": (48, 142, 76),
-    "dark green": (28, 76, 48),
-    "olive": (104, 106, 44),
-    "blue": (44, 94, 190),
-    "light blue": (134, 184, 228),
-    "navy": (32, 44, 98),
-    "turquoise": (52, 168, 172),
-    "purple": (120, 68, 156),
-    "brown": (112, 70, 42),
-    "dark brown": (64, 44, 32),
-    "beige": (218, 196, 156),
-    "khaki": (164, 148, 98),
-}
+COLOURS = TypeAdapter(dict[str, tuple[int, int, int]]).validate_python(
+    tomllib.loads(files(__package__).joinpath("colours.toml").read_text("utf-8"))
+)
 """Each name with an sRGB colour that most people would call so."""
 
 NAMES = tuple(COLOURS)
@@ -47,8 +30,6 @@ NAMES = tuple(COLOURS)
 
 def lab_of(pixels: NDArray[np.uint8]) -> Lab:
     """The sRGB `pixels`, of shape (height, width, 3), in CIE L*a*b*."""
-    import cv2
-
     return np.asarray(cv2.cvtColor(pixels.astype(np.float32) / 255, cv2.COLOR_RGB2LAB), np.float32)
 
 
@@ -114,17 +95,10 @@ def read_crop(pixels: NDArray[np.uint8]) -> Reading:
 
     What looks like the strips left and right of the body, at the same height, is taken for street.
     """
-    picture = lab_of(_scaled(pixels))
-    return Reading(*(_colouring(picture, zone) for zone in (HEAD, UPPER, LOWER)))
-
-
-def _scaled(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    import cv2
-
     height, width = pixels.shape[:2]
     size = (max(8, round(width * _HEIGHT_PX / height)), _HEIGHT_PX)
-    scaled: NDArray[np.uint8] = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA))
-    return scaled
+    picture = lab_of(np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)))
+    return Reading(*(_colouring(picture, zone) for zone in (HEAD, UPPER, LOWER)))
 
 
 def person_colours(picture: Lab, zone: Zone) -> Lab:

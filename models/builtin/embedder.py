@@ -17,7 +17,7 @@ from models.builtin.person.lexicon import load_lexicon
 from models.builtin.person.parser import parse_description
 from models.embedding import Vectors, plain_picture
 from schemas.chat import ModelRef
-from schemas.embedding import BuiltinEmbedder
+from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder
 from schemas.faithfulness import Attribute
 
 # Colours as numbers that tell how much they look like each colour that has a name.
@@ -290,10 +290,12 @@ class ColourLexiconEmbedder:
 
     An image is measured; a text is read through a lexicon, as if it were painted. What neither
     knows (faces, actions, kinds of things) does not count. The same input always gives the same
-    vector.
+    vector, `dimension` long.
     """
 
-    def __init__(self, spec: BuiltinEmbedder) -> None:
+    dimension = COLOURS_DIMENSION
+
+    def __init__(self, spec: BuiltinEmbedder | BuiltinStillsEmbedder) -> None:
         self._spec = spec
 
     @property
@@ -301,19 +303,21 @@ class ColourLexiconEmbedder:
         """Name and revision."""
         return self._spec.ref
 
-    @property
-    def dimension(self) -> int:
-        """How long a vector is."""
-        return COLOURS_DIMENSION
-
     def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
         """A vector for each image: see `ImageTextEmbedder`."""
-        return _rows(see(plain_picture(image)) for image in images)
+        return self._rows(self.see(plain_picture(image)) for image in images)
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """A vector for each text: see `ImageTextEmbedder`."""
-        return _rows(map(paint, texts))
+        return self._rows(map(self.paint, texts))
 
+    def see(self, image: Image.Image) -> Vectors:
+        """The vector of an RGB image."""
+        return see(image)
 
-def _rows(vectors: Iterable[Vectors]) -> Vectors:
-    return np.array([*vectors], np.float32).reshape(-1, COLOURS_DIMENSION)
+    def paint(self, text: str) -> Vectors:
+        """The vector of a text."""
+        return paint(text)
+
+    def _rows(self, vectors: Iterable[Vectors]) -> Vectors:
+        return np.array([*vectors], np.float32).reshape(-1, self.dimension)

@@ -20,32 +20,10 @@ _LAST_PLACE = re.compile(
 _ENOUGH_FACTS = 3
 _TOO_MUCH_UNKNOWN = 0.34
 _SOME_PLACE = re.compile(r"\b(?:on|in|at|near|next|under|behind|by|that|of|and)$")
-_COMMON_STARTS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "this",
-        "these",
-        "some",
-        "there",
-        "several",
-        "many",
-        "one",
-        "two",
-        "three",
-        "four",
-        "people",
-        "men",
-        "women",
-        "kids",
-        "children",
-        "man",
-        "woman",
-        "view",
-        "group",
-    ]
-)
+_COMMON_STARTS = frozenset((
+    "a", "an", "the", "this", "these", "some", "there", "several", "many", "one", "two", "three",
+    "four", "people", "men", "women", "kids", "children", "man", "woman", "view", "group",
+))  # fmt: skip
 
 
 class RuleRewriter(BuiltinChatModel[BuiltinRewriter]):

@@ -20,22 +20,9 @@ __all__ = ["extract_facts", "parse_description"]
 
 # The state of a reader: where it is in the text, and what the next words will be said of.
 
-MODIFIERS = frozenset(
-    (
-        Tag.COLOUR,
-        Tag.SHADE,
-        Tag.PATTERN,
-        Tag.MATERIAL,
-        Tag.DETAIL,
-        Tag.SLEEVE,
-        Tag.REACH,
-        Tag.SIZE,
-        Tag.AGE,
-        Tag.HEIGHT,
-        Tag.BUILD,
-        Tag.SKIN_TONE,
-    )
-)
+_OF_PERSONS = frozenset((Tag.AGE, Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
+_OF_THINGS = frozenset((Tag.COLOUR, Tag.SHADE, Tag.PATTERN, Tag.MATERIAL, Tag.DETAIL))
+MODIFIERS = _OF_PERSONS | _OF_THINGS | {Tag.SLEEVE, Tag.REACH, Tag.SIZE}
 HEADS = frozenset((Tag.ITEM, Tag.PART, Tag.HAIR, Tag.SKIN, Tag.FIGURE, Tag.PERSON))
 _NAMING = MODIFIERS | {Tag.OTHER, Tag.HAIR_STYLE, Tag.ITEM, Tag.PART, Tag.COLOUR_NOUN}
 _JOINING = frozenset((Tag.AND, Tag.COMMA))
@@ -276,7 +263,6 @@ def _state_colour_of_person(
 
 # Noun phrases without a head: predicates («the hat is black») and «in black».
 
-_OF_PERSONS = frozenset((Tag.AGE, Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
 _BEFORE_DRESSED = frozenset((Tag.WEAR, Tag.PERSON, Tag.BE, Tag.ACTION))
 
 

@@ -1,7 +1,5 @@
 """The built-in embedder of stills: the code of a drawing against what a text says, offline."""
 
-from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import product
 
 import cv2
@@ -10,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.builtin.describer import lab_of
-from models.builtin.embedder import COLOURS_DIMENSION, paint, see
+from models.builtin.embedder import COLOURS_DIMENSION, ColourLexiconEmbedder, paint, see
 from models.builtin.stills.scene import (
     ACTIONS,
     COLOURS,
@@ -24,9 +22,7 @@ from models.builtin.stills.scene import (
     read_scene,
 )
 from models.builtin.stills.text import Content, Statement, content_of, read_text, statements
-from models.embedding import Vectors, plain_picture
-from schemas.chat import ModelRef
-from schemas.embedding import BuiltinStillsEmbedder
+from models.embedding import Vectors
 
 Vector = NDArray[np.float64]
 
@@ -34,56 +30,14 @@ _CONTENT, _COLOURS, _LAYOUT = 1.0, 0.3, 0.35
 _BIAS = 0.02  # so that what says nothing has a direction, too
 
 
-class StillsLexiconEmbedder:
-    """Vectors of what is in a drawing: kinds, numbers, colours, places, actions, signs.
-
-    It sees nothing of that: it reads the strip of code along the lower edge of drawn stills. Of all
-    other pictures it knows colours by their place, as `ColourLexiconEmbedder` does, and a coarse
-    layout that only other pictures share. The same input always gives the same vector.
-    """
-
-    def __init__(self, spec: BuiltinStillsEmbedder) -> None:
-        self._spec = spec
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._spec.ref
-
-    @property
-    def dimension(self) -> int:
-        """How long a vector is."""
-        return len(_axes()) + COLOURS_DIMENSION + _LAYOUT_DIMENSION + 1
-
-    def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
-        """A vector for each image: see `ImageTextEmbedder`."""
-        return self._rows(_of_image(plain_picture(image)) for image in images)
-
-    def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """A vector for each text: see `ImageTextEmbedder`."""
-        return self._rows(
-            _joined(read_text(text), paint(text), np.zeros(_LAYOUT_DIMENSION)) for text in texts
-        )
-
-    def _rows(self, vectors: Iterable[Vector]) -> Vectors:
-        return np.array([*vectors], np.float32).reshape(-1, self.dimension)
-
-
-def _of_image(image: Image.Image) -> Vector:
-    scene = read_scene(image)
-    if scene is None:
-        return _joined(Content(), see(image), layout_of(image))
-    drawn = image.crop((0, 0, image.width, round(image.height * STRIP_BOX[1] / STRIP_BOX[3])))
-    return _joined(content_of(scene), see(drawn), layout_of(drawn))
-
-
-def _joined(content: Content, colours: NDArray[np.floating], layout: Vector) -> Vector:
-    said = np.zeros(len(_axes()))
+def _joined(content: Content, colours: NDArray[np.floating], layout: Vector) -> Vectors:
+    said = np.zeros(len(_AXES))
     for statement in statements(content):
-        if statement in _axes():
-            said[_axes()[statement]] = _WEIGHTS[statement[0]]
+        if statement in _AXES:
+            said[_AXES[statement]] = _WEIGHTS[statement[0]]
     blocks = ((_CONTENT, said), (_COLOURS, colours.astype(np.float64)), (_LAYOUT, layout))
-    return _unit(np.concatenate([*(weight * _unit(one) for weight, one in blocks), [_BIAS]]))
+    whole = np.concatenate([*(weight * _unit(one) for weight, one in blocks), [_BIAS]])
+    return np.asarray(_unit(whole), np.float32)
 
 
 def _unit(vector: Vector) -> Vector:
@@ -99,22 +53,20 @@ _WEIGHTS = {
 }  # fmt: skip
 
 
-@cache
-def _axes() -> dict[Statement, int]:
-    """The axis of each statement that can be made of a scene."""
-    made = [
-        *product(["kind"], KINDS),
-        *product(["coloured"], KINDS, COLOURS),
-        *product(["counted"], KINDS, map(str, range(1, 9))),
-        *product(["sized"], KINDS, SIZES),
-        *product(["worn"], GARMENTS, COLOURS),
-        *product(["related"], KINDS, ("left", "above", "on"), KINDS),
-        *product(["action"], ACTIONS),
-        *product(["place"], PLACES),
-        *product(["word"], WORDS),
-        *product(["style"], STYLES),
-    ]
-    return {statement: axis for axis, statement in enumerate(made)}
+_MADE: list[Statement] = [
+    *product(["kind"], KINDS),
+    *product(["coloured"], KINDS, COLOURS),
+    *product(["counted"], KINDS, map(str, range(1, 9))),
+    *product(["sized"], KINDS, SIZES),
+    *product(["worn"], GARMENTS, COLOURS),
+    *product(["related"], KINDS, ("left", "above", "on"), KINDS),
+    *product(["action"], ACTIONS),
+    *product(["place"], PLACES),
+    *product(["word"], WORDS),
+    *product(["style"], STYLES),
+]
+_AXES = {statement: axis for axis, statement in enumerate(_MADE)}
+"""The axis of each statement that can be made of a scene."""
 
 
 # A coarse signature of any picture, so that pictures of which nothing is known can be compared.
@@ -150,3 +102,29 @@ def _cells(field: NDArray[np.floating]) -> Vector:
     side = field.shape[0] // _GRID
     cells = field.reshape(_GRID, side, _GRID, side, field.shape[2])
     return np.asarray(cells.mean(axis=(1, 3)), np.float64)
+
+
+# The built-in embedder of stills.
+
+
+class StillsLexiconEmbedder(ColourLexiconEmbedder):
+    """Vectors of what is in a drawing: kinds, numbers, colours, places, actions, signs.
+
+    It sees nothing of that: it reads the strip of code along the lower edge of drawn stills. Of all
+    other pictures it knows colours by their place, as `ColourLexiconEmbedder` does, and a coarse
+    layout that only other pictures share.
+    """
+
+    dimension = len(_AXES) + COLOURS_DIMENSION + _LAYOUT_DIMENSION + 1
+
+    def see(self, image: Image.Image) -> Vectors:
+        """The vector of an RGB image."""
+        scene = read_scene(image)
+        if scene is None:
+            return _joined(Content(), see(image), layout_of(image))
+        drawn = image.crop((0, 0, image.width, round(image.height * STRIP_BOX[1] / STRIP_BOX[3])))
+        return _joined(content_of(scene), see(drawn), layout_of(drawn))
+
+    def paint(self, text: str) -> Vectors:
+        """The vector of a text."""
+        return _joined(read_text(text), paint(text), np.zeros(_LAYOUT_DIMENSION))
