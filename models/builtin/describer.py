@@ -5,7 +5,6 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
@@ -30,6 +29,8 @@ NAMES = tuple(COLOURS)
 
 def lab_of(pixels: NDArray[np.uint8]) -> Lab:
     """The sRGB `pixels`, of shape (height, width, 3), in CIE L*a*b*."""
+    import cv2
+
     return np.asarray(cv2.cvtColor(pixels.astype(np.float32) / 255, cv2.COLOR_RGB2LAB), np.float32)
 
 
@@ -95,6 +96,8 @@ def read_crop(pixels: NDArray[np.uint8]) -> Reading:
 
     What looks like the strips left and right of the body, at the same height, is taken for street.
     """
+    import cv2
+
     height, width = pixels.shape[:2]
     size = (max(8, round(width * _HEIGHT_PX / height)), _HEIGHT_PX)
     picture = lab_of(np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)))
