@@ -376,10 +376,11 @@ def vary(chance: Chance, content: Content, task: RetrievalTask) -> tuple[Content
         garment = chance.pick(tuple(worn))
         worn[garment] = another(COLOURS, *worn.values())
         return content._replace(clothes=tuple(worn.items())), change
-    field, options = {
-        "action": ("action", ACTIONS), "place": ("place", PLACES), "sign": ("word", WORDS),
-    }[change]  # fmt: skip
-    return content._replace(**{field: another(options, getattr(content, field))}), change
+    if change == "action":
+        return content._replace(action=another(ACTIONS, content.action)), change
+    if change == "sign":
+        return content._replace(word=another(WORDS, content.word)), change
+    return content._replace(place=another(PLACES, content.place)), change
 
 
 # Where things are in a still, so that none hides another.
