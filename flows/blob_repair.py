@@ -35,7 +35,7 @@ from schemas.provenance import Role
 from schemas.records import Image
 from schemas.video import Observation, StageSettings, Track
 from sources.images import InspectedImage, inspect_image
-from sources.video.inspecting import video_digest
+from sources.video.finding import video_digest
 from sources.video.problem import VideoRefusedError
 from sources.video.reader import open_video
 

@@ -48,8 +48,7 @@ from schemas.proposals import Picture
 from schemas.provenance import Role
 from schemas.tracking import DetectorSpec, TrackingSettings
 from schemas.video import Body, StageSettings, Track, TrackedVideo, Video
-from sources.video.finding import FoundVideo
-from sources.video.inspecting import video_digest
+from sources.video.finding import FoundVideo, video_digest
 from sources.video.problem import VideoProblem, VideoRefusedError
 from sources.video.reader import open_video
 

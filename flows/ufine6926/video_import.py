@@ -13,10 +13,8 @@ from schemas.build import VideoSourceSpec
 from schemas.provenance import Role
 from schemas.records import Rejection, Source
 from schemas.video import Video
-from sources.video.finding import FoundVideo, find_videos
-from sources.video.inspecting import inspect_video
-from sources.video.problem import VideoProblem, VideoRefusedError
-from sources.video.reaching import reaching
+from sources.video.finding import FoundVideo, find_videos, inspect_video
+from sources.video.problem import VideoProblem, VideoRefusedError, reaching
 
 STAGE = "import_videos"
 TAKE_STAGE = "take_videos"

@@ -27,8 +27,7 @@ from schemas.profile import Profile
 from schemas.tracking import AssociationSettings, FilterSettings
 from schemas.video import Finding, Observation, Track
 from sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
-from sources.video.finding import FoundVideo
-from sources.video.inspecting import inspect_video
+from sources.video.finding import FoundVideo, inspect_video
 from sources.video.problem import VideoProblem
 from sources.video.reader import VideoReader, open_video
 

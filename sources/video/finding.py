@@ -1,14 +1,20 @@
-"""Videos named by a folder, a glob, a list file or one path, on any fsspec file system."""
+"""Videos named by a folder, a glob, a list file or one path, on any fsspec file system; inspected."""
 
+import hashlib
 import os
 import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import Field
+
 from schemas.base import Record
-from sources.video.problem import VideoProblem, VideoRefusedError
-from sources.video.reaching import is_local, reaching
+from schemas.records import Sha256
+from schemas.video import VideoFacts
+from sources.video.opening import opened_file
+from sources.video.problem import VideoProblem, VideoRefusedError, is_local, reaching
+from sources.video.reader import open_video
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -192,3 +198,45 @@ def _storable(file_path: str) -> str:
 
 def _missing(file_path: str) -> VideoRefusedError:
     return VideoRefusedError(file_path, "missing_video", "does not exist, or is no file")
+
+
+# Videos looked at before they are imported: digest, size, and what the container says.
+
+_CHUNK_BYTES = 1024 * 1024
+
+
+class InspectedVideo(Record):
+    """A video whose first frame decodes; the digest is that of all its bytes."""
+
+    file_path: str
+    url: str
+    sha256: Sha256
+    size_bytes: int = Field(gt=0)
+    facts: VideoFacts
+
+
+def inspect_video(found: FoundVideo) -> InspectedVideo | VideoProblem:
+    """What `found` is, or why it cannot be used. Reads all its bytes; decodes one frame."""
+    try:
+        with open_video(found.url, file_path=found.file_path) as reader:
+            facts = reader.facts
+        sha256, size = video_digest(found.url, found.file_path)
+    except VideoRefusedError as refusal:
+        return refusal.as_problem()
+    return InspectedVideo(
+        file_path=found.file_path, url=found.url, facts=facts, sha256=sha256, size_bytes=size
+    )
+
+
+def video_digest(url: str, file_path: str) -> tuple[str, int]:
+    """SHA-256 and number of the bytes of a file, of which one chunk at a time is in memory.
+
+    Raises:
+        VideoRefusedError: the file is missing, empty, or cannot be read.
+    """
+    digest, size = hashlib.sha256(), 0
+    with opened_file(url, file_path) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+    return digest.hexdigest(), size

@@ -6,8 +6,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from sources.video.problem import VideoRefusedError
-from sources.video.reaching import RemoteFile, reaching
+from sources.video.problem import RemoteFile, VideoRefusedError, reaching
 
 if TYPE_CHECKING:
     from av.container import InputContainer

@@ -1,11 +1,13 @@
+import hashlib
 import os
 from pathlib import Path
 
 import fsspec
 import pytest
 
-from sources.video.finding import FoundVideo, find_videos
+from sources.video.finding import FoundVideo, InspectedVideo, find_videos, inspect_video
 from sources.video.problem import VideoProblem
+from tests.sources.video.clips import write_clip
 
 
 @pytest.fixture
@@ -110,3 +112,25 @@ def test_what_is_not_there_is_one_problem(subtests: pytest.Subtests, tmp_path: P
 
 def test_an_empty_folder_is_a_problem(tmp_path: Path) -> None:
     assert problems(tmp_path) == [(str(tmp_path), "no_videos")]
+
+
+def test_a_video_is_known_by_the_digest_of_its_bytes(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "a.mp4", range(3))
+    (one,) = find_videos(path)
+    assert isinstance(one, FoundVideo)
+    video = inspect_video(one)
+    assert isinstance(video, InspectedVideo)
+    data = path.read_bytes()
+    assert (video.sha256, video.size_bytes) == (hashlib.sha256(data).hexdigest(), len(data))
+    assert (video.file_path, video.facts.frame_count) == ("a.mp4", 3)
+
+
+def test_problems_name_the_path_below_the_root(tmp_path: Path) -> None:
+    (tmp_path / "night").mkdir()
+    (tmp_path / "night" / "a.mp4").write_bytes(b"no video")
+    (one,) = find_videos(tmp_path)
+    assert isinstance(one, FoundVideo)
+    problem = inspect_video(one)
+    assert isinstance(problem, VideoProblem)
+    assert problem.file_path == "night/a.mp4"
+    assert problem.detail.startswith("video 'night/a.mp4' is no video that can be read")

@@ -9,10 +9,8 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sources.video.finding import FoundVideo, find_videos
-from sources.video.inspecting import inspect_video
-from sources.video.problem import VideoProblem, VideoRefusedError
-from sources.video.reaching import reaching
+from sources.video.finding import FoundVideo, find_videos, inspect_video
+from sources.video.problem import VideoProblem, VideoRefusedError, reaching
 from tests.sources.video.clips import write_clip
 
 
