@@ -1,7 +1,7 @@
 """Confusing captions (ReCoS, section 3.3): asked for, read, and stored."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from db.entities import LIVE, StoredEntity, find, parents_of
@@ -130,35 +130,26 @@ def load_written(store: Store, dataset: str) -> list[WrittenCaption]:
     ]
 
 
-class Standing:
-    """Which captions and questions belong to a pair that still exists."""
+def question_filter(store: Store, dataset: str, base: BaseTier) -> Callable[[str, str], bool]:
+    """Says of a caption and an image of v1 whether a question about them is worth an answer.
 
-    def __init__(self, pairs: Iterable[Pair], written: Iterable[WrittenCaption]) -> None:
-        self._pairs = {pair.key for pair in pairs}
-        self._of_caption = {one.entity.id: one.pair for one in written}
-        self._described = {
-            one.pair[0]
-            for one in written
-            if one.pair in self._pairs and one.entity.state not in ("rejected", "inactive")
-        }
+    It is not where their pair does not exist any more, or where that image has no caption that is,
+    or may be, accepted.
+    """
+    pairs = {pair.key for pair in load_pairs(store, dataset, base)}
+    written = load_written(store, dataset)
+    of_caption = {one.entity.id: one.pair for one in written}
+    described = {
+        one.pair[0]
+        for one in written
+        if one.pair in pairs and one.entity.state not in ("rejected", "inactive")
+    }
 
-    def has_caption(self, caption_id: str) -> bool | None:
-        """Whether a confusing caption is active; None for other captions."""
-        pair = self._of_caption.get(caption_id)
-        return None if pair is None else pair in self._pairs
+    def is_open(caption_id: str, similar_id: str) -> bool:
+        pair = of_caption.get(caption_id, (similar_id, caption_id))
+        return pair in pairs and similar_id in described
 
-    def has_question(self, caption_id: str, similar_id: str) -> bool:
-        """Whether a question about a caption and an image of v1 is still worth an answer.
-
-        It is not where that image has no caption that is, or may be, accepted.
-        """
-        pair = self._of_caption.get(caption_id, (similar_id, caption_id))
-        return pair in self._pairs and similar_id in self._described
-
-
-def load_standing(store: Store, dataset: str, base: BaseTier) -> Standing:
-    """The pairs, captions and questions that are active now."""
-    return Standing(load_pairs(store, dataset, base), load_written(store, dataset))
+    return is_open
 
 
 def sync_confusions(context: RunContext, dataset: str, base: BaseTier) -> None:
@@ -166,18 +157,20 @@ def sync_confusions(context: RunContext, dataset: str, base: BaseTier) -> None:
 
     Questions that were answered keep their answers.
     """
-    pairs = load_pairs(context.store, dataset, base)
-    before = Standing(pairs, load_written(context.store, dataset))
-    sync_active(context, dataset, Caption.kind, lambda one: before.has_caption(one.id), states=LIVE)
-    standing = Standing(pairs, load_written(context.store, dataset))
-    asked = [one.id for one in find(context.store, dataset, Confusion.kind)]
-    captions = parents_of(context.store, asked, Role.ASKS_ABOUT)
-    images = parents_of(context.store, asked, Role.ASKS_WITH)
-
-    def is_open(question: StoredEntity) -> bool:
-        return standing.has_question(captions[question.id][0], images[question.id][0])
-
-    sync_active(context, dataset, Confusion.kind, is_open)
+    store = context.store
+    pairs = {pair.key for pair in load_pairs(store, dataset, base)}
+    exists = {one.entity.id: one.pair in pairs for one in load_written(store, dataset)}
+    sync_active(context, dataset, Caption.kind, lambda one: exists.get(one.id), states=LIVE)
+    is_open = question_filter(store, dataset, base)
+    asked = [one.id for one in find(store, dataset, Confusion.kind)]
+    captions = parents_of(store, asked, Role.ASKS_ABOUT)
+    images = parents_of(store, asked, Role.ASKS_WITH)
+    sync_active(
+        context,
+        dataset,
+        Confusion.kind,
+        lambda one: is_open(captions[one.id][0], images[one.id][0]),
+    )
 
 
 _SAME_WORDS = "The model described the similar image in the same words."

@@ -31,7 +31,7 @@ from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from flows.grammar import check_grammar, words_of
 from flows.recos.captioning import facts_of, truths_of
-from flows.recos.confusing import load_pairs, load_standing, load_written
+from flows.recos.confusing import load_pairs, load_written, question_filter
 from flows.recos.confusion_checks import (
     STAGE,
     VERSION,
@@ -102,7 +102,7 @@ def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
     Answers about captions that are not active any more are not applied.
     """
     store = context.store
-    standing = load_standing(store, queue.dataset, base)
+    is_open = question_filter(store, queue.dataset, base)
     asked = list(find(store, queue.dataset, Confusion.kind))
     ids = [one.id for one in asked]
     captions, images = (
@@ -114,7 +114,7 @@ def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
     questions = [
         _Question(one, stored[captions[one.id][0]], stored[images[one.id][0]])
         for one in asked
-        if standing.has_question(captions[one.id][0], images[one.id][0])
+        if is_open(captions[one.id][0], images[one.id][0])
     ]
     fallen = {one.image.id for one in questions if one.rules_out}
     decisions = [
