@@ -1,4 +1,4 @@
-"""Videos named by a folder, a glob, a list file or one path, on any fsspec file system; inspected."""
+"""Videos named by a folder, a glob, a list file or one path on any file system; and inspected."""
 
 import hashlib
 import os
