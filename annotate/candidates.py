@@ -50,18 +50,15 @@ def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
 
 def _judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator[Candidate]:
     """A candidate for each entity that can enter the queue now."""
-    if not queue.checked:
-        doubted = latest_flags(store, [entity.id for entity in page])
-        for entity in page:
-            doubts = (*entity_flags(entity), *doubted.get(entity.id, ()))
-            yield Candidate(entity, _shows_several(entity) or bool(doubts), doubts)
-        return
-    reports = newest_reports(store, [entity.id for entity in page])
+    ids = [entity.id for entity in page]
+    flagged = {} if queue.checked else latest_flags(store, ids)
+    reports = newest_reports(store, ids) if queue.checked else {}
     for entity in page:
-        if entity.id in reports:
-            doubts = entity_flags(entity)
-            suspect = reports[entity.id].verdict == "suspect" or bool(doubts)
-            yield Candidate(entity, suspect, doubts)
+        flags = (*entity_flags(entity), *flagged.get(entity.id, ()))
+        if not queue.checked:
+            yield Candidate(entity, _shows_several(entity) or bool(flags), flags)
+        elif report := reports.get(entity.id):
+            yield Candidate(entity, report.verdict == "suspect" or bool(flags), flags)
 
 
 def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
@@ -101,25 +98,22 @@ def entity_flags(entity: StoredEntity) -> tuple[str, ...]:
 
 def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
     """For each caption that was examined what speaks against it, by the last examination."""
-    found = children_of(store, entity_ids, Role.EXAMINES)
-    stored = fetch(store, {check for checks in found.values() for check in checks})
-    return {
-        entity_id: max((stored[check] for check in checks), key=lambda check: check.seq)
-        .record(CaptionCheck)
-        .doubts
-        for entity_id, checks in found.items()
-    }
+    newest = _newest_children(store, entity_ids, Role.EXAMINES)
+    return {entity_id: check.record(CaptionCheck).doubts for entity_id, check in newest.items()}
 
 
 def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
     """For each entity that was checked the report of its last check."""
-    checks = children_of(store, entity_ids, Role.CHECKS)
-    stored = fetch(store, {check for found in checks.values() for check in found})
+    newest = _newest_children(store, entity_ids, Role.CHECKS)
+    return {entity_id: check.record(FaithfulnessReport) for entity_id, check in newest.items()}
+
+
+def _newest_children(store: Store, entity_ids: list[str], role: Role) -> dict[str, StoredEntity]:
+    children = children_of(store, entity_ids, role)
+    stored = fetch(store, {child for found in children.values() for child in found})
     return {
-        entity_id: max((stored[check] for check in found), key=lambda check: check.seq).record(
-            FaithfulnessReport
-        )
-        for entity_id, found in checks.items()
+        entity_id: max((stored[child] for child in found), key=lambda child: child.seq)
+        for entity_id, found in children.items()
     }
 
 

@@ -1,6 +1,5 @@
 """Gold items: their sources, how they are mixed in, and the accuracy of annotators on them."""
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from annotate.audits import draw
 from annotate.interfaces.registry import interface_of
 from annotate.queues import HOUSE, Queue
 from db.annotations import CountedAnswer, counted_answers
-from db.entities import fetch, pages
+from db.entities import StoredEntity, fetch, pages
 from db.gold import (
     NewGoldItem,
     ReturnedWork,
@@ -37,7 +36,7 @@ from db.gold import (
 from db.store import Store
 from schemas.base import Record, digest_of
 from schemas.errors import UsageError
-from schemas.quality import Interval, wilson_interval
+from schemas.faults import fault_of
 
 # A gold item is one whose correct answer is known. It looks like any other task; its answer is
 # compared with the known one and decides nothing.
@@ -81,11 +80,6 @@ class Accuracy(NamedTuple):
     def share(self) -> float:
         """The share of correct answers, 0 to 1; 1 without answers."""
         return self.correct / self.total if self.total else 1.0
-
-    @property
-    def interval(self) -> Interval:
-        """The 95 % Wilson interval of the share."""
-        return wilson_interval(self.correct, self.total)
 
 
 def mix(
@@ -185,11 +179,6 @@ class AddedGold(Record):
     problems: tuple[LineProblem, ...] = ()
 
 
-class _Known(NamedTuple):
-    line: int
-    item: NewGoldItem
-
-
 def draw_gold(store: Store, queue: Queue, count: int, seed: int) -> AddedGold:
     """Makes gold of up to `count` items that an adjudicator settled, in proportion to verdicts.
 
@@ -211,19 +200,34 @@ def add_gold_file(store: Store, queue: Queue, path: Path) -> AddedGold:
     Raises:
         UsageError: the file cannot be read.
     """
-    problems: list[LineProblem] = []
+    problems: dict[int, str] = {}
     added = given = 0
     for page in pages(_lines(path, problems), _LINES_AT_ONCE):
-        items = list(_usable(store, queue, page, problems))
+        entities = fetch(store, [line.entity for _, line in page])
+        items = []
+        for number, line in page:
+            if problem := _unusable(queue, line.entity, entities.get(line.entity)):
+                problems[number] = problem
+                continue
+            answer = line.answer.model_dump(mode="json")
+            origin = f"given in {path.name}"
+            items.append(NewGoldItem(line.entity, answer, origin, line.explanation))
         added += add_gold_items(store, queue.name, items)
         given += len(items)
-    return AddedGold(queue=queue.name, added=added, known=given - added, problems=tuple(problems))
+    return AddedGold(
+        queue=queue.name,
+        added=added,
+        known=given - added,
+        problems=tuple(
+            LineProblem(line=number, problem=problem)
+            for number, problem in sorted(problems.items())
+        ),
+    )
 
 
-def _lines(path: Path, problems: list[LineProblem]) -> Iterator[_Known]:
+def _lines(path: Path, problems: dict[int, str]) -> Iterator[tuple[int, GoldLine]]:
     """The lines that say something, each entity once; the others become problems."""
     first: dict[str, int] = {}
-    origin = f"given in {path.name}"
     try:
         with path.open(encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
@@ -232,47 +236,28 @@ def _lines(path: Path, problems: list[LineProblem]) -> Iterator[_Known]:
                 try:
                     line = GoldLine.model_validate_json(text)
                 except ValidationError as error:
-                    problems.append(LineProblem(line=number, problem=_said(error)))
+                    problems[number] = fault_of(error, GoldLine)
                     continue
                 if line.entity in first:
                     again = f"entity {line.entity} is already in line {first[line.entity]}"
-                    problems.append(LineProblem(line=number, problem=again))
+                    problems[number] = again
                     continue
                 first[line.entity] = number
-                answer = line.answer.model_dump(mode="json")
-                item = NewGoldItem(line.entity, answer, origin, line.explanation)
-                yield _Known(number, item)
+                yield number, line
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the gold file {path} cannot be read: {error}") from error
 
 
-def _usable(
-    store: Store, queue: Queue, page: list[_Known], problems: list[LineProblem]
-) -> Iterator[NewGoldItem]:
-    """Those of the lines whose entity can be an item of the queue."""
-    entities = fetch(store, [known.item.entity_id for known in page])
-    for number, item in page:
-        entity = entities.get(item.entity_id)
-        if entity is None:
-            problem = f"there is no entity {item.entity_id}"
-        elif (entity.dataset, entity.kind) != (queue.dataset, queue.kind):
-            problem = (
-                f"entity {item.entity_id} must be a {queue.kind} of {queue.dataset} to be in "
-                f"{queue.name}; it is a {entity.kind} of {entity.dataset}"
-            )
-        elif entity.state == "withdrawn":
-            problem = f"entity {item.entity_id} was withdrawn"
-        else:
-            yield item
-            continue
-        problems.append(LineProblem(line=number, problem=problem))
-
-
-def _said(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"])) or "line"
-    got = json.dumps(first["input"], ensure_ascii=False, default=str)
-    return f"{place}: {first['msg']}, got {got[:80]}"
+def _unusable(queue: Queue, entity_id: str, entity: StoredEntity | None) -> str:
+    """Why an entity cannot be an item of the queue; "" if it can."""
+    if entity is None:
+        return f"there is no entity {entity_id}"
+    if (entity.dataset, entity.kind) != (queue.dataset, queue.kind):
+        return (
+            f"entity {entity_id} must be a {queue.kind} of {queue.dataset} to be in {queue.name}; "
+            f"it is a {entity.kind} of {entity.dataset}"
+        )
+    return f"entity {entity_id} was withdrawn" if entity.state == "withdrawn" else ""
 
 
 # Feedback on the gold items that an annotator answered.

@@ -183,7 +183,7 @@ def people_of(store: Store, queue: Queue) -> People:
 def _named(store: Store, queue: Queue, role: AnnotatorRole) -> tuple[str, ...]:
     """The active and paused people that a queue names for a role; everybody if it names nobody."""
     names = queue.annotators if role == "annotator" else queue.adjudicators
-    people = active_annotators(store, role, or_paused=True)
+    people = active_annotators(store, role)
     by_name = {person.name: person.pseudonym for person in people}
     if unknown := [name for name in names if name not in by_name]:
         raise UsageError(

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -224,6 +224,13 @@ def shipped() -> Declarations:
     return Declarations({name: Step(**table) for name, table in tomllib.loads(text).items()}, {})
 
 
+class _OwnFile(Record):
+    """The user's own file: what it changes of steps and of single queues."""
+
+    steps: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    queues: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+
 def load_queues(own_file: Path | None = None) -> Declarations:
     """The shipped declarations as the user's own file changes them; it need not exist.
 
@@ -232,53 +239,29 @@ def load_queues(own_file: Path | None = None) -> Declarations:
     """
     if own_file is None or not own_file.exists():
         return shipped()
-    tables = read_toml(own_file, f"the queues file {own_file}")
-    _refuse_unknown(own_file, "tables", tables, ("steps", "queues"))
-    steps, queues = (_tables(own_file, tables, name) for name in ("steps", "queues"))
-    _refuse_unknown(own_file, "steps", steps, tuple(shipped().steps))
-    declared = Declarations(
-        {
-            name: _validated(own_file, f"steps.{name}", step, steps.get(name, {}))
-            for name, step in shipped().steps.items()
-        },
-        queues,
-    )
-    for name, changes in queues.items():
-        _validated(own_file, f"queues.{name}", _step_of(own_file, declared, name), changes)
-    return declared
+    try:
+        own = _OwnFile.model_validate(read_toml(own_file, f"the queues file {own_file}"))
+    except ValidationError as error:
+        raise ConfigurationError(f"in {own_file}: {fault_of(error, _OwnFile)}") from error
+    steps = dict(shipped().steps)
+    for name, changes in own.steps.items():
+        place = f"in {own_file} [steps.{name}]"
+        if name not in steps:
+            raise ConfigurationError(f"{place} must be one of the steps {', '.join(steps)}")
+        steps[name] = _changed(place, steps[name], changes)
+    for name, changes in own.queues.items():
+        place = f"in {own_file} [queues.{name}]"
+        dataset, _, step = name.rpartition("-")
+        if not dataset or step not in steps:
+            raise ConfigurationError(
+                f"{place} must be named DATASET-STEP with a step of {', '.join(steps)}"
+            )
+        _changed(place, steps[step], changes)
+    return Declarations(steps, own.queues)
 
 
-def _tables(own_file: Path, within: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
-    """The tables under `[name.…]`."""
-    tables = within.get(name, {})
-    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
-        raise ConfigurationError(f"in {own_file} {name} must hold tables, like [{name}.NAME]")
-    return tables
-
-
-def _step_of(own_file: Path, declared: Declarations, name: str) -> Step:
-    dataset, _, step = name.rpartition("-")
-    if not dataset or step not in declared.steps:
-        raise ConfigurationError(
-            f"in {own_file} [queues.{name}] must be named DATASET-STEP with a step of "
-            f"{', '.join(declared.steps)}"
-        )
-    return declared.steps[step]
-
-
-def _validated(own_file: Path, place: str, step: Step, changes: Mapping[str, Any]) -> Step:
+def _changed(place: str, step: Step, changes: Mapping[str, Any]) -> Step:
     try:
         return Step(**{**dict(step), **changes})
     except (ValidationError, UsageError) as error:
-        if isinstance(error, UsageError):
-            raise ConfigurationError(f"in {own_file} [{place}]: {error}") from error
-        raise ConfigurationError(f"in {own_file} [{place}]: {fault_of(error, Step)}") from error
-
-
-def _refuse_unknown(
-    own_file: Path, what: str, found: Iterable[str], known: tuple[str, ...]
-) -> None:
-    if unknown := sorted(set(found) - set(known)):
-        raise ConfigurationError(
-            f"the {what} in {own_file} must be of {', '.join(known)}; got {', '.join(unknown)}"
-        )
+        raise ConfigurationError(f"{place}: {fault_of(error, Step)}") from error

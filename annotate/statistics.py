@@ -27,6 +27,7 @@ from annotate.candidates import candidates, needs_review
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
 from db.annotations import unclear_annotations
+from db.annotators import names_of_annotators
 from db.gold import StoredCheck, all_checks, revocations
 from db.review_audits import (
     GivenAnswer,
@@ -34,7 +35,6 @@ from db.review_audits import (
     TaskCount,
     given_answers,
     item_progress,
-    names_of_annotators,
     task_counts,
     timed_answers,
 )

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, Select, and_, case, func, insert, or_, select, true, update
+from sqlalchemy import Connection, and_, case, func, insert, or_, select, true, update
 from sqlalchemy.orm import aliased
 
-from db.entities import AgentRef, NewEntity, pages, register_agents
+from db.entities import AgentRef, pages, register_agents
 from db.reviews import TASK_COLUMNS, WAITING, StoredTask
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
@@ -35,7 +35,7 @@ class StoredAnnotation(NamedTuple):
 
 
 class NewAnnotation(NamedTuple):
-    """An annotation about to be stored; `entity` is the answer as an entity, where it is one."""
+    """An annotation about to be stored."""
 
     key: str
     task: StoredTask
@@ -45,7 +45,6 @@ class NewAnnotation(NamedTuple):
     answer: dict[str, Any]
     lead_time_seconds: float | None
     annotated_at: datetime
-    entity: NewEntity | None = None
     state: AnnotationState = "clear"
 
 
@@ -101,8 +100,13 @@ def insert_annotations(
     new = list({a.key: a for a in annotations if a.key not in known}.values())
     register_agents(connection, sorted({annotation.agent for annotation in new}))
     now = datetime.now(UTC)
-    if new:
-        connection.execute(insert(Annotation), [_row(annotation, now) for annotation in new])
+    rows = []
+    for annotation in new:
+        row = annotation._asdict()
+        keys_of = {"review_task_key": row.pop("task").key, "agent_id": row.pop("agent").id}
+        rows.append({**row, **keys_of, "received_at": now})
+    if rows:
+        connection.execute(insert(Annotation), rows)
     return new
 
 
@@ -115,18 +119,32 @@ def counted_answers(
 
     Of a task that was answered several times it is the last answer that was clear.
     """
-    found: dict[str, list[CountedAnswer]] = defaultdict(list)
-    for page in pages(entity_ids):
-        query = _answers().where(
+    query = (
+        select(
+            ReviewTask.entity_id,
+            ReviewTask.key,
+            ReviewTask.assignee,
+            ReviewTask.purpose,
+            Agent.name,
+            Annotation.answer,
+            Annotation.key.label("annotation_key"),
+            Annotation.annotated_at,
+        )
+        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
+        .join(Agent, Agent.id == Annotation.agent_id)
+        .where(
             true() if queue is None else ReviewTask.queue == queue,
-            ReviewTask.entity_id.in_(page),
             ReviewTask.state == "answered",
             ReviewTask.gold.is_(False),
             Annotation.state == "clear",
         )
-        answers = map(CountedAnswer._make, connection.execute(query))
-        last = {answer.task_key: answer for answer in answers}
-        for answer in sorted(last.values(), key=_by_time):
+        .order_by(Annotation.annotated_at, Annotation.key)
+    )
+    found: dict[str, list[CountedAnswer]] = defaultdict(list)
+    for page in pages(entity_ids):
+        answers = connection.execute(query.where(ReviewTask.entity_id.in_(page)))
+        last = {answer.task_key: answer for answer in map(CountedAnswer._make, answers)}
+        for answer in sorted(last.values(), key=lambda one: (one.annotated_at, one.annotation_key)):
             found[answer.entity_id].append(answer)
     return found
 
@@ -328,44 +346,6 @@ def entity_states(connection: Connection, entity_ids: Iterable[str]) -> dict[str
         query = select(Entity.id, Entity.state).where(Entity.id.in_(page))
         found.update((row.id, row.state) for row in connection.execute(query))
     return found
-
-
-def _answers() -> Select[Any]:
-    """Answers with their tasks, oldest first, so that the last of a task comes last."""
-    return (
-        select(
-            ReviewTask.entity_id,
-            ReviewTask.key,
-            ReviewTask.assignee,
-            ReviewTask.purpose,
-            Agent.name,
-            Annotation.answer,
-            Annotation.key.label("annotation_key"),
-            Annotation.annotated_at,
-        )
-        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
-        .join(Agent, Agent.id == Annotation.agent_id)
-        .order_by(Annotation.annotated_at, Annotation.key)
-    )
-
-
-def _by_time(answer: CountedAnswer) -> tuple[datetime, str]:
-    return (answer.annotated_at, answer.annotation_key)
-
-
-def _row(annotation: NewAnnotation, now: datetime) -> dict[str, Any]:
-    return {
-        "key": annotation.key,
-        "review_task_key": annotation.task.key,
-        "agent_id": annotation.agent.id,
-        "remote_id": annotation.remote_id,
-        "state": annotation.state,
-        "result": annotation.result,
-        "answer": annotation.answer,
-        "lead_time_seconds": annotation.lead_time_seconds,
-        "annotated_at": annotation.annotated_at,
-        "received_at": now,
-    }
 
 
 _COLUMNS = (

@@ -60,12 +60,14 @@ def annotators(store: Store) -> list[StoredAnnotator]:
     return _fetched(store)
 
 
-def active_annotators(
-    store: Store, role: Role, *, or_paused: bool = False
-) -> list[StoredAnnotator]:
-    """Those who work in a role at present, by name; with `or_paused` also those who will again."""
-    states = ("active", "paused") if or_paused else ("active",)
-    found = _fetched(store, Annotator.state.in_(states))
+def names_of_annotators(store: Store) -> dict[str, str]:
+    """What the people behind the pseudonyms are called."""
+    return {annotator.pseudonym: annotator.name for annotator in annotators(store)}
+
+
+def active_annotators(store: Store, role: Role) -> list[StoredAnnotator]:
+    """Those who work in a role, paused ones included, by name."""
+    found = _fetched(store, Annotator.state.in_(("active", "paused")))
     return [annotator for annotator in found if role in annotator.roles]
 
 
@@ -94,15 +96,6 @@ def set_annotator_state(store: Store, name: str, state: AnnotatorState) -> Store
         UsageError: there is nobody of that name.
     """
     return _change(store, annotator_named(store, name), state=state)
-
-
-def set_annotator_roles(store: Store, name: str, roles: Iterable[Role]) -> StoredAnnotator:
-    """Gives a person these roles instead of those they had.
-
-    Raises:
-        UsageError: there is nobody of that name.
-    """
-    return _change(store, annotator_named(store, name), roles=_ordered(roles))
 
 
 @retried

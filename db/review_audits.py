@@ -19,7 +19,7 @@ from db.tables.provenance import (
     Entity,
     ParentEntity,
 )
-from db.tables.review import Annotation, Annotator, AuditDraw, AuditItem, ReviewTask
+from db.tables.review import Annotation, AuditDraw, AuditItem, ReviewTask
 from schemas.provenance import Role
 from schemas.quality import AuditedDraw, Stratum
 
@@ -425,14 +425,6 @@ def given_answers(store: Store, queue: str) -> Iterator[GivenAnswer]:
     with store.read() as connection:
         streaming = connection.execution_options(yield_per=_ROWS_AT_ONCE)
         yield from map(GivenAnswer._make, streaming.execute(query))
-
-
-@retried
-def names_of_annotators(store: Store) -> dict[str, str]:
-    """What the people behind the pseudonyms are called."""
-    with store.read() as connection:
-        rows = connection.execute(select(Annotator.pseudonym, Annotator.name))
-        return {row.pseudonym: row.name for row in rows}
 
 
 class TimedAnswer(NamedTuple):

@@ -46,17 +46,16 @@ def add(
     you its personal access token for --token-file.
     """
     from db.annotators import add_annotator
-    from db.store import Store
-    from models.profiles.settings import load_settings
     from services.credentials import save_workspace
     from services.label_studio import label_studio_access, label_studio_name
 
-    settings = load_settings()
+    settings, store = _open()
     url = label_studio_access(settings).url
-    store = Store.open(settings.database_url)
     _refuse_taken_address(store, name)
     workspace = _workspace(settings, url, name, token_file)
-    roles = _roles(adjudicator, only_adjudicator)
+    roles: list[Role] = [] if only_adjudicator else ["annotator"]
+    if adjudicator or only_adjudicator:
+        roles.append("adjudicator")
     added = add_annotator(store, name, label_studio_name(settings), workspace.user_id, roles)
     save_workspace(settings.home, added.pseudonym, workspace.credentials)
     if as_json:
@@ -71,10 +70,9 @@ def add(
 def list_(as_json: JsonOption = False) -> None:
     """List all annotators, past and present. Releases contain only pseudonyms."""
     from db.annotators import annotators
-    from db.store import Store
-    from models.profiles.settings import load_settings
 
-    people = annotators(Store.open_existing(load_settings().database_url))
+    _, store = _open(to_read=True)
+    people = annotators(store)
     if as_json:
         print_json([_as_json(person) for person in people])
     elif people:
@@ -98,13 +96,11 @@ def show(
     The password is printed only on a terminal, or with --reveal.
     """
     from db.annotators import annotator_named
-    from db.store import Store
-    from models.profiles.settings import load_settings
     from services.credentials import load_workspaces
     from services.label_studio import label_studio_address
 
-    settings = load_settings()
-    person = annotator_named(Store.open(settings.database_url), name)
+    settings, store = _open()
+    person = annotator_named(store, name)
     credentials = load_workspaces(settings.home).get(person.pseudonym)
     shown = reveal or (sys.stdout.isatty() and not as_json)
     login = _login(person, credentials, label_studio_address(settings), shown)
@@ -112,7 +108,7 @@ def show(
         print_json(_as_json(person) | login)
         return
     for field, value in (_as_json(person) | login).items():
-        shown = ", ".join(value) if isinstance(value, list) else value
+        shown = value if isinstance(value, str) else ", ".join(value)
         out.print(f"{field + ':':<11} {shown}", markup=False, soft_wrap=True)
 
 
@@ -125,12 +121,9 @@ def report(name: NameArgument, as_json: JsonOption = False) -> None:
     from annotate.gold import gold_feedback
     from db.annotations import answer_counts
     from db.annotators import annotator_named
-    from db.store import Store
     from flows.engine.gates import declared_queues, queues_in_use
-    from models.profiles.settings import load_settings
 
-    settings = load_settings()
-    store = Store.open_existing(settings.database_url)
+    settings, store = _open(to_read=True)
     person = annotator_named(store, name)
     found = []
     for queue in queues_in_use(store, declared_queues(settings)):
@@ -198,11 +191,9 @@ def resume(name: NameArgument, as_json: JsonOption = False) -> None:
 
 def _set_pause(name: str, state: "AnnotatorState", as_json: bool) -> None:
     from db.annotators import annotator_named, set_annotator_state
-    from db.store import Store
-    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
-    store = Store.open(load_settings().database_url)
+    _, store = _open()
     if annotator_named(store, name).state == "left":
         raise UsageError(f"{name!r} is deactivated; first run: loupe annotator reactivate {name!r}")
     _show_state(set_annotator_state(store, name, state), as_json)
@@ -221,11 +212,9 @@ def reinstate(
     """
     from db.annotators import annotator_named
     from db.gold import reinstate_annotator
-    from db.store import Store
-    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
-    store = Store.open(load_settings().database_url)
+    _, store = _open()
     person = annotator_named(store, name)
     lifted = reinstate_annotator(store, queue, person.pseudonym)
     if not lifted:
@@ -239,13 +228,10 @@ def reinstate(
 def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
     """Changes the account, then the store: after a failure, no deactivated person can log in."""
     from db.annotators import annotator_named, set_annotator_state
-    from db.store import Store
-    from models.profiles.settings import load_settings
     from services.credentials import load_workspaces
     from services.label_studio import let_in
 
-    settings = load_settings()
-    store = Store.open(settings.database_url)
+    settings, store = _open()
     person = annotator_named(store, name)
     credentials = load_workspaces(settings.home).get(person.pseudonym)
     if credentials is not None and credentials.email is not None:
@@ -298,12 +284,6 @@ def _workspace(settings: "Settings", url: str, name: str, token_file: Path | Non
     return adopt_workspace(url, SecretStr(token))
 
 
-def _roles(adjudicator: bool, only_adjudicator: bool) -> "list[Role]":
-    if only_adjudicator:
-        return ["adjudicator"]
-    return ["annotator", "adjudicator"] if adjudicator else ["annotator"]
-
-
 def _login(
     person: "StoredAnnotator",
     credentials: "WorkspaceCredentials | None",
@@ -321,10 +301,15 @@ def _login(
 
 
 def _as_json(person: "StoredAnnotator") -> dict[str, Any]:
-    return {
-        "name": person.name,
-        "pseudonym": person.pseudonym,
-        "roles": list(person.roles),
-        "state": person.state,
-        "server": person.server,
-    }
+    fields = ("name", "pseudonym", "roles", "state", "server")
+    return {field: getattr(person, field) for field in fields}
+
+
+def _open(*, to_read: bool = False) -> "tuple[Settings, Store]":
+    """The settings and the store, which must exist if it is opened to read in it."""
+    from db.store import Store
+    from models.profiles.settings import load_settings
+
+    settings = load_settings()
+    open_store = Store.open_existing if to_read else Store.open
+    return settings, open_store(settings.database_url)

@@ -159,8 +159,9 @@ def test_an_own_file_changes_steps_and_single_queues(tmp_path: Path) -> None:
 
 WRONG_FILES = (
     ("[steps", "is not valid TOML"),
-    ("[rewrites]", "the tables in .* must be of steps, queues; got rewrites"),
-    ("[steps.rewritings]", "the steps in .* must be of .*; got rewritings"),
+    ("[rewrites]", "in .*: unknown key 'rewrites'; known keys are queues, steps"),
+    ("steps = 3", "in .*: steps: .* got 3"),
+    ("[steps.rewritings]", r"\[steps.rewritings\] must be one of the steps .*rewrites"),
     ("[steps.rewrites]\noverlap = 0", r"\[steps.rewrites\]: overlap: .* got 0"),
     ("[steps.rewrites]\ngold = 1", r"\[steps.rewrites\]: unknown key 'gold'"),
     ("[steps.rewrites]\npolicy = 'often'", r"\[steps.rewrites\]: .*must be 'required'"),

@@ -10,7 +10,6 @@ from db.review_audits import (
     TaskCount,
     given_answers,
     item_progress,
-    names_of_annotators,
     task_counts,
 )
 from db.store import Store
@@ -118,7 +117,3 @@ def test_other_queues_are_left_alone(history: History, store: Store) -> None:
     assert list(given_answers(store, "street-rewrites")) == []
     assert item_progress(store, "street-rewrites") == {}
     assert task_counts(store, "street-rewrites") == []
-
-
-def test_names_belong_to_pseudonyms(history: History, store: Store) -> None:
-    assert names_of_annotators(store)[ANN] == CAREFUL.name

@@ -150,47 +150,28 @@ def test_a_rejection_needs_a_reason(world: World) -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_rejects_by_keyboard(
+def test_a_person_mends_a_caption_of_a_task(
     world: World, bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
-    shown = a_caption(world, f"{TEXT} {HOSTILE}", checked=True)
+    text = f"{TEXT} {HOSTILE}"
+    shown = a_caption(world, text, task=RetrievalTask.TRANSLATION, doubts=DOUBTS)
     drawn, _ = photograph(2)
     content = content_of(world, shown, bench.images_url)
     page = bench.open(PAGE, content, {drawn.picture.sha256: drawn.data})
     assert "Is the caption true of the image?" in page.read_instructions()
     page.wait_for_images()
     page.press("3", "5")
-    keep_screenshot(page)
-    page.assert_in_view(".loupe-image", ".loupe-write", ".lsf-choice", SUBMIT)
-    page.assert_apart(".loupe-image", ".loupe-texts", SUBMIT)
-    answer = PAGE.read_annotation(page.submit(), shown)
-    assert isinstance(answer, ReviewAnswer)
-    assert (answer.verdict, answer.reason) == ("reject", "too vague")
-    assert page.browser_page.evaluate("window.hacked") is None
-
-
-@pytest.mark.label_studio
-@pytest.mark.browser
-def test_a_person_mends_a_caption_of_a_task(
-    world: World, bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
-) -> None:
-    shown = a_caption(world, task=RetrievalTask.TRANSLATION, doubts=DOUBTS)
-    drawn, _ = photograph(2)
-    page = bench.open(
-        PAGE, content_of(world, shown, bench.images_url), {drawn.picture.sha256: drawn.data}
-    )
-    page.read_instructions()
-    page.wait_for_images()
-    page.press("2")
+    assert page.chosen() == ["Reject[3]", "Too vague: fits many images[5]"]
     page.assert_in_view(".loupe-image", ".loupe-texts li", ".loupe-write", ".lsf-choice", SUBMIT)
     page.assert_apart(".loupe-image", ".loupe-texts", SUBMIT)
     heading, noticed = "text=Caption for the task text translation", "text=Automatic checks"
     page.assert_in_view(heading, noticed)
     page.assert_apart(heading, noticed, ".loupe-texts li", ".loupe-write", SUBMIT)
     keep_screenshot(page)
-    page.press("Enter", "End")
+    page.press("2", "Enter", "End")
     page.type(" At night.")
     page.press("Escape")
     answer = PAGE.read_annotation(page.submit(), shown)
     assert isinstance(answer, ReviewAnswer)
-    assert (answer.verdict, answer.texts["text"]) == ("edit", f"{TEXT} At night.")
+    assert (answer.verdict, answer.texts["text"]) == ("edit", f"{text} At night.")
+    assert page.browser_page.evaluate("window.hacked") is None
