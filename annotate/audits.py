@@ -1,7 +1,7 @@
 """Audit samples and forced-choice tests."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from annotate.assignment import Item
@@ -110,7 +110,7 @@ def draw_audit_sample(
 
 def wanted(store: Store, queue: Queue) -> list[Item]:
     """The drawn items without a reviewer, for `assign` with an overlap of one."""
-    return [Item(one.entity_id, one.past, 0) for one in items_to_audit(store, queue.name)]
+    return [Item(entity_id, past, 0) for entity_id, past in items_to_audit(store, queue.name)]
 
 
 def _stratum(item: AcceptedItem, by: Sequence[str]) -> str:
@@ -208,95 +208,77 @@ def draw_choices(
         )
     by_image = {sample.image_id: sample for sample in samples}
     drawn = draw(dict.fromkeys(by_image, "all"), size, f"choices {dataset} {seed}")
-    maker = _TestMaker(dataset, samples, seed, similarities)
+    of_caption = [(sample, caption) for sample in samples for caption in sample.captions]
     tests: list[NewEntity] = []
     lonely: list[str] = []
     for image_id in drawn:
-        made = maker.tests(by_image[image_id])
+        sample = by_image[image_id]
+        caption = min(sample.captions, key=lambda one: digest_of(str(seed), one.entity_id))
+        ranked = similarities.images.ranked(sample.row)
+        images = _with_others(sample, (samples[row] for row in ranked))
+        ranked = similarities.captions.ranked(caption.row)
+        captions = _with_other_captions(sample, caption, (of_caption[row] for row in ranked))
+        made = []
+        if len(images) == OPTIONS:
+            made.append(_test(dataset, "caption-to-image", sample, [caption], images))
+        if len(captions) == OPTIONS:
+            made.append(_test(dataset, "image-to-caption", sample, captions, [sample]))
         tests += made
         lonely += [image_id] if len(made) < len(PUBLISHED) else []
     return DrawnChoices(tuple(tests), tuple(lonely))
 
 
-class _TestMaker:
-    """Makes the tests of one draw."""
+def _with_others(sample: Sample, ranked: Iterable[Sample]) -> list[Sample]:
+    """The sample, and the samples with the images that are most like its own."""
+    options = {sample.picture.sha256: sample}
+    for other in ranked:
+        if len(options) == OPTIONS:
+            break
+        if other.identity != sample.identity:
+            options.setdefault(other.picture.sha256, other)
+    return list(options.values())
 
-    def __init__(
-        self, dataset: str, samples: Sequence[Sample], seed: int, similarities: Similarities
-    ) -> None:
-        self._dataset = dataset
-        self._samples = samples
-        self._seed = seed
-        self._similarities = similarities
-        self._of_caption = [(sample, caption) for sample in samples for caption in sample.captions]
 
-    def tests(self, sample: Sample) -> list[NewEntity]:
-        """The tests of a sample, in both directions where there are five others for each."""
-        caption = min(sample.captions, key=lambda one: digest_of(str(self._seed), one.entity_id))
-        images = self._other_images(sample)
-        captions = self._other_captions(sample, caption)
-        made = []
-        if len(images) == OPTIONS:
-            made.append(self._test("caption-to-image", sample, [caption], images))
-        if len(captions) == OPTIONS:
-            made.append(self._test("image-to-caption", sample, captions, [sample]))
-        return made
+def _with_other_captions(
+    sample: Sample, caption: Caption, ranked: Iterable[tuple[Sample, Caption]]
+) -> list[Caption]:
+    """The caption, and the captions of other samples that are most like it, one of each."""
+    options = [caption]
+    seen = {one.text for one in sample.captions}
+    taken = {sample.image_id}
+    for other, text in ranked:
+        if len(options) == OPTIONS:
+            break
+        is_new = other.image_id not in taken and text.text not in seen
+        if other.identity != sample.identity and is_new:
+            seen.add(text.text)
+            taken.add(other.image_id)
+            options.append(text)
+    return options
 
-    def _other_images(self, sample: Sample) -> list[Sample]:
-        """The sample, and the samples with the images that are most like its own."""
-        options = [sample]
-        seen = {sample.picture.sha256}
-        for row in self._similarities.images.ranked(sample.row):
-            other = self._samples[row]
-            if other.identity != sample.identity and other.picture.sha256 not in seen:
-                seen.add(other.picture.sha256)
-                options.append(other)
-            if len(options) == OPTIONS:
-                break
-        return options
 
-    def _other_captions(self, sample: Sample, caption: Caption) -> list[Caption]:
-        """The caption, and the captions of other samples that are most like it, one of each."""
-        options = [caption]
-        seen = {one.text for one in sample.captions}
-        taken = {sample.image_id}
-        for row in self._similarities.captions.ranked(caption.row):
-            other, text = self._of_caption[row]
-            is_new = other.image_id not in taken and text.text not in seen
-            if other.identity != sample.identity and is_new:
-                seen.add(text.text)
-                taken.add(other.image_id)
-                options.append(text)
-            if len(options) == OPTIONS:
-                break
-        return options
-
-    def _test(
-        self,
-        direction: Direction,
-        sample: Sample,
-        captions: Sequence[Caption],
-        images: Sequence[Sample],
-    ) -> NewEntity:
-        """A test; the right option is the first, as pages show them in an order of their own."""
-        record = ChoiceTest(
-            source=sample.source,
-            direction=direction,
-            captions=tuple(caption.text for caption in captions),
-            images=tuple(image.picture for image in images),
-            answer=0,
-        )
-        asked, *others = (
-            [image.image_id for image in images]
-            if direction == "caption-to-image"
-            else [caption.entity_id for caption in captions]
-        )
-        question = captions[0].entity_id if direction == "caption-to-image" else images[0].image_id
-        parents = [(Role.ASKS_ABOUT, asked), (Role.ASKS_ABOUT, question)]
-        parents += [(Role.DISTRACTOR, other) for other in others]
-        return new_entity(
-            record, self._dataset, parents=parents, split=sample.split, group=sample.image_id
-        )
+def _test(
+    dataset: str,
+    direction: Direction,
+    sample: Sample,
+    captions: Sequence[Caption],
+    images: Sequence[Sample],
+) -> NewEntity:
+    """A test; the right option is the first, as pages show them in an order of their own."""
+    record = ChoiceTest(
+        source=sample.source,
+        direction=direction,
+        captions=tuple(caption.text for caption in captions),
+        images=tuple(image.picture for image in images),
+        answer=0,
+    )
+    options, questions = [one.image_id for one in images], [one.entity_id for one in captions]
+    if direction == "image-to-caption":
+        options, questions = questions, options
+    asked, *others = options
+    parents = [(Role.ASKS_ABOUT, asked), (Role.ASKS_ABOUT, questions[0])]
+    parents += [(Role.DISTRACTOR, other) for other in others]
+    return new_entity(record, dataset, parents=parents, split=sample.split, group=sample.image_id)
 
 
 def choice_results(store: Store, queue: Queue) -> list[ChoiceResult]:
@@ -306,21 +288,15 @@ def choice_results(store: Store, queue: Queue) -> list[ChoiceResult]:
         for entity in find(store, queue.dataset, ChoiceTest.kind)
         if entity.state != "withdrawn"
     }
+    with store.read() as connection:
+        answers = counted_answers(connection, queue.name, directions)
     counts: dict[tuple[Direction, str], list[bool]] = defaultdict(list)
-    for entity_id, tester, correct in _picks(store, queue, list(directions)):
-        counts[directions[entity_id], tester].append(correct)
+    for entity_id, found in answers.items():
+        for answer in found:
+            if answer.purpose == "review":
+                correct = answer.answer["verdict"] == "accept"
+                counts[directions[entity_id], answer.person].append(correct)
     return [
         ChoiceResult(direction, tester, sum(correct), len(correct))
         for (direction, tester), correct in sorted(counts.items())
     ]
-
-
-def _picks(
-    store: Store, queue: Queue, entity_ids: Sequence[str]
-) -> Iterator[tuple[str, str, bool]]:
-    with store.read() as connection:
-        answers = counted_answers(connection, queue.name, entity_ids)
-    for found in answers.values():
-        for answer in found:
-            if answer.purpose == "review":
-                yield answer.entity_id, answer.person, answer.answer["verdict"] == "accept"

@@ -40,13 +40,6 @@ class AcceptedItem(NamedTuple):
     verdict: str
 
 
-class ItemToAudit(NamedTuple):
-    """An item to be audited; `past` had a part in it or were asked before."""
-
-    entity_id: str
-    past: frozenset[str]
-
-
 class StoredDraw(NamedTuple):
     """A draw as it lies in the store; `is_new` is False where it was there already."""
 
@@ -137,8 +130,11 @@ def _size(connection: Connection, draw_id: int) -> int:
 
 
 @retried
-def items_to_audit(store: Store, queue: str) -> list[ItemToAudit]:
-    """The drawn items of a queue that nobody audits or has audited, in order of id."""
+def items_to_audit(store: Store, queue: str) -> list[tuple[str, frozenset[str]]]:
+    """The drawn items of a queue that nobody audits or has audited, in order of id.
+
+    Each is given with the people who had a part in it or were asked before.
+    """
     query = (
         select(AuditItem.entity_id)
         .join(AuditDraw, AuditDraw.id == AuditItem.draw_id)
@@ -151,7 +147,7 @@ def items_to_audit(store: Store, queue: str) -> list[ItemToAudit]:
         taken = _taken(connection, queue, drawn)
         left = [entity_id for entity_id in drawn if entity_id not in taken]
         past = _had_a_part(connection, queue, left)
-    return [ItemToAudit(entity_id, frozenset(past[entity_id])) for entity_id in left]
+    return [(entity_id, frozenset(past[entity_id])) for entity_id in left]
 
 
 def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
