@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Connection, and_, case, func, insert, or_, select, true, update
 from sqlalchemy.orm import aliased
 
-from db.entities import AgentRef, pages, register_agents
-from db.reviews import TASK_COLUMNS, WAITING, StoredTask
+from db.engine import select_columns
+from db.entities import AgentRef, pages, register_agents, rows_in
+from db.reviews import WAITING, StoredTask
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import Annotation, ReviewTask
@@ -81,10 +82,9 @@ def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[Sto
     """For each task the annotations received for it, oldest first."""
     found: dict[str, list[StoredAnnotation]] = defaultdict(list)
     with store.read() as connection:
-        for page in pages(task_keys):
-            query = select(*_COLUMNS).where(Annotation.review_task_key.in_(page))
-            for row in connection.execute(query.order_by(Annotation.annotated_at, Annotation.key)):
-                found[row.review_task_key].append(StoredAnnotation._make(row))
+        query = _ANNOTATIONS.order_by(Annotation.annotated_at, Annotation.key)
+        for row in rows_in(connection, query, Annotation.review_task_key, task_keys):
+            found[row.review_task_key].append(StoredAnnotation._make(row))
     return found
 
 
@@ -93,10 +93,7 @@ def insert_annotations(
 ) -> list[NewAnnotation]:
     """Stores annotations and gives those that were new."""
     keys = [annotation.key for annotation in annotations]
-    known: set[str] = set()
-    for page in pages(keys):
-        query = select(Annotation.key).where(Annotation.key.in_(page))
-        known.update(connection.execute(query).scalars())
+    known = {key for (key,) in rows_in(connection, select(Annotation.key), Annotation.key, keys)}
     new = list({a.key: a for a in annotations if a.key not in known}.values())
     register_agents(connection, sorted({annotation.agent for annotation in new}))
     now = datetime.now(UTC)
@@ -227,7 +224,14 @@ def unclear_annotations(store: Store, queue: str) -> list[UnclearAnnotation]:
     That is what is quarantined, and the last annotation of each task that waits for a clear one.
     """
     query = (
-        select(*TASK_COLUMNS, *_PROBLEM_COLUMNS)
+        select_columns(ReviewTask, StoredTask._fields)
+        .add_columns(
+            Annotation.key.label("annotation_key"),
+            Annotation.remote_id,
+            Annotation.state.label("annotation_state"),
+            Annotation.answer["problem"].as_string(),
+            Annotation.result,
+        )
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
         .where(
             ReviewTask.queue == queue,
@@ -254,17 +258,14 @@ def annotations_numbered(
     store: Store, server: str, remote_ids: Iterable[int]
 ) -> list[StoredAnnotation]:
     """The annotations that were received under these numbers of a server, oldest first."""
-    found: list[StoredAnnotation] = []
+    query = (
+        _ANNOTATIONS.join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
+        .where(ReviewTask.server == server)
+        .order_by(Annotation.annotated_at, Annotation.key)
+    )
     with store.read() as connection:
-        for page in pages(remote_ids):
-            query = (
-                select(*_COLUMNS)
-                .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
-                .where(ReviewTask.server == server, Annotation.remote_id.in_(page))
-                .order_by(Annotation.annotated_at, Annotation.key)
-            )
-            found += map(StoredAnnotation._make, connection.execute(query))
-    return found
+        rows = rows_in(connection, query, Annotation.remote_id, remote_ids)
+        return [StoredAnnotation._make(row) for row in rows]
 
 
 @retried
@@ -308,12 +309,10 @@ def send_back(store: Store, keys: Sequence[str]) -> None:
 
 def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
     """Those of the entities whose last decision rests on an answer."""
-    rests: dict[str, bool] = {}
-    for page in pages(entity_ids):
-        query = select(Decision.entity_id, Decision.annotation_key).order_by(Decision.id)
-        for entity_id, key in connection.execute(query.where(Decision.entity_id.in_(page))):
-            rests[entity_id] = key is not None
-    return {entity_id for entity_id, does in rests.items() if does}
+    query = select(Decision.entity_id, Decision.annotation_key).order_by(Decision.id)
+    rows = rows_in(connection, query, Decision.entity_id, entity_ids)
+    last = {row.entity_id: row.annotation_key for row in rows}
+    return {entity_id for entity_id, key in last.items() if key is not None}
 
 
 def successors_of(connection: Connection, entity_ids: Iterable[str]) -> dict[str, list[str]]:
@@ -333,35 +332,15 @@ def successors_of(connection: Connection, entity_ids: Iterable[str]) -> dict[str
         .order_by(made.seq)
     )
     found: dict[str, list[str]] = defaultdict(list)
-    for page in pages(entity_ids):
-        for shown_id, made_id in connection.execute(query.where(shown.id.in_(page))):
-            found[shown_id].append(made_id)
+    for shown_id, made_id in rows_in(connection, query, shown.id, entity_ids):
+        found[shown_id].append(made_id)
     return found
 
 
 def entity_states(connection: Connection, entity_ids: Iterable[str]) -> dict[str, str]:
     """The state of each entity."""
-    found: dict[str, str] = {}
-    for page in pages(entity_ids):
-        query = select(Entity.id, Entity.state).where(Entity.id.in_(page))
-        found.update((row.id, row.state) for row in connection.execute(query))
-    return found
+    rows = rows_in(connection, select(Entity.id, Entity.state), Entity.id, entity_ids)
+    return {row.id: row.state for row in rows}
 
 
-_COLUMNS = (
-    Annotation.key,
-    Annotation.review_task_key,
-    Annotation.remote_id,
-    Annotation.state,
-    Annotation.agent_id,
-    Annotation.result,
-    Annotation.answer,
-    Annotation.annotated_at,
-)
-_PROBLEM_COLUMNS: tuple[Any, ...] = (
-    Annotation.key.label("annotation_key"),
-    Annotation.remote_id,
-    Annotation.state.label("annotation_state"),
-    Annotation.answer["problem"].as_string(),
-    Annotation.result,
-)
+_ANNOTATIONS = select_columns(Annotation, StoredAnnotation._fields)

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy import ColumnElement, insert, update
 
+from db.engine import select_columns
 from db.reviews import pseudonyms
 from db.store import Store, retried
 from db.tables.review import Annotator
@@ -100,11 +101,11 @@ def set_annotator_state(store: Store, name: str, state: AnnotatorState) -> Store
 
 @retried
 def _fetched(store: Store, *conditions: ColumnElement[bool]) -> list[StoredAnnotator]:
-    query = _QUERY.where(*conditions).order_by(Annotator.name)
+    query = select_columns(Annotator, StoredAnnotator._fields).where(*conditions)
     with store.read() as connection:
         return [
             StoredAnnotator._make(row)._replace(roles=tuple(row.roles.split()))
-            for row in connection.execute(query)
+            for row in connection.execute(query.order_by(Annotator.name))
         ]
 
 
@@ -127,13 +128,3 @@ def _change(
 
 def _ordered(roles: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(roles)))
-
-
-_QUERY = select(
-    Annotator.pseudonym,
-    Annotator.name,
-    Annotator.server,
-    Annotator.user_id,
-    Annotator.roles,
-    Annotator.state,
-)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from db.decisions import NewDecision, Verdict, append_decisions
-from db.engine import insert_new
+from db.engine import insert_new, select_columns
 from db.entities import AgentRef, pages
 from db.reviews import WAITING, acquire_queue_lock, set_task_states
 from db.store import Store, retried
@@ -81,13 +81,7 @@ def gold_items(store: Store, queue: str) -> dict[str, StoredGoldItem]:
 def gold_answers(connection: Connection, queue: str) -> dict[str, StoredGoldItem]:
     """As `gold_items`, within a transaction."""
     query = (
-        select(
-            GoldItem.entity_id,
-            GoldItem.answer,
-            GoldItem.origin,
-            GoldItem.added_at,
-            GoldItem.explanation,
-        )
+        select_columns(GoldItem, StoredGoldItem._fields)
         .join(Entity, Entity.id == GoldItem.entity_id)
         .where(GoldItem.queue == queue, Entity.state != "withdrawn")
         .order_by(GoldItem.entity_id)
@@ -344,17 +338,7 @@ def suspended_annotators(connection: Connection, queue: str) -> set[str]:
 @retried
 def revocations(store: Store, queue: str | None = None) -> list[Revocation]:
     """All revocations of a queue, or of all queues, oldest first."""
-    query = select(
-        TaskReturn.queue,
-        TaskReturn.assignee,
-        TaskReturn.rule,
-        TaskReturn.accuracy,
-        TaskReturn.answers,
-        TaskReturn.tasks,
-        TaskReturn.state,
-        TaskReturn.returned_at,
-        TaskReturn.lifted_at,
-    ).order_by(TaskReturn.id)
+    query = select_columns(TaskReturn, Revocation._fields).order_by(TaskReturn.id)
     if queue is not None:
         query = query.where(TaskReturn.queue == queue)
     with store.read() as connection:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, insert, select
 
-from db.entities import find, pages, parents_of
+from db.entities import find, pages, parents_of, rows_in
 from db.reviews import WAITING
 from db.store import Store, retried
 from db.tables.provenance import (
@@ -156,10 +156,7 @@ def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
         ReviewTask.purpose == PURPOSE,
         ReviewTask.state.in_(_COUNTING),
     )
-    taken: set[str] = set()
-    for page in pages(ids):
-        taken.update(connection.execute(query.where(ReviewTask.entity_id.in_(page))).scalars())
-    return taken
+    return {entity_id for (entity_id,) in rows_in(connection, query, ReviewTask.entity_id, ids)}
 
 
 def _had_a_part(connection: Connection, queue: str, ids: Sequence[str]) -> dict[str, set[str]]:
@@ -168,12 +165,9 @@ def _had_a_part(connection: Connection, queue: str, ids: Sequence[str]) -> dict[
     found: dict[str, set[str]] = defaultdict(set)
     asked = {entity_id: [entity_id] for entity_id in ids}
     while asked:
-        for page in pages(asked):
-            for entity_id, assignee in connection.execute(
-                query.where(ReviewTask.entity_id.in_(page))
-            ):
-                for origin in asked[entity_id]:
-                    found[origin].add(assignee)
+        for entity_id, assignee in rows_in(connection, query, ReviewTask.entity_id, asked):
+            for origin in asked[entity_id]:
+                found[origin].add(assignee)
         asked = _before_the_edit(connection, asked)
     return found
 
@@ -188,9 +182,8 @@ def _before_the_edit(
         .where(Derivation.role == Role.EDITED_FROM)
     )
     above: dict[str, list[str]] = defaultdict(list)
-    for page in pages(asked):
-        for child_id, parent_id in connection.execute(query.where(ChildEntity.id.in_(page))):
-            above[parent_id] += asked[child_id]
+    for child_id, parent_id in rows_in(connection, query, ChildEntity.id, asked):
+        above[parent_id] += asked[child_id]
     return above
 
 

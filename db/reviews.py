@@ -24,8 +24,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
-from db.engine import insert_new
-from db.entities import LIVE, pages
+from db.engine import insert_new, select_columns
+from db.entities import LIVE, pages, rows_in
 from db.store import Store, retried
 from db.tables.provenance import Agent, Decision, Derivation, Entity
 from db.tables.review import (
@@ -84,7 +84,7 @@ class Cursor(NamedTuple):
 @retried
 def review_tasks(store: Store, queue: str) -> dict[str, StoredTask]:
     """All tasks of a queue by their keys, oldest first."""
-    query = select(*TASK_COLUMNS).where(ReviewTask.queue == queue)
+    query = _TASKS.where(ReviewTask.queue == queue)
     with store.read() as connection:
         rows = connection.execute(query.order_by(ReviewTask.pushed_at, ReviewTask.key))
         return {row.key: StoredTask._make(row) for row in rows}
@@ -93,12 +93,9 @@ def review_tasks(store: Store, queue: str) -> dict[str, StoredTask]:
 @retried
 def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
     """The tasks with these keys; keys that are none of ours are left out."""
-    found: dict[str, StoredTask] = {}
     with store.read() as connection:
-        for page in pages(keys):
-            rows = connection.execute(select(*TASK_COLUMNS).where(ReviewTask.key.in_(page)))
-            found.update((row.key, StoredTask._make(row)) for row in rows)
-    return found
+        rows = rows_in(connection, _TASKS, ReviewTask.key, keys)
+        return {row.key: StoredTask._make(row) for row in rows}
 
 
 @retried
@@ -118,9 +115,8 @@ def first_tasks(store: Store, queue: str, entity_ids: Iterable[str]) -> dict[str
         .order_by(ReviewTask.pushed_at, ReviewTask.key)
     )
     with store.read() as connection:
-        for page in pages(entity_ids):
-            for entity_id, key in connection.execute(query.where(ReviewTask.entity_id.in_(page))):
-                found.setdefault(entity_id, key)
+        for entity_id, key in rows_in(connection, query, ReviewTask.entity_id, entity_ids):
+            found.setdefault(entity_id, key)
     return found
 
 
@@ -152,7 +148,7 @@ def project_of_tasks(
 @retried
 def tasks_to_erase(store: Store, withdrawal: int) -> list[StoredTask]:
     """The tasks that are still to be deleted on their servers, as what they hold is erased."""
-    query = select(*TASK_COLUMNS).where(ReviewTask.erased_by == withdrawal)
+    query = _TASKS.where(ReviewTask.erased_by == withdrawal)
     with store.read() as connection:
         return [StoredTask._make(row) for row in connection.execute(query.order_by(ReviewTask.key))]
 
@@ -225,11 +221,8 @@ def close_tasks(store: Store, keys: Iterable[str]) -> int:
 
 def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
     """The states of tasks in this transaction."""
-    found: dict[str, str] = {}
-    for page in pages(keys):
-        query = select(ReviewTask.key, ReviewTask.state).where(ReviewTask.key.in_(page))
-        found.update((row.key, row.state) for row in connection.execute(query))
-    return found
+    query = select(ReviewTask.key, ReviewTask.state)
+    return {row.key: row.state for row in rows_in(connection, query, ReviewTask.key, keys)}
 
 
 @retried
@@ -319,15 +312,9 @@ def gate_counts(store: Store, dataset: str | None = None) -> list[GateCount]:
 @retried
 def load_cursor(store: Store, server: str, project_id: int) -> Cursor | None:
     """How far a project was read, or None where it never was."""
-    query = select(
-        DeskCursor.newest,
-        DeskCursor.found_at,
-        DeskCursor.read_from,
-        DeskCursor.tasks,
-        DeskCursor.annotations,
-    ).where(DeskCursor.server == server, DeskCursor.project_id == project_id)
+    query = select_columns(DeskCursor, Cursor._fields)
     with store.read() as connection:
-        row = connection.execute(query).first()
+        row = connection.execute(query.filter_by(server=server, project_id=project_id)).first()
     return None if row is None else Cursor._make(row)
 
 
@@ -410,15 +397,4 @@ _PLACE = (
         task_id=bindparam("as_task"),
     )
 )
-TASK_COLUMNS = (
-    ReviewTask.key,
-    ReviewTask.queue,
-    ReviewTask.entity_id,
-    ReviewTask.assignee,
-    ReviewTask.purpose,
-    ReviewTask.gold,
-    ReviewTask.server,
-    ReviewTask.project_id,
-    ReviewTask.task_id,
-    ReviewTask.state,
-)
+_TASKS = select_columns(ReviewTask, StoredTask._fields)

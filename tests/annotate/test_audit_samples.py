@@ -202,20 +202,16 @@ def test_every_stratum_gets_its_proportion_to_within_one(counts: dict[str, int],
             assert abs(given_[name] - min(size, total) * count / total) < 1
 
 
-@pytest.mark.parametrize(
-    ("counts", "size", "given_"),
-    [
+def test_remainders_go_to_the_largest() -> None:
+    cases: list[tuple[dict[str, int], int, dict[str, int]]] = [
         ({"a": 50, "b": 30, "c": 20}, 10, {"a": 5, "b": 3, "c": 2}),
         ({"a": 53, "b": 24, "c": 23}, 10, {"a": 5, "b": 3, "c": 2}),
         ({"a": 1, "b": 1}, 1, {"a": 1, "b": 0}),
         ({"a": 2, "b": 0}, 5, {"a": 2, "b": 0}),
         ({}, 5, {}),
-    ],
-)
-def test_remainders_go_to_the_largest(
-    counts: dict[str, int], size: int, given_: dict[str, int]
-) -> None:
-    assert allocate(counts, size) == given_
+    ]
+    for counts, size, expected in cases:
+        assert allocate(counts, size) == expected, (counts, size)
 
 
 @given(wholes, sizes, st.text(max_size=2))

@@ -198,33 +198,34 @@ def test_only_what_was_checked_and_is_undecided_is_a_candidate(tmp_path: Path) -
     assert apply_policy(world.store, queue) == 0
 
 
-@pytest.mark.parametrize(
-    ("step", "trusted", "doubted"),
-    [
+def test_what_is_doubted_in_its_record_is_suspect(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    cases: list[tuple[str, Proposal, Proposal]] = [
         ("candidates", a_candidate(), a_candidate(doubts=("A tree moved.", "So did a bench."))),
         ("groups", a_group(), a_group(doubts=("A tree moved.", "So did a bench."))),
-    ],
-)
-def test_what_is_doubted_in_its_record_is_suspect(
-    tmp_path: Path, step: str, trusted: Proposal, doubted: Proposal
-) -> None:
-    world = World(tmp_path)
-    made = [new_entity(one.shown.record(PROPOSED[step]), DATASET) for one in (trusted, doubted)]
-    world.keep(*made)
-    queue = shipped().queue(DATASET, step, Auto())
-    found = list(candidates(world.store, queue))
-    assert [(one.entity.id, one.suspect) for one in found] == [
-        (made[0].id, False),
-        (made[1].id, True),
     ]
-    accepted, rejected = decide_by_policy(queue, found)
-    assert (accepted.verdict, rejected.verdict) == ("accept", "reject")
-    assert accepted.reason == "nobody looked (policy auto): there is no check"
-    assert rejected.reason == (
-        "nobody looked (policy auto): something speaks against it: A tree moved. (and 1 more)"
-    )
-    sample = shipped().queue(DATASET, step, Sample(rate=0))
-    assert [needs_review(sample, one) for one in found] == [False, sample.marked_always]
+    for step, trusted, doubted in cases:
+        with subtests.test(step=step):
+            (folder := tmp_path / step).mkdir()
+            world = World(folder)
+            made = [
+                new_entity(one.shown.record(PROPOSED[step]), DATASET) for one in (trusted, doubted)
+            ]
+            world.keep(*made)
+            queue = shipped().queue(DATASET, step, Auto())
+            found = list(candidates(world.store, queue))
+            assert [(one.entity.id, one.suspect) for one in found] == [
+                (made[0].id, False),
+                (made[1].id, True),
+            ]
+            accepted, rejected = decide_by_policy(queue, found)
+            assert (accepted.verdict, rejected.verdict) == ("accept", "reject")
+            assert accepted.reason == "nobody looked (policy auto): there is no check"
+            why = "something speaks against it: A tree moved. (and 1 more)"
+            assert rejected.reason == f"nobody looked (policy auto): {why}"
+            sample = shipped().queue(DATASET, step, Sample(rate=0))
+            assert [needs_review(sample, one) for one in found] == [False, sample.marked_always]
 
 
 def test_the_newest_check_counts(tmp_path: Path) -> None:

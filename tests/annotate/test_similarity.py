@@ -61,21 +61,17 @@ def test_embeddings_rank_by_direction_not_length(tmp_path: Path) -> None:
     assert found.name.startswith("embeddings sha256:")
 
 
-@pytest.mark.parametrize(
-    ("array", "problem"),
-    [
+def test_embeddings_that_do_not_fit_are_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[object, str]] = [
         ([[1.0, 0.0]], r"must be floats of shape \(2, dimensions\), a row for each of the images"),
         ([1.0, 2.0], r"got float64 of shape \(2,\)"),
         ([[1, 0], [0, 1]], "got int64"),
         ([[1.0, 0.0], [0.0, 0.0]], "row 1 .* is zero or not finite"),
         ([[float("nan"), 0.0], [0.0, 1.0]], "row 0 .* is zero or not finite"),
-    ],
-)
-def test_embeddings_that_do_not_fit_are_refused(
-    tmp_path: Path, array: object, problem: str
-) -> None:
-    with pytest.raises(UsageError, match=problem):
-        EmbeddingSimilarity.load(save(tmp_path / "e.npy", array), 2, "images")
+    ]
+    for array, problem in cases:
+        with subtests.test(array=repr(array)), pytest.raises(UsageError, match=problem):
+            EmbeddingSimilarity.load(save(tmp_path / "e.npy", array), 2, "images")
 
 
 def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:

@@ -131,17 +131,8 @@ def test_an_instruction_that_is_too_long_to_edit_by_is_pointed_out(sqlite_store:
     assert "Note" not in ParsedHtml(usual.data["strategy_html"]).text
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "state"),
-    [
-        (["accept", "Entity Attribute"], ["accept", "Entity Attribute"], "agreed"),
-        (["accept", "Entity Attribute"], ["accept", "Scene Attribute"], "conflict"),
-        (["accept", "Entity Attribute"], ["hallucinated"], "conflict"),
-        (["hallucinated"], ["infeasible"], "agreed"),
-    ],
-)
 def test_two_verify_type_truth_and_feasibility_and_a_third_settles_it(
-    one: list[str], other: list[str], state: str
+    subtests: pytest.Subtests,
 ) -> None:
     queue = load_queues().queue("people", "strategies")
     assert (queue.interface, queue.overlap) == (PAGE.name, 2)
@@ -162,15 +153,23 @@ def test_two_verify_type_truth_and_feasibility_and_a_third_settles_it(
             independent=PAGE.independent,
         )
 
-    first, second = answered("ann", one, 1), answered("bea", other, 2)
-    assert outcome(first).state == "waiting"
-    assert outcome(first, second).state == state
-    third = answered("cem", ["accept", "Scene Attribute"], 3, "adjudication")
-    settled = outcome(first, second, third)
-    assert settled == Outcome("settled", (third,))
-    (made,) = PAGE.successors(SHOWN, third.answer, "cem")
-    assert isinstance(made, Strategy)
-    assert made.difference is DifferenceType.SCENE_ATTRIBUTE
+    accepted, other_type = ["accept", "Entity Attribute"], ["accept", "Scene Attribute"]
+    for one, other, state in (
+        (accepted, accepted, "agreed"),
+        (accepted, other_type, "conflict"),
+        (accepted, ["hallucinated"], "conflict"),
+        (["hallucinated"], ["infeasible"], "agreed"),
+    ):
+        with subtests.test(one=one, other=other):
+            first, second = answered("ann", one, 1), answered("bea", other, 2)
+            assert outcome(first).state == "waiting"
+            assert outcome(first, second).state == state
+            third = answered("cem", ["accept", "Scene Attribute"], 3, "adjudication")
+            settled = outcome(first, second, third)
+            assert settled == Outcome("settled", (third,))
+            (made,) = PAGE.successors(SHOWN, third.answer, "cem")
+            assert isinstance(made, Strategy)
+            assert made.difference is DifferenceType.SCENE_ATTRIBUTE
 
 
 def test_the_page_is_filled_and_foreign_text_is_text(sqlite_store: Store) -> None:
