@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -227,7 +227,7 @@ Facts = Callable[[str], frozenset[Fact]]
 """Gives what a text states, in a form in which the same fact is the same value."""
 
 P = TypeVar("P", bound=Hashable)
-C = TypeVar("C", "ChoiceAgreement", "OwnChoiceAgreement")
+C = TypeVar("C", bound="ChoiceAgreement | OwnChoiceAgreement")
 _Pairs = tuple[tuple[Category, Category], ...]
 
 NO_OVERLAP = "no item was answered by two people"
@@ -273,19 +273,6 @@ class TextAgreement(Record):
     attributes: Estimate
 
 
-class Agreement(Record):
-    """Agreement in all controls of a page, over `items` items with two or more answers."""
-
-    items: int
-    choices: tuple[ChoiceAgreement, ...]
-    texts: tuple[TextAgreement, ...]
-
-    @property
-    def main(self) -> ChoiceAgreement | None:
-        """Agreement on the verdict or, where none is asked for, on the first control of choices."""
-        return _main(self.choices)
-
-
 class OwnChoiceAgreement(Record):
     """How far one annotator agrees with the others, taken as one, in a control of choices.
 
@@ -298,17 +285,26 @@ class OwnChoiceAgreement(Record):
     kappa: Estimate
 
 
-class OwnAgreement(Record):
-    """How far one annotator agrees with the others, over `items` shared items."""
+class _Agreement(Record, Generic[C]):
+    """Agreement in all controls of a page, over `items` items with two or more answers."""
 
     items: int
-    choices: tuple[OwnChoiceAgreement, ...]
+    choices: tuple[C, ...]
     texts: tuple[TextAgreement, ...]
 
     @property
-    def main(self) -> OwnChoiceAgreement | None:
+    def main(self) -> C | None:
         """Agreement on the verdict or, where none is asked for, on the first control of choices."""
-        return _main(self.choices)
+        verdicts = (choice for choice in self.choices if choice.control == "verdict")
+        return next(verdicts, self.choices[0] if self.choices else None)
+
+
+class Agreement(_Agreement[ChoiceAgreement]):
+    """How far all annotators agree."""
+
+
+class OwnAgreement(_Agreement[OwnChoiceAgreement]):
+    """How far one annotator agrees with the others, over the items that they share."""
 
 
 def agreement(items: Iterable[ItemAnswers], facts: Facts | None = None) -> Agreement:
@@ -347,11 +343,6 @@ def agreement_of(
             for control, written in _given(shared, lambda answer: answer.texts).items()
         ),
     )
-
-
-def _main(choices: Sequence[C]) -> C | None:
-    verdicts = (choice for choice in choices if choice.control == "verdict")
-    return next(verdicts, choices[0] if choices else None)
 
 
 def _shared(items: Iterable[ItemAnswers]) -> list[ItemAnswers]:

@@ -18,7 +18,7 @@ from annotate.queues import HOUSE, Queue
 from db.annotations import CountedAnswer, counted_answers
 from db.entities import StoredEntity, fetch, pages
 from db.gold import (
-    NewGoldItem,
+    KnownAnswer,
     ReturnedWork,
     StoredCheck,
     add_gold_items,
@@ -187,7 +187,7 @@ def draw_gold(store: Store, queue: Queue, count: int, seed: int) -> AddedGold:
     answers = settled_answers(store, queue.name)
     verdicts = {entity_id: str(answer["verdict"]) for entity_id, answer in answers.items()}
     drawn = draw(verdicts, count, f"gold {queue.name} {seed}")
-    items = [NewGoldItem(entity_id, answers[entity_id], ADJUDICATED) for entity_id in drawn]
+    items = [KnownAnswer(entity_id, answers[entity_id], ADJUDICATED) for entity_id in drawn]
     added = add_gold_items(store, queue.name, items)
     return AddedGold(queue=queue.name, added=added, known=len(items) - added)
 
@@ -211,7 +211,7 @@ def add_gold_file(store: Store, queue: Queue, path: Path) -> AddedGold:
                 continue
             answer = line.answer.model_dump(mode="json")
             origin = f"given in {path.name}"
-            items.append(NewGoldItem(line.entity, answer, origin, line.explanation))
+            items.append(KnownAnswer(line.entity, answer, origin, line.explanation))
         added += add_gold_items(store, queue.name, items)
         given += len(items)
     return AddedGold(

@@ -15,7 +15,7 @@ from db.tables.provenance import Decision, Entity
 from db.tables.review import Annotation, GoldCheck, GoldItem, ReviewTask, TaskReturn
 
 
-class NewGoldItem(NamedTuple):
+class KnownAnswer(NamedTuple):
     """An item of a queue whose right answer is known; `origin` says from where.
 
     `explanation` says why it is right.
@@ -24,16 +24,6 @@ class NewGoldItem(NamedTuple):
     entity_id: str
     answer: dict[str, Any]
     origin: str
-    explanation: str = ""
-
-
-class StoredGoldItem(NamedTuple):
-    """A gold item as it lies in the store."""
-
-    entity_id: str
-    answer: dict[str, Any]
-    origin: str
-    added_at: datetime
     explanation: str = ""
 
 
@@ -58,7 +48,7 @@ class StoredCheck(NamedTuple):
 
 
 @retried
-def add_gold_items(store: Store, queue: str, items: Iterable[NewGoldItem]) -> int:
+def add_gold_items(store: Store, queue: str, items: Iterable[KnownAnswer]) -> int:
     """Stores gold items and gives how many were new; those that are gold already stay as they are.
 
     An item that was removed and is added again counts as new.
@@ -72,21 +62,21 @@ def add_gold_items(store: Store, queue: str, items: Iterable[NewGoldItem]) -> in
 
 
 @retried
-def gold_items(store: Store, queue: str) -> dict[str, StoredGoldItem]:
+def gold_items(store: Store, queue: str) -> dict[str, KnownAnswer]:
     """The gold items of a queue by entity, in order of id; those that were withdrawn are none."""
     with store.read() as connection:
         return gold_answers(connection, queue)
 
 
-def gold_answers(connection: Connection, queue: str) -> dict[str, StoredGoldItem]:
+def gold_answers(connection: Connection, queue: str) -> dict[str, KnownAnswer]:
     """As `gold_items`, within a transaction."""
     query = (
-        select_columns(GoldItem, StoredGoldItem._fields)
+        select_columns(GoldItem, KnownAnswer._fields)
         .join(Entity, Entity.id == GoldItem.entity_id)
         .where(GoldItem.queue == queue, Entity.state != "withdrawn")
         .order_by(GoldItem.entity_id)
     )
-    return {row.entity_id: StoredGoldItem._make(row) for row in connection.execute(query)}
+    return {row.entity_id: KnownAnswer._make(row) for row in connection.execute(query)}
 
 
 @retried

@@ -12,7 +12,7 @@ from annotate.queues import HOUSE, Queue, shipped
 from db.annotators import set_annotator_state
 from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, find
-from db.gold import NewGoldItem, add_gold_items, remove_gold_items
+from db.gold import KnownAnswer, add_gold_items, remove_gold_items
 from db.reviews import WAITING, review_tasks
 from db.tables.provenance import Entity
 from tests.annotate.answering import Regions, accepting, rejecting
@@ -282,7 +282,7 @@ def test_nobody_is_shown_gold_or_audits_that_were_withdrawn(
     with world.store.write() as connection:
         agent = AgentRef("person", "curator")
         append_decisions(connection, [NewDecision(one, "accept", agent) for one in gold + accepted])
-    add_gold_items(world.store, ONE.name, [NewGoldItem(one, RIGHT, "file") for one in gold])
+    add_gold_items(world.store, ONE.name, [KnownAnswer(one, RIGHT, "file") for one in gold])
     draw_audit_sample(world.store, ONE, 6, 1)
     queue = ONE.model_copy(update={"gold_rate": 0.5})
     push(world.store, office, queue)
@@ -295,7 +295,7 @@ def test_nobody_is_shown_gold_or_audits_that_were_withdrawn(
 def test_gold_that_is_gold_no_more_is_taken_back(world: World, office: MemoryOffice) -> None:
     hire(world.store, office, "ann")
     items = fill(world, 4)
-    add_gold_items(world.store, ONE.name, [NewGoldItem(one, RIGHT, "file") for one in items[:2]])
+    add_gold_items(world.store, ONE.name, [KnownAnswer(one, RIGHT, "file") for one in items[:2]])
     queue = ONE.model_copy(update={"gold_rate": 0.5})
     push(world.store, office, queue)
     gold = [t for t in review_tasks(world.store, ONE.name).values() if t.gold]

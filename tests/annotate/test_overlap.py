@@ -13,7 +13,7 @@ from annotate.queues import HOUSE, Queue, shipped
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
 from db.entities import fetch, find
-from db.gold import NewGoldItem, add_gold_items, all_checks, reinstate_annotator, revocations
+from db.gold import KnownAnswer, add_gold_items, all_checks, reinstate_annotator, revocations
 from db.review_audits import audited_draws
 from db.reviews import StoredTask, review_tasks
 from schemas.errors import UsageError
@@ -385,5 +385,5 @@ def add_gold(world: World, count: int, first: int = 0) -> None:
     """Items that are not checked, so that they are in no queue, and whose answer is «accept»."""
     items = [world.add(f"gold {number}", checked=False) for number in range(first, first + count)]
     answer = {"verdict": "accept", "choices": {"verdict": ["accept"]}}
-    found = [NewGoldItem(item, answer, "given") for item in items]
+    found = [KnownAnswer(item, answer, "given") for item in items]
     add_gold_items(world.store, QUEUE.name, found)

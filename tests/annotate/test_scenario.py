@@ -30,7 +30,7 @@ from annotate.statistics import queue_statistics
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, StoredEntity, fetch, find
-from db.gold import NewGoldItem, add_gold_items, all_checks, revocations
+from db.gold import KnownAnswer, add_gold_items, all_checks, revocations
 from db.reviews import WAITING, review_tasks, tasks_by_key
 from db.store import Store
 from db.tables.review import Annotator, Pseudonym
@@ -117,7 +117,7 @@ def fill(folder: Path, size: Size) -> World:
         world.add(f"Gold {number}.", source=f"Gold caption {number}.", checked=False)
     for queue in size.queues:
         gold = [e for e in find(world.store, DATASET, queue.kind) if '"text":"Gold ' in e.payload]
-        items = [NewGoldItem(e.id, known_answer(queue, e), "given") for e in gold]
+        items = [KnownAnswer(e.id, known_answer(queue, e), "given") for e in gold]
         assert add_gold_items(world.store, queue.name, items) == size.gold
         known = AgentRef("software", "scenario", "1")
         with world.store.write() as connection:  # decided already, so that they are no candidates

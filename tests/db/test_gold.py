@@ -8,8 +8,8 @@ from db.annotations import decided_by_answers
 from db.decisions import NewDecision, append_decisions
 from db.entities import fetch
 from db.gold import (
+    KnownAnswer,
     NewCheck,
-    NewGoldItem,
     add_gold_items,
     all_checks,
     checks_of,
@@ -30,8 +30,8 @@ RULE = {"floor": 0.7, "window": 10, "least": 5}
 ACCURACY = (2, 5)
 
 
-def gold(entity_id: str, verdict: str = "accept") -> NewGoldItem:
-    return NewGoldItem(entity_id, {"verdict": verdict}, "adjudicated")
+def gold(entity_id: str, verdict: str = "accept") -> KnownAnswer:
+    return KnownAnswer(entity_id, {"verdict": verdict}, "adjudicated")
 
 
 def test_gold_items_are_kept_by_queue_and_the_first_answer_stands(store: Store) -> None:
