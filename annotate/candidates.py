@@ -6,15 +6,7 @@ from typing import NamedTuple
 
 from annotate.queues import Auto, Queue, Required, Sample
 from db.decisions import NewDecision, append_decisions, decided_under_other_policies
-from db.entities import (
-    StoredEntity,
-    children_of,
-    count_entities,
-    fetch,
-    find,
-    pages,
-    parents_of,
-)
+from db.entities import StoredEntity, children_of, count_entities, fetch, find, pages, parents_of
 from db.store import Store
 from schemas import proposals
 from schemas.base import Record

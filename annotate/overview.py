@@ -10,7 +10,7 @@ from typing import Literal
 
 from annotate.agreement import Facts, Share
 from annotate.gold import answers_to_qualify
-from annotate.push import people_of, too_little_gold
+from annotate.planning import people_of, too_little_gold
 from annotate.queues import HOUSE, Queue
 from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics
 from db.annotators import annotators, names_of_annotators, paused_annotators

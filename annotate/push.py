@@ -1,50 +1,30 @@
-"""Plans the tasks of a queue and sends them to Label Studio."""
+"""Sends the tasks of a queue to Label Studio."""
 
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import UTC, datetime
 from itertools import count
-from typing import NamedTuple
 
 from annotate.answers import ReviewAnswer
-from annotate.assignment import Assignment, Item, Worker, assign
-from annotate.audits import wanted
 from annotate.backend import AnnotationBackend, DeskUnavailableError, NewTask
-from annotate.candidates import candidates, needs_review
-from annotate.decisions import outcomes
-from annotate.gold import (
-    Seen,
-    answers_to_qualify,
-    gold_in_batch,
-    mix,
-    qualification_round,
-)
+from annotate.gold import answers_to_qualify
 from annotate.interfaces.adjudication import adjudication_data
 from annotate.interfaces.page import TaskContent, returned_content
 from annotate.interfaces.registry import interface_of
+from annotate.planning import make_plan, midnight
 from annotate.projects import Desks, Seat, project_spec, settle
-from annotate.queues import HOUSE, Purpose, Queue
+from annotate.queues import HOUSE, Queue
 from db.annotations import (
     annotations_of,
     answer_counts,
     counted_answers,
-    entity_states,
     send_back,
     unclear_annotations,
 )
-from db.annotators import Role as AnnotatorRole
-from db.annotators import active_annotators, annotators, paused_annotators
+from db.annotators import annotators
 from db.entities import StoredEntity, children_of, fetch, pages, parents_of
-from db.gold import (
-    IN_FORCE,
-    Revocation,
-    all_checks,
-    gold_items,
-    revocations,
-    suspended_annotators,
-)
+from db.gold import IN_FORCE, Revocation, all_checks, revocations
 from db.reviews import (
     WAITING,
     StoredTask,
@@ -53,14 +33,13 @@ from db.reviews import (
     first_tasks,
     load_cursor,
     place_tasks,
-    priorities,
     project_of_tasks,
     review_tasks,
     tasks_by_key,
 )
 from db.store import Store
 from schemas.base import Record
-from schemas.errors import ServiceError, UsageError
+from schemas.errors import ServiceError
 from schemas.provenance import Role
 from schemas.records import Caption, Image
 
@@ -127,311 +106,6 @@ def offered_drafts(
         for key, found in drafts.items()
         if found
     }
-
-
-# The plan of a push, made before anything is sent.
-
-_COUNTING = (*WAITING, "answered")
-
-
-class Plan(NamedTuple):
-    """New tasks in the order to send them in, and open tasks that are obsolete.
-
-    `short` counts the items that wait for the next batch, more people, or tomorrow (a daily cap).
-    """
-
-    new: tuple[StoredTask, ...] = ()
-    obsolete: tuple[StoredTask, ...] = ()
-    short: int = 0
-
-
-class People(NamedTuple):
-    """The annotators and adjudicators of a queue.
-
-    Without annotators the house is the only one, unless the queue wants more than one.
-    """
-
-    annotators: tuple[str, ...]
-    adjudicators: tuple[str, ...]
-
-    def may(self, purpose: str) -> frozenset[str]:
-        """Who may have tasks of that purpose; the house may settle conflicts."""
-        if purpose == "adjudication":
-            return frozenset((HOUSE, *self.adjudicators))
-        return frozenset(self.annotators)
-
-
-def people_of(store: Store, queue: Queue) -> People:
-    """The people who get work from the queue now, by pseudonym.
-
-    Raises:
-        UsageError: the queue names an unknown person.
-    """
-    annotators, adjudicators = (
-        _named(store, queue, "annotator"),
-        _named(store, queue, "adjudicator"),
-    )
-    paused = paused_annotators(store)
-    with store.read() as connection:
-        out = suspended_annotators(connection, queue.name) | paused
-    working = tuple(name for name in annotators if name not in out)
-    is_alone = not (working or paused.intersection(annotators) or queue.annotators)
-    alone = (HOUSE,) if is_alone and queue.overlap == 1 else ()
-    return People(working or alone, tuple(name for name in adjudicators if name not in paused))
-
-
-def _named(store: Store, queue: Queue, role: AnnotatorRole) -> tuple[str, ...]:
-    """The active and paused people that a queue names for a role; everybody if it names nobody."""
-    names = queue.annotators if role == "annotator" else queue.adjudicators
-    people = active_annotators(store, role)
-    by_name = {person.name: person.pseudonym for person in people}
-    if unknown := [name for name in names if name not in by_name]:
-        raise UsageError(
-            f"queue {queue.name} names {', '.join(map(repr, unknown))}, who must be among the "
-            f"active people with that role: {', '.join(sorted(by_name)) or 'nobody'}"
-        )
-    return tuple(by_name[name] for name in names or sorted(by_name))
-
-
-def make_plan(store: Store, queue: Queue, server: str, tasks: Mapping[str, StoredTask]) -> Plan:
-    """The tasks that a push of the queue should send and remove, given its tasks.
-
-    Raises:
-        UsageError: the queue names an unknown person, or items wait in it and it wants more people
-            than there are.
-    """
-    waiting = [
-        candidate.entity.id
-        for candidate in candidates(store, queue)
-        if needs_review(queue, candidate)
-    ]
-    named = len(_named(store, queue, "annotator"))
-    if waiting and max(1, named) < queue.overlap:
-        raise UsageError(
-            f"queue {queue.name} wants {queue.overlap} people for each item, but has {named}; add "
-            "annotators with: loupe annotator add NAME"
-        )
-    people = people_of(store, queue)
-    obsolete = tuple(_obsolete(store, queue, tasks, people, waiting))
-    closed = {task.key: task._replace(state="closed") for task in obsolete}
-    planner = _Planner(store, queue, server, {**tasks, **closed}, people)
-    return planner.plan(waiting)._replace(obsolete=obsolete)
-
-
-def _obsolete(
-    store: Store,
-    queue: Queue,
-    tasks: Mapping[str, StoredTask],
-    people: People,
-    waiting: Sequence[str],
-) -> Iterable[StoredTask]:
-    """Open tasks of people who get no work now, and of items that need no answer."""
-    answered = Counter(
-        task.entity_id
-        for task in tasks.values()
-        if task.state == "answered" and not task.gold and task.purpose == "review"
-    )
-    gold = gold_items(store, queue.name).keys()
-    asking = set(waiting)
-    open_tasks = [task for task in tasks.values() if task.state in WAITING]
-    with store.read() as connection:
-        audited = (task.entity_id for task in open_tasks if task.purpose == "audit")
-        states = entity_states(connection, audited)
-    for task in open_tasks:
-        if task.gold:
-            needed = task.entity_id in gold
-        elif task.purpose == "audit":
-            needed = states[task.entity_id] != "withdrawn"
-        else:
-            enough = task.purpose == "review" and answered[task.entity_id] >= queue.overlap
-            needed = task.entity_id in asking and not enough
-        if not needed or task.assignee not in people.may(task.purpose):
-            yield task
-
-
-class _Planner:
-    """Plans one push."""
-
-    def __init__(
-        self,
-        store: Store,
-        queue: Queue,
-        server: str,
-        tasks: Mapping[str, StoredTask],
-        people: People,
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._server = server
-        self._people = people
-        self._tasks = tasks
-        self._priorities = priorities(store, queue.name)
-        self._by_entity: dict[str, list[StoredTask]] = defaultdict(list)
-        for task in tasks.values():
-            self._by_entity[task.entity_id].append(task)
-
-    def plan(self, waiting: Sequence[str]) -> Plan:
-        """Tasks for annotators mixed with gold items, and tasks for adjudicators."""
-        workers = self._workers()
-        to_settle = self._to_settle(waiting)
-        items = [
-            item
-            for item in map(self._item, waiting)
-            if item.entity_id not in to_settle and item.active < self._queue.overlap
-        ]
-        queue = self._queue
-        given, mixed = self._first_opinions(items, workers)
-        more = Counter(assignment.pseudonym for assignment in mixed)
-        busier = [one._replace(open=one.open + more[one.pseudonym]) for one in workers]
-        looks = assign(wanted(self._store, queue), busier, 1, queue.daily_cap, queue.name)
-        got = Counter(assignment.entity_id for assignment in given)
-        short = [item for item in items if item.active + got[item.entity_id] < queue.overlap]
-        new = (
-            *(self._task(one.entity_id, one.pseudonym, gold=one.gold) for one in mixed),
-            *(self._task(one.entity_id, one.pseudonym, "audit") for one in looks),
-            *self._adjudications(sorted(to_settle)),
-        )
-        return Plan(new, short=len(short))
-
-    def _first_opinions(
-        self, items: Sequence[Item], workers: Sequence[Worker]
-    ) -> tuple[list[Assignment], list[Assignment]]:
-        """The ordinary items of everybody's next batch, and these mixed with gold items."""
-        queue, rate = self._queue, self._queue.gold_rate
-        gold, seen = gold_items(self._store, queue.name), self._seen()
-
-        def gold_among(size: int, name: str) -> int:
-            return gold_in_batch(size, gold, rate, seen.get(name, Seen()), name, queue.name)
-
-        testing = answers_to_qualify(self._store, queue, self._people.annotators)
-        if workers and len(testing) == len(workers) and len(gold) < queue.qualification:
-            raise UsageError(too_little_gold(queue, len(gold)))
-        rooms = {
-            worker.pseudonym: room
-            for worker in workers
-            if (room := _room(queue, worker)) is not None
-        } | dict.fromkeys(testing, 0)
-        planned = {name: gold_among(room, name) for name, room in rooms.items()}
-        limited = [
-            one._replace(room=rooms[one.pseudonym] - planned[one.pseudonym])
-            if one.pseudonym in rooms
-            else one
-            for one in workers
-        ]
-        given = assign(items, limited, queue.overlap, None, queue.name)
-        got = Counter(assignment.pseudonym for assignment in given)
-        for name, room in rooms.items():
-            if got[name] + planned[name] < room:  # nothing is left to fill the batch with
-                size = round(got[name] / (1 - rate))
-                planned[name] = min(planned[name], gold_among(size, name))
-        mixed = mix(given, gold, rate, seen, queue.name, planned)
-        for worker in workers:
-            name = worker.pseudonym
-            count = testing.get(name, 0) - worker.open
-            if count > 0:
-                mixed += qualification_round(
-                    name, count, gold.keys(), seen.get(name, Seen()), queue.name
-                )
-        return given, mixed
-
-    def _to_settle(self, waiting: Sequence[str]) -> set[str]:
-        """Items on which people disagree, or that everybody already had."""
-        with self._store.read() as connection:
-            answers = counted_answers(connection, self._queue.name, waiting)
-        found = outcomes(self._queue, answers)
-        to_settle = set()
-        for item in map(self._item, waiting):
-            tasks = self._by_entity[item.entity_id]
-            is_asked = any(task.state in WAITING and not task.gold for task in tasks)
-            nobody_left = item.past and item.past.issuperset(self._people.annotators)
-            is_stuck = nobody_left and item.active < self._queue.overlap and not is_asked
-            outcome = found.get(item.entity_id)
-            is_settled = any(
-                task.purpose == "adjudication" and task.state in _COUNTING for task in tasks
-            )
-            if not is_settled and (is_stuck or (outcome and outcome.state == "conflict")):
-                to_settle.add(item.entity_id)
-        return to_settle
-
-    def _adjudications(self, entity_ids: Sequence[str]) -> Iterable[StoredTask]:
-        """Tasks for the least busy adjudicators without a part in the item, else for the house."""
-        load = Counter(
-            task.assignee
-            for task in self._tasks.values()
-            if task.purpose == "adjudication" and task.state in WAITING
-        )
-        for entity_id in entity_ids:
-            had = {task.assignee for task in self._by_entity[entity_id] if task.state != "closed"}
-            free = [name for name in self._people.adjudicators if name not in had]
-            chosen = min(free, key=lambda name: (load[name], name), default=HOUSE)
-            load[chosen] += 1
-            yield self._task(entity_id, chosen, purpose="adjudication")
-
-    def _item(self, entity_id: str) -> Item:
-        tasks = [
-            task
-            for task in self._by_entity[entity_id]
-            if task.purpose == "review" and (task.gold or task.state != "closed")
-        ]
-        active = sum(task.state in _COUNTING and not task.gold for task in tasks)
-        past = frozenset(task.assignee for task in tasks)
-        return Item(entity_id, past, active, self._priorities.get(entity_id, 0))
-
-    def _workers(self) -> list[Worker]:
-        waiting = Counter(
-            task.assignee
-            for task in self._tasks.values()
-            if task.purpose == "review" and task.state in WAITING
-        )
-        today = answer_counts(self._store, self._queue.name, _midnight())
-        return [Worker(name, waiting[name], today.get(name, 0)) for name in self._people.annotators]
-
-    def _seen(self) -> dict[str, Seen]:
-        ordinary: dict[str, set[str]] = defaultdict(set)
-        gold: dict[str, set[str]] = defaultdict(set)
-        for task in self._tasks.values():
-            if task.purpose == "review":
-                (gold if task.gold else ordinary)[task.assignee].add(task.entity_id)
-        return {
-            name: Seen(frozenset(ordinary[name]), frozenset(gold[name]), self._queue.qualification)
-            for name in ordinary.keys() | gold.keys()
-        }
-
-    def _task(
-        self, entity_id: str, assignee: str, purpose: Purpose = "review", *, gold: bool = False
-    ) -> StoredTask:
-        key = self._queue.task_key(entity_id, assignee, purpose)
-        name = self._queue.name
-        return StoredTask(
-            key, name, entity_id, assignee, purpose, gold, self._server, 0, None, "open"
-        )
-
-
-def _midnight() -> datetime:
-    return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def too_little_gold(queue: Queue, gold: int) -> str:
-    """That nobody can qualify with so few gold items, and what to do."""
-    return (
-        f"queue {queue.name} asks {queue.qualification} gold items of everybody first "
-        f"(qualification), and has {gold}; add some with: loupe queue gold add {queue.name} FILE"
-    )
-
-
-def _room(queue: Queue, worker: Worker) -> int | None:
-    """How many tasks an annotator may get now, gold ones included; None for no limit.
-
-    The next batch comes when half of the last one is done: were each answer followed by a task,
-    an additional one would be known for gold.
-    """
-    rooms = []
-    if queue.daily_cap is not None:
-        rooms.append(max(0, queue.daily_cap - worker.open - worker.today))
-    if queue.batch_size is not None:
-        due = worker.open <= queue.batch_size // 2
-        rooms.append(queue.batch_size - worker.open if due else 0)
-    return min(rooms, default=None)
 
 
 # Sends tasks to Label Studio and removes obsolete ones.
@@ -546,13 +220,13 @@ def _notes(store: Store, queue: Queue) -> dict[str, str]:
     It speaks of earlier days only, so that nobody learns which answer of today was compared.
     """
     checks = all_checks(store, queue.name)
-    midnight = _midnight()
+    today_began = midnight()
     in_all = answer_counts(store, queue.name)
-    today = answer_counts(store, queue.name, midnight)
+    today = answer_counts(store, queue.name, today_began)
     notes = {
         name: progress_note(
             count - today.get(name, 0),
-            [check.correct for check in checks.get(name, ()) if check.answered_at < midnight],
+            [check.correct for check in checks.get(name, ()) if check.answered_at < today_began],
         )
         for name, count in in_all.items()
         if count > today.get(name, 0)

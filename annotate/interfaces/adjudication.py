@@ -12,13 +12,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from annotate.answers import ReviewAnswer
-from annotate.interfaces.page import (
-    Interface,
-    Summary,
-    instructions,
-    only_choice,
-    resource,
-)
+from annotate.interfaces.page import Interface, Summary, instructions, only_choice, resource
 from db.entities import StoredEntity
 from schemas.base import digest_of
 

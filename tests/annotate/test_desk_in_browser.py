@@ -19,14 +19,7 @@ from flows.engine.gates import open_desks
 from schemas.records import Rewrite
 from services.blob_server import create_app
 from services.process import free_port
-from tests.annotate.browser import (
-    HEIGHT_PX,
-    PAGE_TEST,
-    SAVED,
-    SUBMIT,
-    WIDTH_PX,
-    WITHOUT_ANIMATIONS,
-)
+from tests.annotate.browser import HEIGHT_PX, PAGE_TEST, SAVED, SUBMIT, WIDTH_PX, WITHOUT_ANIMATIONS
 from tests.annotate.world import DATASET, REWRITE, World
 from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
 

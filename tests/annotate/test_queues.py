@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.candidates import (
-    Candidate,
-    apply_policy,
-    candidates,
-    decide_by_policy,
-    needs_review,
-)
+from annotate.candidates import Candidate, apply_policy, candidates, decide_by_policy, needs_review
 from annotate.interfaces.registry import INTERFACES
 from annotate.queues import (
     Auto,
