@@ -87,23 +87,20 @@ def content_of(world: World, shown: StoredEntity, images_url: str = "http://imag
     return content
 
 
-def test_suspected_words_are_marked_where_there_was_a_check(world: World) -> None:
-    checked = content_of(world, a_caption(world, checked=True))
+def test_suspected_words_and_doubts_are_shown_where_there_was_a_check(world: World) -> None:
+    data = content_of(world, a_caption(world, checked=True, doubts=DOUBTS[:1])).data
+    assert variables(PAGE.config) == set(data)
     assert (
         '<mark class="loupe-contradicted" title="The bicycle is blue elsewhere.">red</mark>'
-        in checked.data["caption_html"]
+        in data["caption_html"]
     )
-    assert variables(PAGE.config) == set(checked.data)
+    assert ParsedHtml(data["findings_html"]).text.endswith(
+        f"The bicycle is blue elsewhere.{DOUBTS[0]}"
+    )
+    assert data["heading"] == "Caption"
 
 
-def test_where_there_was_no_check_the_page_says_so(world: World) -> None:
-    data = content_of(world, a_caption(world, HOSTILE)).data
-    parsed = ParsedHtml(data["caption_html"])
-    assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
-    assert data["findings_html"] == "<p>Not checked.</p>"
-
-
-def test_doubts_and_the_task_stand_beside_the_caption(world: World) -> None:
+def test_what_speaks_against_a_caption_and_its_task_are_beside_it(world: World) -> None:
     shown = a_caption(world, task=RetrievalTask.COUNT, doubts=(*DOUBTS, HOSTILE))
     data = content_of(world, shown).data
     assert data["heading"] == "Caption for the task count: how many things of each kind there are"
@@ -111,17 +108,12 @@ def test_doubts_and_the_task_stand_beside_the_caption(world: World) -> None:
     assert parsed.tags == ["ul", "li", "li", "li"]
     assert parsed.text == "".join((*DOUBTS, HOSTILE))
 
+    data = content_of(world, a_caption(world, HOSTILE)).data
+    parsed = ParsedHtml(data["caption_html"])
+    assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
+    assert data["findings_html"] == "<p>Not checked.</p>"
 
-def test_a_check_and_doubts_stand_together(world: World) -> None:
-    data = content_of(world, a_caption(world, checked=True, doubts=DOUBTS[:1])).data
-    assert ParsedHtml(data["findings_html"]).text.endswith(
-        f"The bicycle is blue elsewhere.{DOUBTS[0]}"
-    )
-    assert data["heading"] == "Caption"
-
-
-def test_where_nothing_speaks_against_it_the_page_says_so(world: World) -> None:
-    data = content_of(world, a_caption(world, doubts=())).data
+    data = content_of(world, a_caption(world, "A red bus.", doubts=())).data
     assert data["findings_html"] == "<p>No warnings.</p>"
 
 

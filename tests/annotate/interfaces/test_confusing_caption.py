@@ -58,6 +58,8 @@ def test_only_a_caption_that_fits_its_own_image_alone_stands() -> None:
         assert answer.reason == ("" if outcome == "own" else OUTCOMES[outcome])
         assert choice in str(PAGE.summary(answer, shown))  # in the words of the page
         assert PAGE.successors(shown, answer, "reviewer-1") == ()
+    problem = "no choice of the images that the caption fits"
+    assert PAGE.read_annotation([], shown) == UnclearAnswer(problem=problem)
 
 
 def test_the_own_image_is_on_either_side_as_often_and_nothing_tells_which(
@@ -73,11 +75,6 @@ def test_the_own_image_is_on_either_side_as_often_and_nothing_tells_which(
     assert variables(PAGE.config) == {"left", "right", "caption_html", "returned"}
 
 
-def test_without_an_outcome_there_is_no_answer() -> None:
-    answer = PAGE.read_annotation([], a_confusion().shown)
-    assert answer == UnclearAnswer(problem="no choice of the images that the caption fits")
-
-
 def test_foreign_text_becomes_text(sqlite_store: Store) -> None:
     content = content_of(a_confusion(HOSTILE), sqlite_store)
     parsed = ParsedHtml(content.data["caption_html"])
@@ -87,19 +84,16 @@ def test_foreign_text_becomes_text(sqlite_store: Store) -> None:
     ]
 
 
-def test_what_is_doubted_stands_below_the_caption(sqlite_store: Store) -> None:
-    shown = a_confusion()
+def test_what_is_doubted_is_below_the_caption(sqlite_store: Store) -> None:
+    shown, other = a_confusion(), a_confusion("A red bicycle.")
     keep_doubts(sqlite_store, shown, *DOUBTS, HOSTILE)
     parsed = ParsedHtml(content_of(shown, sqlite_store).data["caption_html"])
     assert parsed.tags == ["p", "ul", "li", "li", "li"]
     assert parsed.text.endswith("".join((*DOUBTS, HOSTILE)))
 
-
-def test_where_nothing_is_doubted_nothing_stands_there(sqlite_store: Store) -> None:
-    shown = a_confusion()
-    before = content_of(shown, sqlite_store)
-    keep_doubts(sqlite_store, shown)
-    assert content_of(shown, sqlite_store) == before
+    before = content_of(other, sqlite_store)
+    keep_doubts(sqlite_store, other)
+    assert content_of(other, sqlite_store) == before
 
 
 def keep_doubts(store: Store, asked: Proposal, *doubts: str) -> None:

@@ -14,15 +14,12 @@ def test_words_are_marked_by_how_well_they_tell_captions_apart() -> None:
     ]
 
 
-def test_phrases_that_speak_of_another_image_are_marked_as_one() -> None:
+def test_phrases_about_another_image_and_about_what_is_not_there_are_marked() -> None:
     (marked, _) = marked_captions(["Unlike the first image, it is red.", "It is blue."])
     assert marked == (
         '<mark class="loupe-compares">Unlike the first image</mark>, it is '
         '<mark class="loupe-own">red</mark>.'
     )
-
-
-def test_phrases_that_name_what_is_not_there_are_marked() -> None:
     (marked, _) = marked_captions(["A bus without a driver.", "A bus."])
     assert marked == (
         'A bus <mark class="loupe-absent">without</mark> a <mark class="loupe-own">driver</mark>.'

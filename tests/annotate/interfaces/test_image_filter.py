@@ -106,6 +106,11 @@ def test_measurements_and_doubts_are_shown_in_words(sqlite_store: Store) -> None
         "(known from the editor). The candidate fits the wanted caption better than the anchor "
         "does (+0.12). Similarity to the anchor: 0.87."
     ) in measured.text
+    shown = a_candidate(found=True).shown
+    (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
+    measured = ParsedHtml(content.data["measured_html"])
+    assert set(measured.tags) == {"div", "p"}
+    assert measured.text.strip() == "Similarity to the anchor: 0.87."
 
 
 def test_that_nobody_knows_the_region_is_said() -> None:
@@ -118,14 +123,6 @@ def test_that_nobody_knows_the_region_is_said() -> None:
     style = EditMeasurement(changed_share=0.9)
     said = " ".join(measured_in_words(record.model_copy(update={"measurement": style})))
     assert "unknown" not in said, "a style concerns all of the picture"
-
-
-def test_of_what_was_found_there_is_no_picture_of_changes(sqlite_store: Store) -> None:
-    shown = a_candidate(found=True).shown
-    (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
-    measured = ParsedHtml(content.data["measured_html"])
-    assert set(measured.tags) == {"div", "p"}
-    assert measured.text.strip() == "Similarity to the anchor: 0.87."
 
 
 def test_shares_are_said_in_percents(subtests: pytest.Subtests) -> None:

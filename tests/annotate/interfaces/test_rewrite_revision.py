@@ -56,6 +56,7 @@ def content_of(world: World, rewrite_id: str, images_url: str = IMAGES) -> TaskC
 def test_the_page_shows_image_texts_and_marked_findings(world: World) -> None:
     content = content_of(world, world.add())
     data = content.data
+    assert variables(PAGE.config) == set(data)
     (image,) = content.images
     assert data["image"] == f"{IMAGES}{image.sha256}"
     assert image.image_id in fetch(world.store, [image.image_id or ""])
@@ -87,10 +88,6 @@ def test_a_rewrite_without_a_description_is_an_integrity_error(world: World) -> 
         PAGE.contents(world.store, list(stored.values()), IMAGES)
 
 
-def test_the_page_uses_what_is_sent(world: World) -> None:
-    assert variables(PAGE.config) == set(content_of(world, world.add()).data)
-
-
 def test_what_an_annotation_says() -> None:
     for regions, answer in (
         (accepting(REWRITE), ACCEPTED),
@@ -119,11 +116,10 @@ def test_what_is_no_answer() -> None:
         assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem), regions
 
 
-def test_an_edit_takes_the_place_of_the_rewrite(world: World) -> None:
-    shown = shown_in(world, world.add())
-    assert PAGE.successors(shown, ACCEPTED, "reviewer-1") == ()
-    assert PAGE.successors(shown, rejected("other"), "reviewer-1") == ()
-    assert PAGE.successors(shown, edited("A hat."), "reviewer-1") == (
+def test_an_edit_takes_the_place_of_the_rewrite() -> None:
+    assert PAGE.successors(SHOWN, ACCEPTED, "reviewer-1") == ()
+    assert PAGE.successors(SHOWN, rejected("other"), "reviewer-1") == ()
+    assert PAGE.successors(SHOWN, edited("A hat."), "reviewer-1") == (
         Rewrite(source="street", text="A hat.", author="reviewer-1"),
     )
 
@@ -135,11 +131,10 @@ def test_edits_agree_if_their_texts_are_similar() -> None:
     assert not PAGE.same(one, ACCEPTED, 0.0)
 
 
-def test_an_adjudicator_reads_what_each_would_keep(world: World) -> None:
-    shown = shown_in(world, world.add())
-    assert ("Text", REWRITE) in PAGE.summary(ACCEPTED, shown)
-    assert ("Text", HOSTILE) in PAGE.summary(edited(HOSTILE), shown)
-    assert ("Text", "") in PAGE.summary(rejected("other"), shown)
+def test_an_adjudicator_reads_what_each_would_keep() -> None:
+    assert ("Text", REWRITE) in PAGE.summary(ACCEPTED, SHOWN)
+    assert ("Text", HOSTILE) in PAGE.summary(edited(HOSTILE), SHOWN)
+    assert ("Text", "") in PAGE.summary(rejected("other"), SHOWN)
 
 
 @pytest.mark.label_studio

@@ -66,12 +66,8 @@ def test_the_right_pick_passes_and_every_other_fails() -> None:
         assert answer.choices == {"pick": (str(place),)}
         if place != right:
             assert answer.reason == f"number {place} was chosen; the correct one was {right}"
-
-
-def test_without_a_pick_there_is_no_answer() -> None:
-    assert PAGE.read_annotation([], a_test().shown) == UnclearAnswer(
-        problem="none of the six was chosen"
-    )
+    nothing = UnclearAnswer(problem="none of the six was chosen")
+    assert PAGE.read_annotation([], test.shown) == nothing
 
 
 def test_the_order_hides_the_answer() -> None:

@@ -50,7 +50,7 @@ def test_dropped_frames_leave_the_others() -> None:
     assert parts_of(answer) == [[n for n in NUMBERS if n not in (NUMBERS[2], NUMBERS[5])]]
 
 
-def test_a_split_makes_two_tracklets() -> None:
+def test_a_split_makes_a_tracklet_more_than_it_has_cuts() -> None:
     answer = answer_to(
         ticked("verdict", "split"), ticked("cuts", NUMBERS[8]), ticked("dropped", NUMBERS[9])
     )
@@ -61,9 +61,6 @@ def test_a_split_makes_two_tracklets() -> None:
     assert {first.author, second.author} == {"reviewer-1"}
     assert (first.switches, second.switches) == ((), ())
     assert first.others == TRACKLET.others
-
-
-def test_two_cuts_make_three_tracklets() -> None:
     answer = answer_to(ticked("verdict", "split"), ticked("cuts", NUMBERS[8], NUMBERS[4]))
     assert parts_of(answer) == [NUMBERS[:4], NUMBERS[4:8], NUMBERS[8:]]
 
