@@ -160,7 +160,7 @@ def test_a_person_mends_a_caption_of_a_task(
     page.assert_in_view(heading, noticed)
     page.assert_apart(heading, noticed, ".loupe-texts li", ".loupe-write", SUBMIT)
     keep_screenshot(page)
-    page.press("2", "Enter", "End")
+    page.press("2", "Enter", "Control+End")
     page.type(" At night.")
     page.press("Escape")
     answer = PAGE.read_annotation(page.submit(), shown)
