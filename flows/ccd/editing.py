@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from PIL import Image as Pictures
 
@@ -41,7 +41,6 @@ from schemas.image_edit import (
     EditRequest,
     FailedEdit,
     ImageEditorSpec,
-    QwenImageEdit,
 )
 from schemas.profile import ContrastSettings
 from schemas.proposals import EditedImage, EditMeasurement, Picture, Strategy
@@ -93,17 +92,12 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
     Raises:
         ModelError: the model's repository cannot tell.
     """
-    if (known := known_pin(context, dataset, spec)) is not None:
-        return known
-    match spec:
-        case BuiltinEditor():
-            return spec
-        case QwenImageEdit():
-            from models.qwen_image_edit import pinned_editor
+    known = known_pin(context, dataset, spec)
+    if known is not None or isinstance(spec, BuiltinEditor):
+        return known or spec
+    from models.qwen_image_edit import pinned_editor
 
-            found = pinned_editor(spec)
-        case _:
-            assert_never(spec)
+    found = pinned_editor(spec)
     values = {"model": spec.ref.model_dump(), "commit": found.revision}
     get_or_create_entity(
         context,

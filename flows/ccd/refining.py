@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from db.entities import NewEntity, StoredEntity, fetch, new_entity
+from db.entities import StoredEntity, fetch, new_entity
 from db.pending import Pending
 from db.store import Store
 from db.work import WorkResult
@@ -227,24 +227,15 @@ class _Group(NamedTuple):
     images: tuple[StoredEntity, ...]
     coarse: tuple[StoredEntity, ...]
 
-    def brief(self, row: int, second_language: str | None, *, differences: bool) -> RefinementBrief:
-        """The brief on one of the coarse captions, with the planned differences or without."""
-        contrasts = [image.record(Image).contrast for image in self.images[1:]]
-        return RefinementBrief(
-            images=len(self.images),
-            caption=self.coarse[row].record(Caption).text,
-            differences=tuple(
-                f"{one.difference}: {one.plan}" for one in contrasts if one and differences
-            ),
-            second_language=second_language,
-        )
-
 
 class _Row(NamedTuple):
     """A group, and the brief on one of its coarse captions."""
 
     group: _Group
     brief: RefinementBrief
+
+
+_Answer = Parsed[_Row, RefinedCaptions]
 
 
 def refine_captions(
@@ -263,118 +254,82 @@ def refine_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: a model's server is gone; what came back before is stored.
     """
-    refining = _Refining(refiner, settings, embedder, second_language)
-    sync_active_groups(refiner.context, refiner.dataset, refining.settings_id)
-    step = LLMStep(
-        name=STAGE,
-        version=VERSION,
-        label="refine captions",
-        configuration={"settings": refining.settings_id},
-        inputs=Pending(refiner.dataset, ContrastGroup.kind, ("proposed",)),
-        request=refining.requests,
-        parse=lambda row, answer: read_refinement(answer, row.brief),
-        outputs=refining.outputs,
-        repair=lambda request, answer, problem: request_repair(
-            request, answer, problem, refining.repair_prompt
-        ),
-        chunk_size=20,  # of groups, whose pictures are held
-    )
-    return run_llm_step(refiner, step)
+    prompt = load_prompt(settings.refinement_prompt)
+    repair_prompt = load_prompt(settings.refinement_repair_prompt)
+    prompts = {one.digest: refiner.store_prompt(one).id for one in (prompt, repair_prompt)}
+    settings_id = refiner.settings_of(
+        STAGE,
+        VERSION,
+        prompt,
+        repair=repair_prompt.digest,
+        area=settings.image_area.model_dump(),
+        second_language=second_language,
+        embedder=str(embedder.ref),
+        style=settings.caption_style.model_dump(),
+    ).id
 
-
-_Answer = Parsed[_Row, RefinedCaptions]
-
-
-class _Refining:
-    """The requests and outputs of one run."""
-
-    def __init__(
-        self,
-        refiner: DatasetModel,
-        settings: ContrastSettings,
-        embedder: CachedEmbedder,
-        second_language: str | None,
-    ) -> None:
-        self._refiner = refiner
-        self._second_language = second_language
-        self._area = settings.image_area
-        self._embedder = embedder
-        self._style = settings.caption_style
-        self._prompt = load_prompt(settings.refinement_prompt)
-        self.repair_prompt = load_prompt(settings.refinement_repair_prompt)
-        self._prompts = {
-            one.digest: refiner.store_prompt(one).id for one in (self._prompt, self.repair_prompt)
-        }
-        self.settings_id = refiner.settings_of(
-            STAGE,
-            VERSION,
-            self._prompt,
-            repair=self.repair_prompt.digest,
-            area=self._area.model_dump(),
-            second_language=second_language,
-            embedder=str(embedder.ref),
-            style=settings.caption_style.model_dump(),
-        ).id
-
-    def requests(self, entities: Sequence[StoredEntity]) -> Iterator[list[Ask[_Row]] | WorkResult]:
+    def requests(entities: Sequence[StoredEntity]) -> Iterator[list[Ask[_Row]] | WorkResult]:
         """A request for each coarse caption of each group."""
-        for group in _loaded(self._refiner.context.store, entities):
-            pictures = [self._refiner.picture(one) for one in group.images]
-            resized = resized_images(pictures, self._area)
+        for group in _loaded(refiner.context.store, entities):
+            pictures = [refiner.picture(one) for one in group.images]
+            resized = resized_images(pictures, settings.image_area)
             if isinstance(resized, Rejection):
                 yield WorkResult(group.entity.seq, rejection=resized)
                 continue
-            told = not _tells_caption_alone(self._prompt)
-            briefs = [
-                group.brief(row, self._second_language, differences=told)
-                for row in range(len(group.coarse))
-            ]
+            briefs = _briefs(group, second_language, differences=not _tells_caption_alone(prompt))
             yield [
-                Ask(_Row(group, brief), request_refinement(resized, brief, self._prompt))
+                Ask(_Row(group, brief), request_refinement(resized, brief, prompt))
                 for brief in briefs
             ]
 
-    def outputs(self, groups: Sequence[Sequence[_Answer]]) -> list[WorkResult]:
+    def outputs(groups: Sequence[Sequence[_Answer]]) -> list[WorkResult]:
         """The captions of each group, and what speaks against them."""
-        records = [self._record(rows) for rows in groups]
-        doubts = group_doubts(self._refiner.context, self._embedder, self._style, records)
+        records = [_record(rows, refiner.author, second_language) for rows in groups]
+        doubts = group_doubts(refiner.context, embedder, settings.caption_style, records)
         return [
-            self._result(rows, record.model_copy(update={"doubts": own}))
+            result(rows, record.model_copy(update={"doubts": own}))
             for rows, record, own in zip(groups, records, doubts, strict=True)
         ]
 
-    def _record(self, rows: Sequence[_Answer]) -> CaptionGroup:
-        group = rows[0].subject.group
-        return CaptionGroup(
-            source=group.images[0].record(Image).source,
-            coarse_captions=tuple(one.record(Caption).text for one in group.coarse),
-            members=tuple(
-                _member(place, image, [one.value for one in rows])
-                for place, image in enumerate(group.images)
-            ),
-            author=self._refiner.author,
-            second_language=self._second_language,
-        )
-
-    def _result(self, rows: Sequence[_Answer], record: CaptionGroup) -> WorkResult:
+    def result(rows: Sequence[_Answer], record: CaptionGroup) -> WorkResult:
         """The group as people judge it, and each of its captions."""
         group = rows[0].subject.group
         anchor = group.images[0]
-        prompts = {self._prompts[one.prompt_digest] for one in rows}
+        written_with = (Role.WRITTEN_WITH, settings_id)
+        prompted_by = sorted({prompts[one.prompt_digest] for one in rows})
         entity = new_entity(
             record,
             anchor.dataset,
             parents=[
                 (Role.REFINED_FOR, group.entity.id),
-                *((Role.PROMPTED_BY, prompt) for prompt in sorted(prompts)),
-                (Role.WRITTEN_WITH, self.settings_id),
+                *((Role.PROMPTED_BY, one) for one in prompted_by),
+                written_with,
             ],
             split=anchor.split,
             group=anchor.id,
         )
         captions = [
-            self._caption(rows[row], row, place, text, language, entity)
-            for place, member in enumerate(record.members)
+            new_entity(
+                Caption(
+                    source=image.record(Image).source,
+                    text=text,
+                    position=row,
+                    author=refiner.author,
+                    language=language,
+                ),
+                anchor.dataset,
+                parents=[
+                    (Role.DESCRIBES, image.id),
+                    (Role.WRITTEN_IN, entity.id),
+                    (Role.REFINES, group.coarse[row].id),
+                    (Role.PROMPTED_BY, prompts[rows[row].prompt_digest]),
+                    written_with,
+                ],
+                split=image.split,
+                group=image.group,
+                model_call=rows[row].call,
+            )
+            for image, member in zip(group.images, record.members, strict=True)
             for language, texts in (
                 (None, member.captions),
                 (record.second_language, member.translations),
@@ -383,39 +338,22 @@ class _Refining:
         ]
         return WorkResult(group.entity.seq, (entity, *captions))
 
-    def _caption(
-        self,
-        answer: _Answer,
-        row: int,
-        place: int,
-        text: str,
-        language: str | None,
-        written_in: NewEntity,
-    ) -> NewEntity:
-        """One of the captions of the image at `place`."""
-        group = answer.subject.group
-        image = group.images[place]
-        record = Caption(
-            source=image.record(Image).source,
-            text=text,
-            position=row,
-            author=self._refiner.author,
-            language=language,
-        )
-        return new_entity(
-            record,
-            written_in.dataset,
-            parents=[
-                (Role.DESCRIBES, image.id),
-                (Role.WRITTEN_IN, written_in.id),
-                (Role.REFINES, group.coarse[row].id),
-                (Role.PROMPTED_BY, self._prompts[answer.prompt_digest]),
-                (Role.WRITTEN_WITH, self.settings_id),
-            ],
-            split=image.split,
-            group=image.group,
-            model_call=answer.call,
-        )
+    sync_active_groups(refiner.context, refiner.dataset, settings_id)
+    step = LLMStep(
+        name=STAGE,
+        version=VERSION,
+        label="refine captions",
+        configuration={"settings": settings_id},
+        inputs=Pending(refiner.dataset, ContrastGroup.kind, ("proposed",)),
+        request=requests,
+        parse=lambda row, answer: read_refinement(answer, row.brief),
+        outputs=outputs,
+        repair=lambda request, answer, problem: request_repair(
+            request, answer, problem, repair_prompt
+        ),
+        chunk_size=20,  # of groups, whose pictures are held
+    )
+    return run_llm_step(refiner, step)
 
 
 def _loaded(store: Store, entities: Sequence[StoredEntity]) -> list[_Group]:
@@ -432,12 +370,41 @@ def _loaded(store: Store, entities: Sequence[StoredEntity]) -> list[_Group]:
     ]
 
 
-def _member(place: int, image: StoredEntity, rows: Sequence[RefinedCaptions]) -> GroupMember:
-    contrast = image.record(Image).contrast
-    return GroupMember(
-        picture=picture_of(image),
-        captions=tuple(one.captions[place] for one in rows),
-        translations=tuple(one.translations[place] for one in rows if one.translations),
-        difference=contrast.difference if contrast else None,
-        plan=contrast.plan if contrast else "",
+def _briefs(
+    group: _Group, second_language: str | None, *, differences: bool
+) -> list[RefinementBrief]:
+    """The briefs on the coarse captions, with the planned differences or without."""
+    contrasts = [image.record(Image).contrast for image in group.images[1:]]
+    planned = tuple(f"{one.difference}: {one.plan}" for one in contrasts if one and differences)
+    return [
+        RefinementBrief(
+            images=len(group.images),
+            caption=one.record(Caption).text,
+            differences=planned,
+            second_language=second_language,
+        )
+        for one in group.coarse
+    ]
+
+
+def _record(rows: Sequence[_Answer], author: str, second_language: str | None) -> CaptionGroup:
+    """The group as people judge it, before anything is said against it."""
+    group, answers = rows[0].subject.group, [one.value for one in rows]
+    members = []
+    for place, image in enumerate(group.images):
+        contrast = image.record(Image).contrast
+        member = GroupMember(
+            picture=picture_of(image),
+            captions=tuple(one.captions[place] for one in answers),
+            translations=tuple(one.translations[place] for one in answers if one.translations),
+            difference=contrast.difference if contrast else None,
+            plan=contrast.plan if contrast else "",
+        )
+        members.append(member)
+    return CaptionGroup(
+        source=group.images[0].record(Image).source,
+        coarse_captions=tuple(one.record(Caption).text for one in group.coarse),
+        members=tuple(members),
+        author=author,
+        second_language=second_language,
     )
