@@ -73,31 +73,36 @@ def withdraw(home: Home, ground: Ground) -> None:
     home.withdraw("identity", "9", ground, dataset=DATASET, source=SOURCES[1].name)
 
 
-@pytest.mark.parametrize("is_cached", [True, False])
 def test_an_old_copy_is_scored_and_leaves_no_vectors_of_what_was_erased(
-    home: Home, copy: Path, *, is_cached: bool
+    home: Home, copy: Path
 ) -> None:
+    """Where bytes are kept, vectors are kept."""
     own, others = digests(home, copy)
-    before = evaluated(home, copy)[0] if is_cached else None
-    assert cached(home) == (own | others if is_cached else set())
+    withdraw(home, "quality")
+    before, said = evaluated(home, copy)
+    assert cached(home) == own | others
+    assert "quality" in said
+    assert "not kept" not in said
     withdraw(home, "privacy")
     report, said = evaluated(home, copy)
     assert cached(home) == others
     assert "privacy" in said
     assert "its vectors are not kept" in said
-    if before is not None:
-        scores = [one.evaluation.result.directions[0].scores for one in before.stored]
-        again = [one.evaluation.result.directions[0].scores for one in report.stored]
-        assert again == scores
+    again, scores = (
+        [one.evaluation.result.directions[0].scores for one in found.stored]
+        for found in (report, before)
+    )
+    assert again == scores
 
 
-def test_where_bytes_are_kept_vectors_are_kept(home: Home, copy: Path) -> None:
-    own, others = digests(home, copy)
-    withdraw(home, "quality")
-    _, said = evaluated(home, copy)
-    assert cached(home) == own | others
-    assert "quality" in said
-    assert "not kept" not in said
+def test_what_was_erased_before_it_was_ever_scored_leaves_no_vectors(
+    home: Home, copy: Path
+) -> None:
+    _, others = digests(home, copy)
+    withdraw(home, "privacy")
+    assert cached(home) == set()
+    evaluated(home, copy)
+    assert cached(home) == others
 
 
 def test_a_folder_whose_rows_were_erased_is_not_scored(home: Home) -> None:
