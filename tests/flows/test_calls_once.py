@@ -20,7 +20,7 @@ from tests.servers.processes import REPOSITORY
 
 pytestmark = pytest.mark.timeout(240)
 
-CALLS = 80
+CALLS = 40
 DELAY_SECONDS = 0.1
 on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 """What hangs on processes and not on the database: both read /proc alike."""
@@ -169,7 +169,7 @@ def test_a_neighbour_takes_over_at_once_from_a_killed_run(world: World) -> None:
 
 @on_sqlite
 def test_runs_side_by_side_spend_no_more_than_their_own_budgets(world: World) -> None:
-    limit = 400.0  # tokens at a price of one; a call has about twenty
+    limit = 200.0  # tokens at a price of one; a call has about twenty
     runs = [world.start(plan, max_cost=limit) for plan in ("one", "another")]
     begin(*runs)
     bills = [bill_of(run) for run in runs]

@@ -51,8 +51,8 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every input is a chunk of its own."""
     made = Stage.__init__
 
-    def init(self: Stage, **values: Any) -> None:
-        made(self, **{**values, "chunk_size": 1})
+    def init(self: Stage, *first: Any, **values: Any) -> None:
+        made(self, *first, **{**values, "chunk_size": 1})
 
     monkeypatch.setattr(Stage, "__init__", init)
 
