@@ -2,6 +2,7 @@
 
 import io
 import re
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -15,10 +16,12 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from schemas.decoders import DECODER_FAULTS, decode_limited, too_many_scans
 from schemas.limited import LimitExceededError
-from sources.metadata import UPRIGHT, read_orientation
 
 T = TypeVar("T")
 _IN_MEMORY = re.compile(r" ?<_io\.BytesIO[^>]*>")  # how Pillow names what is no file
+UPRIGHT: Final = 1
+_ORIENTATION_TAG: Final = 0x0112
+_ENTRY_BYTES: Final = 12
 _UPRIGHT_BY_ORIENTATION: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -151,6 +154,36 @@ def orientation_of(picture: ImageFile) -> int:
     """
     block = picture.info.get("exif")
     return read_orientation(block) if block else UPRIGHT
+
+
+# What an EXIF block says of the orientation is read here and not through Pillow, whose reader
+# reports damage through the process-wide `warnings` filters, which threads share.
+
+
+def read_orientation(block: bytes) -> int:
+    """The orientation of an EXIF block (with or without its `Exif` header), from 1 to 8.
+
+    1 (upright) where it says nothing of it, or is damaged.
+    """
+    tiff = block.removeprefix(b"Exif\x00\x00")
+    order = {b"II*\x00": "<", b"MM\x00*": ">"}.get(tiff[:4])
+    if order is None:
+        return UPRIGHT
+    try:
+        return _first_directory(tiff, order)
+    except struct.error:
+        return UPRIGHT
+
+
+def _first_directory(tiff: bytes, order: str) -> int:
+    (start,) = struct.unpack_from(f"{order}I", tiff, 4)
+    (entries,) = struct.unpack_from(f"{order}H", tiff, start)
+    orientation = UPRIGHT
+    for at in range(start + 2, start + 2 + entries * _ENTRY_BYTES, _ENTRY_BYTES):
+        tag, _, _, value = struct.unpack_from(f"{order}HHIH", tiff, at)
+        if tag == _ORIENTATION_TAG and UPRIGHT <= value <= 8:
+            orientation = value
+    return orientation
 
 
 def encoded_upright(

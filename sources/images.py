@@ -11,13 +11,13 @@ from schemas.base import Record, sha256_of
 from schemas.records import Sha256
 from sources.bare_image import bare_image
 from sources.decoding import (
+    UPRIGHT,
     ImageRefusedError,
     decoded,
     encoded_upright,
     limited,
     orientation_of,
 )
-from sources.metadata import UPRIGHT
 from sources.records import BadRow, SourceRow, storable
 
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:")

@@ -9,6 +9,7 @@ from schemas.download import DownloadSettings
 from sources.bare_image import bare_image
 from sources.decoding import (
     SIDEWAYS,
+    UPRIGHT,
     ImageRefusedError,
     decoded,
     encoded_upright,
@@ -17,7 +18,6 @@ from sources.decoding import (
     opened,
     orientation_of,
 )
-from sources.metadata import UPRIGHT
 from sources.web.addresses import DownloadRefusedError
 
 # What answers of the web begin with where they are files, but no pictures that are used.

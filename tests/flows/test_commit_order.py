@@ -15,9 +15,8 @@ import pytest
 from annotate.projects import Desks
 from db.store import Store
 from flows.ccd.pipeline import ccd_pipeline
-from flows.engine.execution import ThreadExecutor
 from flows.engine.pipeline import run_pipeline
-from flows.engine.runner import Stage
+from flows.engine.runner import Stage, ThreadExecutor
 from flows.recos.pipeline import recos_pipeline
 from tests.flows.ccd_world import contrast_build, contrast_profile, searched_folder
 from tests.flows.drawn_stills import DrawnStills
@@ -69,7 +68,7 @@ def run_out_of_order(
     home.mkdir()
     shutil.copy(database, home / "loupe.db")
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
-    with patch("flows.engine.execution.ThreadExecutor", executor):
+    with patch("flows.engine.runner.ThreadExecutor", executor):
         report = run_pipeline(context_of(store, home), pipeline, build, profile, no_desks)
     store.close()
     assert report.release_id is not None
