@@ -110,10 +110,7 @@ class NamedDatasets:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        *_error: object,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._context is not None:
             self._context.store.close()
 
