@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.options import notices_at_hand
+from flows.cli.options import notices_at_hand, opened_store
 from flows.cli.output import JsonOption, out, print_json, warn
 
 if TYPE_CHECKING:
@@ -52,14 +52,9 @@ def lineage(
 
 def _stored(entity_id: str) -> "Lineage":
     from db.lineage import find_entity_id, trace
-    from db.store import Store
-    from models.profiles.settings import load_settings
 
-    store = Store.open_existing(load_settings().database_url)
-    try:
+    with opened_store() as store:
         return trace(store, find_entity_id(store, entity_id))
-    finally:
-        store.close()
 
 
 def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:

@@ -12,7 +12,6 @@ from flows.cli.options import folder_called, known_withdrawals
 from flows.cli.output import JsonOption, err, out, print_json, print_table, warn
 
 if TYPE_CHECKING:
-    from flows.engine.context import RunContext
     from release.changes import FieldChange
     from release.contamination import Other
     from release.diff.records import Difference, RowDifference, TextChange
@@ -283,10 +282,12 @@ def contamination(
     is. Folders need no database.
     """
     from flows.engine.contamination import NamedDatasets, own_images
+    from flows.engine.context import open_context
+    from models.profiles.settings import load_settings
     from release.contamination import compare
     from schemas.contamination import ContaminationLimits
 
-    with NamedDatasets(_open_store) as named:
+    with NamedDatasets(lambda: open_context(load_settings())) as named:
         one, other = named.called(ours, split), named.called(theirs, other_split)
         _warn_of_withdrawals({ours: one, theirs: other})
         found = compare(own_images(one), other, ContaminationLimits(hash_bits=hash_bits))
@@ -313,13 +314,6 @@ def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
             withdrawal = withdrawal_of(one.manifest, Path(name), known)
             if withdrawal is not None:
                 warn(withdrawal.sentence)
-
-
-def _open_store() -> "RunContext":
-    from flows.engine.context import open_context
-    from models.profiles.settings import load_settings
-
-    return open_context(load_settings())
 
 
 def _stated_otherwise(ours: "Other", found: "Contamination") -> str | None:

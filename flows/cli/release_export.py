@@ -14,7 +14,7 @@ from flows.cli.options import (
     known_withdrawals,
     progress_bar,
 )
-from flows.cli.output import JsonOption, err, out, print_json, warn
+from flows.cli.output import JsonOption, out, print_json, warn
 
 if TYPE_CHECKING:
     from release.hub import PlannedUpload, Uploaded, UploadPlan
@@ -205,19 +205,12 @@ def upload(
 def _sent(planned: "PlannedUpload", *, private: bool, replace: bool) -> "Uploaded":
     """Sends it, with a progress bar of its files."""
     from huggingface_hub.utils.tqdm import disable_progress_bars
-    from rich.progress import Progress
 
     from release.hub import upload_release
 
     disable_progress_bars()  # the hub's own
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
-        task = bars.add_task("uploading", total=planned.plan.files)
-        return upload_release(
-            planned,
-            private=private,
-            replace=replace,
-            on_progress=lambda done, total: bars.update(task, completed=done, total=total),
-        )
+    with progress_bar("uploading") as on_progress:
+        return upload_release(planned, private=private, replace=replace, on_progress=on_progress)
 
 
 def _tell(plan: "UploadPlan", *, private: bool) -> None:
