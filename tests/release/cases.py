@@ -1,9 +1,11 @@
 """Many cases of one kind in one test: every one is tried, and all that fail are named."""
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
+
+from tests.release.kinds import Built
 
 T = TypeVar("T")
 
@@ -32,3 +34,13 @@ def check_on_copies(
             shutil.rmtree(home / "case")
 
     check_each(cases, on_copy)
+
+
+def check_on_every_kind(
+    every_kind: Mapping[str, Built],
+    home: Path,
+    check: Callable[[Path, Built], object],
+) -> None:
+    """As `check_on_copies`, on one copy of each of these releases."""
+    for built in every_kind.values():
+        check_on_copies(built.folder, home, [built], check)

@@ -295,31 +295,28 @@ def test_a_contrast_of_a_contrast_is_refused(tmp_path: Path) -> None:
         build(made, tmp_path)
 
 
-@pytest.mark.parametrize("licence", ["CC-BY-ND-4.0", "All rights reserved"])
-def test_what_may_not_be_released_is_not(tmp_path: Path, licence: str) -> None:
-    made = benchmark(2)
-    terms = Attribution(licence=licence, creator="B")
-    image = contrast(made.world, made.groups[0].anchor, 60, 0, attribution=terms)
-    refine(made.world, image, OPENVERSE, "x")
-    with pytest.raises(IntegrityError, match="1 images of 'coco-ccd' are under a licence that"):
-        build(made, tmp_path)
-    assert not (tmp_path / "out").exists()
+def test_what_may_not_be_released_is_not(tmp_path: Path) -> None:
+    for licence in ("CC-BY-ND-4.0", "All rights reserved"):
+        made, home = benchmark(2), tmp_path / licence
+        terms = Attribution(licence=licence, creator="B")
+        image = contrast(made.world, made.groups[0].anchor, 60, 0, attribution=terms)
+        refine(made.world, image, OPENVERSE, "x")
+        with pytest.raises(IntegrityError, match="1 images of 'coco-ccd' are under a licence that"):
+            build(made, home)
+        assert not (home / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("editor", "is_demonstration"),
-    [("loupe-editor@1", True), ("Qwen/Qwen-Image-Edit@abc", False)],
-)
-def test_who_edited_is_shown(tmp_path: Path, editor: str, is_demonstration: bool) -> None:
-    made = benchmark(2)
-    image = contrast(made.world, made.groups[0].anchor, 70, 0, way="edit", editor=editor)
-    refine(made.world, image, COCO, "x")
-    built = build(made, tmp_path)
-    assert built.manifest.demonstration is is_demonstration
-    assert built.manifest.statistics.contrasts is not None
-    assert built.manifest.statistics.contrasts.editors == ((editor, 1),)
-    assert "1 image was edited by" in (built.folder / "README.md").read_text(encoding="utf-8")
-    assert verify_release(built.folder) == []
+def test_who_edited_is_shown(tmp_path: Path) -> None:
+    for editor in ("loupe-editor@1", "Qwen/Qwen-Image-Edit@abc"):
+        made = benchmark(2)
+        image = contrast(made.world, made.groups[0].anchor, 70, 0, way="edit", editor=editor)
+        refine(made.world, image, COCO, "x")
+        built = build(made, tmp_path / editor.partition("/")[0])
+        assert built.manifest.demonstration is editor.startswith("loupe-")
+        assert built.manifest.statistics.contrasts is not None
+        assert built.manifest.statistics.contrasts.editors == ((editor, 1),)
+        assert "1 image was edited by" in (built.folder / "README.md").read_text(encoding="utf-8")
+        assert verify_release(built.folder) == []
 
 
 def test_who_proposed_the_strategies_is_shown(tmp_path: Path) -> None:

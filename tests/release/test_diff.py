@@ -71,19 +71,12 @@ def more(composer: Composer, identity: str, **image: Any) -> Composer:
     return composer
 
 
-@pytest.mark.parametrize(
-    "composer",
-    [
-        small_world(),
-        street_world.street_world(),
-        ccd_world.benchmark().world,
-    ],
-    ids=["collections", "videos", "contrasts"],
-)
-def test_another_version_of_the_same_is_no_difference(composer: Composer, tmp_path: Path) -> None:
-    found = compared(composer, composer, tmp_path)
-    assert (found.is_empty, found.rows.same > 0) == (True, True)
-    assert required_bump(found) is Bump.NONE
+def test_another_version_of_the_same_is_no_difference(tmp_path: Path) -> None:
+    composers = (small_world(), street_world.street_world(), ccd_world.benchmark().world)
+    for place, composer in enumerate(composers):
+        found = compared(composer, composer, tmp_path / str(place))
+        assert (found.is_empty, found.rows.same > 0) == (True, True), place
+        assert required_bump(found) is Bump.NONE
 
 
 def test_numbers_that_move_are_no_difference(tmp_path: Path) -> None:
@@ -228,13 +221,13 @@ def test_examples_are_the_first_of_each_kind_and_every_row_is_shown(tmp_path: Pa
     assert len(details) == 20  # ten there, ten back
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "data/test-00000-of-00001.parquet"])
-def test_what_is_damaged_is_not_compared(name: str, tmp_path: Path) -> None:
+def test_what_is_damaged_is_not_compared(tmp_path: Path) -> None:
     whole = built(one_person(), tmp_path)
-    torn = Path(shutil.copytree(whole, tmp_path / "torn"))
-    (torn / name).write_bytes((torn / name).read_bytes()[:-9])
-    with pytest.raises(IntegrityError, match=name.rpartition("/")[2]):
-        compare_releases(whole, torn)
+    for name in ("manifest.json", "data/test-00000-of-00001.parquet"):
+        torn = Path(shutil.copytree(whole, tmp_path / "torn" / name))
+        (torn / name).write_bytes((torn / name).read_bytes()[:-9])
+        with pytest.raises(IntegrityError, match=name.rpartition("/")[2]):
+            compare_releases(whole, torn)
     with pytest.raises(UsageError, match="there is no release"):
         compare_releases(whole, tmp_path)
 

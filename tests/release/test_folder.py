@@ -35,18 +35,17 @@ def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
             pass
 
 
-@pytest.mark.parametrize("name", ["x[1]", "*", "?", "[!a]"])
-def test_a_place_of_any_name_finds_its_own_leftovers_and_no_others(
-    tmp_path: Path, name: str
-) -> None:
-    mine, others = tmp_path / f".{name}.building-abc", tmp_path / ".other.building-abc"
-    other = tmp_path / ".x1.building-abc"
-    for left in (mine, others, other):
+def test_a_place_of_any_name_finds_its_own_leftovers_and_no_others(tmp_path: Path) -> None:
+    others, other = tmp_path / ".other.building-abc", tmp_path / ".x1.building-abc"
+    for left in (others, other):
         left.mkdir()
-    with workspace_for(tmp_path / name):
-        assert not mine.exists()
-        assert others.is_dir()
-        assert other.is_dir()
+    for name in ("x[1]", "*", "?", "[!a]"):
+        mine = tmp_path / f".{name}.building-abc"
+        mine.mkdir()
+        with workspace_for(tmp_path / name):
+            assert not mine.exists()
+            assert others.is_dir()
+            assert other.is_dir()
 
 
 def test_what_is_no_folder_is_no_leftover(tmp_path: Path) -> None:

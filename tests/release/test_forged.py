@@ -10,18 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from release.build import build_release
 from release.files import digest_of_file
 from release.lineage import DERIVATIONS, ENTITIES, LineageTable, write_table
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.verify import verify_release
 from schemas.base import canonical_json
 from schemas.release import ReleasedFile
-from tests.release import ccd_world, street_world
 from tests.release.cases import check_on_copies
-from tests.release.worlds import DATASET, Composer, store_world
+from tests.release.worlds import DATASET
 
 JSON = f"{DATASET}.json"
 SHARD = "data/test-00000-of-00001.parquet"
@@ -202,18 +199,3 @@ def test_a_manifest_that_contradicts_the_lineage_is_named(sound: Path, tmp_path:
         assert [one.file for one in found] == [MANIFEST]
 
     check_on_copies(sound, tmp_path, cases, check)
-
-
-@pytest.mark.parametrize(
-    "compose",
-    [lambda: ccd_world.benchmark().world, street_world.street_world],
-    ids=["contrastive", "video"],
-)
-def test_nothing_is_held_against_other_kinds_of_releases(
-    tmp_path: Path, compose: Callable[[], Composer]
-) -> None:
-    world = store_world(tmp_path / "world", compose().contents())
-    dataset = ccd_world.CCD if compose is not street_world.street_world else street_world.DATASET
-    folder = build_release(world.store, world.blobs, dataset, "1.0.0", tmp_path / "out").folder
-    world.store.close()
-    assert verify_release(folder) == []

@@ -36,12 +36,13 @@ def released(home: Path, licence: str, permitted: Mapping[str, str] | None = Non
     return home / "out"
 
 
-@pytest.mark.parametrize("licence", [WORDS, "unknown", "all rights reserved"])
-def test_terms_of_a_source_that_permit_nothing_stop_the_build(tmp_path: Path, licence: str) -> None:
-    with pytest.raises(IntegrityError, match=r"permitted_terms in releases\.toml") as refused:
-        released(tmp_path, licence)
-    assert f"1 of CUHK-PEDES ({licence!r})" in str(refused.value)
-    assert not (tmp_path / "out").exists()
+def test_terms_of_a_source_that_permit_nothing_stop_the_build(tmp_path: Path) -> None:
+    for licence in (WORDS, "unknown", "all rights reserved"):
+        home = tmp_path / licence
+        with pytest.raises(IntegrityError, match=r"permitted_terms in releases\.toml") as refused:
+            released(home, licence)
+        assert f"1 of CUHK-PEDES ({licence!r})" in str(refused.value)
+        assert not (home / "out").exists()
 
 
 def test_a_stated_reason_permits_words_of_their_own_and_is_in_the_release(
@@ -106,15 +107,15 @@ def test_an_edited_image_keeps_the_share_alike_of_its_anchor(tmp_path: Path) -> 
     assert "terms_differ" in faults
 
 
-@pytest.mark.parametrize("removed", ["", " "])
-def test_a_licence_that_was_removed_is_named(tmp_path: Path, removed: str) -> None:
+def test_a_licence_that_was_removed_is_named(tmp_path: Path) -> None:
     alike = under("CC-BY-SA-4.0")
     folder = contrast_release(tmp_path, alike, alike)
-    edit_parquet(folder, lambda rows: rows[1].update(licence=removed))
-    reseal_listed(folder)
-    messages = [one.message for one in verify_release(folder) if one.fault == "licence_missing"]
-    assert len(messages) == 1
-    assert "row 2 states no licence for its image" in messages[0]
+    for removed in ("", " "):
+        edit_parquet(folder, lambda rows, licence=removed: rows[1].update(licence=licence))
+        reseal_listed(folder)
+        messages = [one.message for one in verify_release(folder) if one.fault == "licence_missing"]
+        assert len(messages) == 1
+        assert "row 2 states no licence for its image" in messages[0]
 
 
 def test_what_licences_ask_for_adds_up() -> None:

@@ -3,14 +3,16 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
 
 from db.lineage import ActivityNode, DecisionNode, EntityNode, Lineage, prov_json, trace
 from db.releases import released_entities
+from db.store import Store
 from flows.cli.lineage import lineage_tree
+from release.build import BuiltRelease
 from release.lineage import ENTITIES, TABLES
 from release.lineage.reading import NO_PAYLOAD, open_lineage
 from release.verify import verify_release
@@ -18,16 +20,24 @@ from tests.release.lineage_worlds import KINDS, Kind, store_one_by_one
 from tests.release.worlds import World, store_world
 
 
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS[request.param]
+class Made(NamedTuple):
+    """A world of a kind, and the release that was built of it."""
+
+    kind: Kind
+    store: Store
+    release: BuiltRelease
 
 
-@pytest.fixture
-def stored(kind: Kind, tmp_path: Path) -> Iterator[World]:
-    world = store_world(tmp_path / "world", kind.composed().contents())
-    yield world
-    world.store.close()
+@pytest.fixture(scope="module")
+def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Made]]:
+    made = []
+    for name, kind in KINDS.items():
+        home = tmp_path_factory.mktemp(name)
+        world = store_world(home / "world", kind.composed().contents())
+        made.append(Made(kind, world.store, kind.build(world, home / "out")))
+    yield made
+    for one in made:
+        one.store.close()
 
 
 def tables_of(folder: Path) -> dict[str, bytes]:
@@ -81,66 +91,66 @@ def entity_ids(folder: Path) -> list[str]:
     return ids
 
 
-def test_every_entity_is_traced_as_in_the_store(kind: Kind, stored: World, tmp_path: Path) -> None:
-    built = kind.build(stored, tmp_path / "out")
-    released = released_entities(stored.store, built.manifest.id)
-    with open_lineage(built.folder) as lineage:
-        known = entity_ids(built.folder)
-        assert set(released) < set(known)
-        for id_ in known:
-            assert_same(lineage.trace(id_), trace(stored.store, id_))
-    ancestors = {above for id_ in released for above in trace(stored.store, id_).entities}
-    assert set(known) == ancestors, "and nothing else is there"
+def test_every_entity_is_traced_as_in_the_store(every: list[Made]) -> None:
+    for _, store, built in every:
+        released = released_entities(store, built.manifest.id)
+        traced = {}
+        with open_lineage(built.folder) as lineage:
+            known = entity_ids(built.folder)
+            assert set(released) < set(known)
+            for id_ in known:
+                traced[id_] = trace(store, id_)
+                assert_same(lineage.trace(id_), traced[id_])
+        ancestors = {above for id_ in released for above in traced[id_].entities}
+        assert set(known) == ancestors, "and nothing else is there"
 
 
-def test_kinds_of_all_worlds_are_reported(tmp_path: Path) -> None:
+def test_kinds_of_all_worlds_are_reported(every: list[Made]) -> None:
     kinds: set[str] = set()
-    for name, kind in KINDS.items():
-        world = store_world(tmp_path / name / "world", kind.composed().contents())
-        folder = kind.build(world, tmp_path / name / "out").folder
-        kinds.update(pq.read_table(folder / ENTITIES.path)["kind"].to_pylist())
-        world.store.close()
+    for one in every:
+        kinds.update(pq.read_table(one.release.folder / ENTITIES.path)["kind"].to_pylist())
     assert kinds == {
         *("source", "image", "caption", "rewrite", "prompt", "strategy", "candidate"),
         *("video", "track", "filter_report", "tracklet"),
     }
 
 
+@pytest.mark.parametrize("place", range(len(KINDS)))
 def test_the_same_decisions_give_the_same_tables(
-    kind: Kind, stored: World, database_url: str, tmp_path: Path
+    every: list[Made], place: int, database_url: str, tmp_path: Path
 ) -> None:
-    wanted = tables_of(kind.build(stored, tmp_path / "out").folder)
+    kind, _, built = every[place]
     contents = kind.composed().contents()
     shuffled = store_world(tmp_path / "b", contents, url=database_url, shuffle=7, days=3)
     resumed = store_one_by_one(tmp_path / "c", contents)
     for number, world in enumerate((shuffled, resumed)):
-        assert tables_of(kind.build(world, tmp_path / f"out{number}").folder) == wanted
+        again = kind.build(world, tmp_path / f"out{number}")
+        assert tables_of(again.folder) == tables_of(built.folder)
         world.store.close()
 
 
-def test_a_release_with_lineage_is_verified(kind: Kind, stored: World, tmp_path: Path) -> None:
-    built = kind.build(stored, tmp_path / "out")
-    assert verify_release(built.folder) == []
-    rows = {table.name: pq.read_metadata(built.folder / table.path).num_rows for table in TABLES}
-    assert built.manifest.lineage is not None
-    assert built.manifest.lineage.model_dump() == rows
+def test_a_release_with_lineage_is_verified(every: list[Made]) -> None:
+    for _, _, built in every:
+        assert verify_release(built.folder) == []
+        rows = {one.name: pq.read_metadata(built.folder / one.path).num_rows for one in TABLES}
+        assert built.manifest.lineage.model_dump() == rows
 
 
-def test_tree_and_prov_are_those_of_the_store_less_times(
-    kind: Kind, stored: World, tmp_path: Path
-) -> None:
-    built = kind.build(stored, tmp_path / "out")
-    with open_lineage(built.folder) as lineage:
-        for id_ in released_entities(stored.store, built.manifest.id):
-            released, known = lineage.trace(id_), trace(stored.store, id_)
-            assert len(lines_of(released)) >= len(lines_of(known))
-            ours, theirs = prov_json(released), prov_json(known)
-            assert set(ours["entity"]) == set(theirs["entity"])
-            assert ours.get("wasDerivedFrom", {}).keys() == theirs.get("wasDerivedFrom", {}).keys()
-            details = json.dumps(ours)
-            assert not any(
-                word in details for word in ("Time", "code_revision", "flow_run", "xsd:dateTime")
-            )
+def test_tree_and_prov_are_those_of_the_store_less_times(every: list[Made]) -> None:
+    for _, store, built in every:
+        with open_lineage(built.folder) as lineage:
+            for id_ in released_entities(store, built.manifest.id):
+                assert_drawn_alike(lineage.trace(id_), trace(store, id_))
+
+
+def assert_drawn_alike(released: Lineage, known: Lineage) -> None:
+    assert len(lines_of(released)) >= len(lines_of(known))
+    ours, theirs = prov_json(released), prov_json(known)
+    assert set(ours["entity"]) == set(theirs["entity"])
+    assert ours.get("wasDerivedFrom", {}).keys() == theirs.get("wasDerivedFrom", {}).keys()
+    details = json.dumps(ours)
+    times = ("Time", "code_revision", "flow_run", "xsd:dateTime")
+    assert not any(word in details for word in times)
 
 
 def lines_of(traced: Lineage) -> list[str]:

@@ -66,37 +66,32 @@ def test_an_entry_is_canonical_json(file: ReleasedFile) -> None:
     assert file_entry(file).decode() == canonical_json(entry.model_dump())
 
 
-def without(name: str) -> Callable[[dict[str, Any]], object]:
-    return lambda entry: entry.pop(name)
-
-
-@pytest.mark.parametrize(
-    ("change", "details"),
-    [
-        (lambda entry: entry.update(path="../1.jpg"), r"files\[1\].path: .*must stay below"),
-        (lambda entry: entry.update(path="/1.jpg"), r"files\[1\].path: .*must stay below"),
-        (lambda entry: entry.update(path="images//1.jpg"), r"files\[1\].path: .*must stay below"),
-        (lambda entry: entry.update(path=""), r"files\[1\].path: "),
-        (lambda entry: entry.update(sha256="AB" * 32), r"files\[1\].sha256: "),
-        (lambda entry: entry.update(size_bytes=-1), r"files\[1\].size_bytes: "),
-        (lambda entry: entry.update(size_bytes=2**63), r"files\[1\].size_bytes: "),
-        (lambda entry: entry.update(entity_id="x"), r"files\[1\].entity_id: "),
-        (lambda entry: entry.update(more=1), r"files\[1\].more: "),
-        (without("sha256"), r"files\[1\].sha256: "),
-    ],
-)
-def test_an_entry_that_is_none_is_named_with_its_place(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object], details: str
-) -> None:
-    entry = FILE._asdict()
-    change(entry)
-    whole, broken = file_entry(FILE).decode(), json.dumps(entry, separators=(",", ":"))
-    path = listing(tmp_path, whole, broken, whole)
-    with pytest.raises(ValueError, match=details):
-        list(read_files(path))
-    found: list[object] = []
-    read_values(path, found.extend)
-    assert [isinstance(one, ReleasedFile) for one in found] == [True, False, True]
+def test_an_entry_that_is_none_is_named_with_its_place(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"path": "../1.jpg"}, "path: .*must stay below"),
+        ({"path": "/1.jpg"}, "path: .*must stay below"),
+        ({"path": "images//1.jpg"}, "path: .*must stay below"),
+        ({"path": ""}, "path: "),
+        ({"sha256": "AB" * 32}, "sha256: "),
+        ({"size_bytes": -1}, "size_bytes: "),
+        ({"size_bytes": 2**63}, "size_bytes: "),
+        ({"entity_id": "x"}, "entity_id: "),
+        ({"more": 1}, "more: "),
+        ({"sha256": None}, "sha256: "),
+    ]
+    whole = file_entry(FILE).decode()
+    missing = {name: value for name, value in FILE._asdict().items() if name != "sha256"}
+    for entry, details in [
+        *((FILE._asdict() | change, details) for change, details in cases),
+        (missing, "sha256: "),
+    ]:
+        broken = json.dumps(entry, separators=(",", ":"))
+        path = listing(tmp_path, whole, broken, whole)
+        with pytest.raises(ValueError, match=rf"files\[1\].{details}"):
+            list(read_files(path))
+        found: list[object] = []
+        read_values(path, found.extend)
+        assert [isinstance(one, ReleasedFile) for one in found] == [True, False, True], entry
 
 
 def test_an_entry_must_be_an_object(tmp_path: Path) -> None:
@@ -104,12 +99,12 @@ def test_an_entry_must_be_an_object(tmp_path: Path) -> None:
         list(read_files(listing(tmp_path, "7")))
 
 
-@pytest.mark.parametrize("left", [",\n]\n}\n", "\n]", ",", ""])
-def test_a_list_that_does_not_end_is_no_json(tmp_path: Path, left: str) -> None:
+def test_a_list_that_does_not_end_is_no_json(tmp_path: Path) -> None:
     path = tmp_path / MANIFEST
-    path.write_text('{"files": [\n' + file_entry(FILE).decode() + left, "utf-8")
-    with pytest.raises(ValueError, match="not valid JSON"):
-        list(read_files(path))
+    for left in (",\n]\n}\n", "\n]", ",", ""):
+        path.write_text('{"files": [\n' + file_entry(FILE).decode() + left, "utf-8")
+        with pytest.raises(ValueError, match="not valid JSON"):
+            list(read_files(path))
 
 
 def test_other_values_and_files_are_distinguished(tmp_path: Path) -> None:

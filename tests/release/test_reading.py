@@ -121,14 +121,14 @@ def test_changed_rows_are_found_the_fast_way_too(folder: Path) -> None:
         read_release(folder, check_images=False)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "details"),
-    [('"demonstration": false', '"demonstration": true', "was changed"), ("{", "[", "cannot be")],
-)
-def test_an_edited_manifest_is_refused(folder: Path, old: str, new: str, details: str) -> None:
+def test_an_edited_manifest_is_refused(folder: Path) -> None:
     manifest = folder / "manifest.json"
     text = manifest.read_text(encoding="utf-8")
-    assert old in text
-    manifest.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(IntegrityError, match=details):
-        read_release(folder)
+    for old, new, details in (
+        ('"demonstration": false', '"demonstration": true', "was changed"),
+        ("{", "[", "cannot be"),
+    ):
+        assert old in text
+        manifest.write_text(text.replace(old, new, 1), encoding="utf-8")
+        with pytest.raises(IntegrityError, match=details):
+            read_release(folder)

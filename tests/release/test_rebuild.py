@@ -50,6 +50,14 @@ def stored(tmp_path: Path, database_url: str) -> Iterator[Stored]:
         world.store.close()
 
 
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[World]:
+    """A small world, where it does not matter which database it is in."""
+    world = store_world(tmp_path / "world", small_world(2).contents())
+    yield world
+    world.store.close()
+
+
 def rebuild(world: World, name: str, out: Path) -> BuiltRelease:
     return rebuild_release(world.store, world.blobs, find_release(world.store, name), out)
 
@@ -159,9 +167,8 @@ def test_streets_with_the_limits_of_then(stored: Stored, tmp_path: Path) -> None
     assert_rebuilt(world, built, tmp_path / "again")
 
 
-def test_a_rebuilt_folder_is_there_already(stored: Stored, tmp_path: Path) -> None:
-    world = stored(small_world(2))
-    built = plain(tmp_path, world, "1.0.0")
+def test_a_rebuilt_folder_is_there_already(small: World, tmp_path: Path) -> None:
+    world, built = small, plain(tmp_path, small, "1.0.0")
     again = rebuild(world, DATASET, built.folder)
     assert not again.is_new
     shutil.rmtree(built.folder)
@@ -169,10 +176,11 @@ def test_a_rebuilt_folder_is_there_already(stored: Stored, tmp_path: Path) -> No
     assert verify_release(built.folder, expected_id=built.manifest.id) == []
 
 
-def test_a_hostile_folder_in_its_place_neither_hurts_nor_is_touched(tmp_path: Path) -> None:
+def test_a_hostile_folder_in_its_place_neither_hurts_nor_is_touched(
+    small: World, tmp_path: Path
+) -> None:
     """What is rebuilt comes from the store; the folder that it knows is somebody else's now."""
-    world = store_world(tmp_path / "world", small_world(2).contents())
-    built = plain(tmp_path, world, "1.0.0")
+    world, built = small, plain(tmp_path, small, "1.0.0")
     wanted = bytes_of(built.folder)
     for number, harm in enumerate((nested, linked_to_itself, piped)):
         shutil.rmtree(built.folder)
@@ -186,7 +194,6 @@ def test_a_hostile_folder_in_its_place_neither_hurts_nor_is_touched(tmp_path: Pa
             world.store, world.blobs, find_release(world.store, DATASET), out, adopt=False
         )
         assert bytes_of(out) == wanted
-    world.store.close()
 
 
 def nested(manifest: Path) -> None:
@@ -202,10 +209,9 @@ def piped(manifest: Path) -> None:
 
 
 def test_a_rebuilt_release_is_known_by_its_new_folder_where_the_old_one_is_gone(
-    stored: Stored, tmp_path: Path
+    small: World, tmp_path: Path
 ) -> None:
-    world = stored(small_world(2))
-    built = plain(tmp_path, world, "1.0.0")
+    world, built = small, plain(tmp_path, small, "1.0.0")
     assert (built.known_in, built.elsewhere) == (built.folder, None)
     second = rebuild(world, DATASET, tmp_path / "second")
     assert second.known_in == built.folder
@@ -309,9 +315,8 @@ def test_withdrawals_of_what_is_not_in_it_do_not_matter(stored: Stored, tmp_path
     assert_rebuilt(world, patch, tmp_path / "patch again")
 
 
-def test_images_that_are_gone_are_named(stored: Stored, tmp_path: Path) -> None:
-    world = stored(small_world(2))
-    built = plain(tmp_path, world, "1.0.0")
+def test_images_that_are_gone_are_named(small: World, tmp_path: Path) -> None:
+    world, built = small, plain(tmp_path, small, "1.0.0")
     sha256 = json_rows(built)[0]["sha256"]
     Path(world.blobs.path_of(sha256, "image/jpeg")).unlink()
     with pytest.raises(IntegrityError, match=f"1.0.0 cannot be rebuilt, .* is gone: .*{sha256}"):
@@ -319,12 +324,9 @@ def test_images_that_are_gone_are_named(stored: Stored, tmp_path: Path) -> None:
     assert not any("again" in path.name for path in tmp_path.iterdir())
 
 
-def test_another_pyarrow_is_named_where_only_parquet_differs(
-    stored: Stored, tmp_path: Path
-) -> None:
+def test_another_pyarrow_is_named_where_only_parquet_differs(small: World, tmp_path: Path) -> None:
     """As if a release had been written by another version: its Parquet files say something else."""
-    world = stored(small_world(2))
-    built = plain(tmp_path, world, "1.0.0")
+    world, built = small, plain(tmp_path, small, "1.0.0")
     change_files(world, built, lambda path: path.endswith(".parquet"))
     with pytest.raises(IntegrityError, match=r"only data/test-.*parquet.* differ; .*pyarrow"):
         rebuild(world, DATASET, tmp_path / "again")
@@ -333,9 +335,8 @@ def test_another_pyarrow_is_named_where_only_parquet_differs(
         rebuild(world, DATASET, tmp_path / "again")
 
 
-def test_other_files_are_named(stored: Stored, tmp_path: Path) -> None:
-    world = stored(small_world(2))
-    built = plain(tmp_path, world, "1.0.0")
+def test_other_files_are_named(small: World, tmp_path: Path) -> None:
+    world, built = small, plain(tmp_path, small, "1.0.0")
     change_files(world, built, lambda path: path == "README.md")
     with pytest.raises(IntegrityError, match=r"README\.md differ; this Loupe writes"):
         rebuild(world, DATASET, tmp_path / "again")
@@ -353,9 +354,8 @@ def change_files(world: World, built: BuiltRelease, chosen: Callable[[str], bool
         connection.execute(update(Release).values(values))
 
 
-def test_another_manifest_is_named(stored: Stored, tmp_path: Path) -> None:
-    world = stored(small_world(2))
-    built = plain(tmp_path, world, "1.0.0")
+def test_another_manifest_is_named(small: World, tmp_path: Path) -> None:
+    world, built = small, plain(tmp_path, small, "1.0.0")
     changed = built.manifest.model_copy(update={"demonstration": True})
     with world.store.write() as connection:
         connection.execute(update(Release).values(manifest=changed.model_dump(mode="json")))

@@ -117,19 +117,34 @@ class Release(NamedTuple):
         return verify_release(self.folder, expected_id=self.id, public_key=SIGNER.public_key)
 
 
-@pytest.fixture(scope="module", params=WORLDS)
-def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Release:
-    dataset, composed = WORLDS[request.param]
-    home = tmp_path_factory.mktemp(request.param)
-    world = store_world(home / "world", composed().contents())
-    built = build_release(world.store, world.blobs, dataset, "1.0.0", home / "out", signer=SIGNER)
-    world.store.close()
-    return Release(built.folder, built.manifest.id, dataset)
+@pytest.fixture(scope="module")
+def sounds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
+    """A signed release of each world."""
+    found = {}
+    for name, (dataset, composed) in WORLDS.items():
+        home = tmp_path_factory.mktemp(name)
+        world = store_world(home / "world", composed().contents())
+        stored = world.store, world.blobs
+        built = build_release(*stored, dataset, "1.0.0", home / "out", signer=SIGNER)
+        world.store.close()
+        found[name] = Release(built.folder, built.manifest.id, dataset)
+    return found
+
+
+OnEach = Callable[[Callable[[Release], None]], None]
 
 
 @pytest.fixture
-def copy(sound: Release, tmp_path: Path) -> Release:
-    return sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / "copy")))
+def on_each(sounds: dict[str, Release], tmp_path: Path) -> OnEach:
+    """Runs a check on a copy of each release."""
+
+    def run(check: Callable[[Release], None]) -> None:
+        for sound in sounds.values():
+            check_on_copies(
+                sound.folder, tmp_path, [sound], lambda copy, one: check(one._replace(folder=copy))
+            )
+
+    return run
 
 
 def details(problems: list[Problem]) -> str:
@@ -145,11 +160,14 @@ def assert_clear(problems: list[Problem]) -> None:
             assert one.file in one.message, one.message
 
 
-def test_a_sound_copy_has_no_fault(copy: Release) -> None:
-    assert details(copy.problems()) == "nothing"
-    assert details(verify_release(copy.folder, decode=True)) == "nothing"
-    copy.reseal()
-    assert read_manifest(copy.folder).id == copy.id
+def test_a_sound_copy_has_no_fault(on_each: OnEach) -> None:
+    def check(copy: Release) -> None:
+        assert details(copy.problems()) == "nothing"
+        assert details(verify_release(copy.folder, decode=True)) == "nothing"
+        copy.reseal()
+        assert read_manifest(copy.folder).id == copy.id
+
+    on_each(check)
 
 
 # Faults of files: done to every kind of file that a release has.
@@ -231,7 +249,12 @@ def kinds_of(paths: list[str]) -> list[str]:
     ]
 
 
-def test_a_fault_of_any_file_is_named(sound: Release, tmp_path: Path) -> None:
+def test_a_fault_of_any_file_is_named(sounds: dict[str, Release], tmp_path: Path) -> None:
+    for sound in sounds.values():
+        check_faults_of_files(sound, tmp_path)
+
+
+def check_faults_of_files(sound: Release, home: Path) -> None:
     files = kinds_of(sound.paths())
     assert {MANIFEST, SIGNATURE, sound.json, sound.shard, "README.md"} < set(files)
     if sound.dataset != DATASET:  # what every release has is tried on the plain one
@@ -239,7 +262,7 @@ def test_a_fault_of_any_file_is_named(sound: Release, tmp_path: Path) -> None:
 
     def check(case: tuple[FileFault, str]) -> None:
         fault, path = case
-        copy = sound._replace(folder=tmp_path / "copy")
+        copy = sound._replace(folder=home / "copy")
         shutil.copytree(sound.folder, copy.folder, copy_function=os.link)
         (copy.folder / path).unlink()  # what is written to is no link to the sound one
         shutil.copy(sound.folder / path, copy.folder / path)
@@ -255,9 +278,12 @@ def test_a_fault_of_any_file_is_named(sound: Release, tmp_path: Path) -> None:
     check_each(product(FILE_FAULTS, files), check)
 
 
-def test_an_empty_folder_more_is_no_fault_of_the_release(copy: Release) -> None:
-    (copy.folder / "empty").mkdir()
-    assert details(copy.problems()) == "nothing"
+def test_an_empty_folder_more_is_no_fault_of_the_release(on_each: OnEach) -> None:
+    def check(copy: Release) -> None:
+        (copy.folder / "empty").mkdir()
+        assert details(copy.problems()) == "nothing"
+
+    on_each(check)
 
 
 # Faults of rows.
@@ -403,11 +429,13 @@ def is_said(problems: list[Problem], fault: str, file: str, row: int | None) -> 
     )
 
 
-def test_a_fault_of_rows_is_named(sound: Release, tmp_path: Path) -> None:
-    def check(folder: Path, fault: RowFault) -> None:
-        check_fault_of_rows(sound._replace(folder=folder), fault)
+def test_a_fault_of_rows_is_named(sounds: dict[str, Release], tmp_path: Path) -> None:
+    for sound in sounds.values():
 
-    check_on_copies(sound.folder, tmp_path, ROW_FAULTS, check)
+        def check(folder: Path, fault: RowFault, sound: Release = sound) -> None:
+            check_fault_of_rows(sound._replace(folder=folder), fault)
+
+        check_on_copies(sound.folder, tmp_path, ROW_FAULTS, check)
 
 
 def check_fault_of_rows(copy: Release, fault: RowFault) -> None:
@@ -498,11 +526,13 @@ MANIFEST_FAULTS = [
 ]  # fmt: skip
 
 
-def test_a_fault_of_the_manifest_is_named(sound: Release, tmp_path: Path) -> None:
-    def check(folder: Path, fault: ManifestFault) -> None:
-        check_fault_of_manifest(sound._replace(folder=folder), fault)
+def test_a_fault_of_the_manifest_is_named(sounds: dict[str, Release], tmp_path: Path) -> None:
+    for sound in sounds.values():
 
-    check_on_copies(sound.folder, tmp_path, MANIFEST_FAULTS, check)
+        def check(folder: Path, fault: ManifestFault, sound: Release = sound) -> None:
+            check_fault_of_manifest(sound._replace(folder=folder), fault)
+
+        check_on_copies(sound.folder, tmp_path, MANIFEST_FAULTS, check)
 
 
 def check_fault_of_manifest(copy: Release, fault: ManifestFault) -> None:
@@ -524,63 +554,85 @@ def check_fault_of_manifest(copy: Release, fault: ManifestFault) -> None:
         assert is_said(problems, fault.fault, fault.says, fault.row), details(problems)
 
 
-def test_an_image_that_no_row_shows_is_named(copy: Release) -> None:
-    shutil.copy(copy.folder / copy.image(), copy.folder / "images/99.jpg")
-    assert is_said(copy.problems(), "file_extra", "images/99.jpg", None)
-    copy.reseal()
-    assert is_said(copy.problems(), "image_without_row", "images/99.jpg", None)
+def test_an_image_that_no_row_shows_is_named(on_each: OnEach) -> None:
+    def check(copy: Release) -> None:
+        shutil.copy(copy.folder / copy.image(), copy.folder / "images/99.jpg")
+        assert is_said(copy.problems(), "file_extra", "images/99.jpg", None)
+        copy.reseal()
+        assert is_said(copy.problems(), "image_without_row", "images/99.jpg", None)
+
+    on_each(check)
 
 
-def test_images_that_are_all_left_out_are_one_fault_or_none(copy: Release) -> None:
-    shutil.rmtree(copy.folder / "images")
-    assert {one.fault for one in copy.problems()} == {"images_left_out"}
-    assert verify_release(copy.folder, without_images=True) == []
-    copy.edit_parquet(put(sha256="0" * 64))
-    faults = {one.fault for one in verify_release(copy.folder, without_images=True)}
-    assert "image_wrong" in faults
+def test_images_that_are_all_left_out_are_one_fault_or_none(on_each: OnEach) -> None:
+    def check(copy: Release) -> None:
+        shutil.rmtree(copy.folder / "images")
+        assert {one.fault for one in copy.problems()} == {"images_left_out"}
+        assert verify_release(copy.folder, without_images=True) == []
+        copy.edit_parquet(put(sha256="0" * 64))
+        faults = {one.fault for one in verify_release(copy.folder, without_images=True)}
+        assert "image_wrong" in faults
+
+    on_each(check)
 
 
-def test_some_images_may_not_be_left_out(copy: Release) -> None:
-    image = copy.image()
-    (copy.folder / image).unlink()
-    problems = verify_release(copy.folder, without_images=True)
-    assert is_said(problems, "file_missing", image, None)
+def test_some_images_may_not_be_left_out(on_each: OnEach) -> None:
+    def check(copy: Release) -> None:
+        image = copy.image()
+        (copy.folder / image).unlink()
+        problems = verify_release(copy.folder, without_images=True)
+        assert is_said(problems, "file_missing", image, None)
+
+    on_each(check)
 
 
-def test_what_file_managers_leave_is_no_fault(copy: Release) -> None:
-    for name in (".DS_Store", "images/Thumbs.db"):
-        (copy.folder / name).write_bytes(b"view")
-    assert copy.problems() == []
+def test_what_file_managers_leave_is_no_fault(on_each: OnEach) -> None:
+    def check(copy: Release) -> None:
+        for name in (".DS_Store", "images/Thumbs.db"):
+            (copy.folder / name).write_bytes(b"view")
+        assert copy.problems() == []
+
+    on_each(check)
 
 
-def test_an_image_that_is_not_listed_is_named(copy: Release) -> None:
-    image = copy.image()
-    (copy.folder / image).unlink()
-    copy.reseal()
-    assert is_said(copy.problems(), "image_wrong", image, ROW)
+def test_an_image_that_is_not_listed_is_named(on_each: OnEach) -> None:
+    def check(copy: Release) -> None:
+        image = copy.image()
+        (copy.folder / image).unlink()
+        copy.reseal()
+        assert is_said(copy.problems(), "image_wrong", image, ROW)
+
+    on_each(check)
 
 
-@pytest.mark.parametrize("sound", ["contrastive"], indirect=True)  # has images with own terms
-def test_licences_of_images_are_missed(copy: Release) -> None:
+def test_licences_of_images_are_missed(sounds: dict[str, Release], tmp_path: Path) -> None:
+    sound = sounds["contrastive"]  # has images with terms of their own
+    copy = sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / "copy")))
     copy.edit_parquet(put(licence=" "))
     assert is_said(copy.problems(), "licence_missing", copy.shard, ROW)
     copy.reseal()
     assert is_said(copy.problems(), "licence_missing", copy.shard, ROW)
 
 
-def test_faults_of_the_signature_are_named(copy: Release) -> None:
-    right = SIGNER.sign(copy.id)
-    last = "0" if right.signature[-1] != "0" else "1"
-    for signature, fault in (
-        (right.model_copy(update={"signature": right.signature[:-1] + last}), "signature_wrong"),
-        (right.model_copy(update={"release": "0" * 64}), "signature_wrong"),
-        (right.model_copy(update={"public_key": OTHER.public_key}), "signature_wrong"),
-        (SIGNER.sign("0" * 64), "signature_of_other_release"),
-        (OTHER.sign(copy.id), "signature_by_other_key"),
-    ):
-        write_signature(copy.folder, signature)
-        problems = copy.problems()
-        assert is_said(problems, fault, SIGNATURE, None), details(problems)
-        assert all(one.file == SIGNATURE for one in problems), details(problems)
-    (copy.folder / SIGNATURE).unlink()
-    assert [one.fault for one in copy.problems()] == ["signature_missing"]
+def test_faults_of_the_signature_are_named(on_each: OnEach) -> None:
+    def check(copy: Release) -> None:
+        right = SIGNER.sign(copy.id)
+        last = "0" if right.signature[-1] != "0" else "1"
+        for signature, fault in (
+            (
+                right.model_copy(update={"signature": right.signature[:-1] + last}),
+                "signature_wrong",
+            ),
+            (right.model_copy(update={"release": "0" * 64}), "signature_wrong"),
+            (right.model_copy(update={"public_key": OTHER.public_key}), "signature_wrong"),
+            (SIGNER.sign("0" * 64), "signature_of_other_release"),
+            (OTHER.sign(copy.id), "signature_by_other_key"),
+        ):
+            write_signature(copy.folder, signature)
+            problems = copy.problems()
+            assert is_said(problems, fault, SIGNATURE, None), details(problems)
+            assert all(one.file == SIGNATURE for one in problems), details(problems)
+        (copy.folder / SIGNATURE).unlink()
+        assert [one.fault for one in copy.problems()] == ["signature_missing"]
+
+    on_each(check)

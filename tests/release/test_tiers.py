@@ -185,13 +185,12 @@ def test_a_candidate_with_captions_is_refused(
         build(world, tmp_path, "v2")
 
 
-@pytest.mark.parametrize(("tier", "version"), [("v0", "1.0.0"), ("v1", "0.1.0"), ("v2", "3.0.0")])
-def test_a_version_begins_with_its_tier(
-    made: Benchmark, stored: Stored, tmp_path: Path, tier: Tier, version: str
-) -> None:
+def test_a_version_begins_with_its_tier(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
     world = stored(made.world)
-    with pytest.raises(UsageError, match=f"a version of tier {tier} must begin with {tier[1]}"):
-        build_release(world.store, world.blobs, RECOS, version, tmp_path / "out", tier=tier)
+    versions: dict[Tier, str] = {"v0": "1.0.0", "v1": "0.1.0", "v2": "3.0.0"}
+    for tier, version in versions.items():
+        with pytest.raises(UsageError, match=f"a version of tier {tier} must begin with {tier[1]}"):
+            build_release(world.store, world.blobs, RECOS, version, tmp_path / "out", tier=tier)
 
 
 def test_a_release_states_what_it_contains(made: Benchmark, stored: Stored, tmp_path: Path) -> None:

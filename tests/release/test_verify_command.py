@@ -1,7 +1,6 @@
 """`loupe release verify` as people and programs meet it: which release, which notices."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,20 +11,18 @@ from flows.cli.release import app
 from release.manifest import read_files, read_manifest
 from release.notices_files import notice_text
 from schemas.withdrawal import NoticeList, WithdrawalNotice
+from tests.release.cases import check_on_copies
 from tests.release.forging import reseal
 from tests.release.notice_samples import notice_of
-from tests.release.worlds import World
 
 OTHER = {"release": "0" * 64}
 
 
 @pytest.fixture
-def out(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A release in an installation of its own."""
-    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
-    out = tmp_path / "out"
-    assert run("build", "ufine3c", "--version", "1.0.0", "--out", out).exit_code == 0
-    return out
+def out(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A release, and an installation that knows nothing of it."""
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
+    return copy
 
 
 def run(*arguments: str | Path) -> Result:
@@ -79,49 +76,48 @@ def no_notices(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("asked", "details"),
-    [
+Asked = tuple[Callable[[Path], Path], str]
+
+
+def test_whoever_asks_what_can_tell_nothing_is_warned(out: Path, tmp_path: Path) -> None:
+    cases: list[Asked] = [
         (lambda f: named_anew(f, version="0.9.0"), "is ufine3c 0.9.0"),
         (lambda f: named_anew(f, version="1.0.0", dataset="walkers"), "is walkers 1.0.0"),
         (lambda f: named_anew(f, version="2.0.0", dataset="walkers"), "is walkers 2.0.0"),
         (lambda f: a_file(f, dataset="walkers", **OTHER), "has notices of walkers alone"),
         (no_notices, "has no notices"),
-    ],
-)
-def test_whoever_asks_what_can_tell_nothing_is_warned(
-    out: Path, tmp_path: Path, asked: Callable[[Path], Path], details: str
-) -> None:
-    asked_of = asked(copy_of(out, tmp_path))
-    verified = run("verify", out, "--notices", asked_of)
-    assert verified.exit_code == 0
-    assert f"{asked_of} {details}, and can tell nothing of ufine3c 1.0.0" in verified.stderr
-    found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
-    assert found["notices"]["apply"] is False
+    ]
+
+    def check(copy: Path, case: Asked) -> None:
+        asked, details = case
+        asked_of = asked(copy)
+        verified = run("verify", out, "--notices", asked_of)
+        assert verified.exit_code == 0
+        assert f"{asked_of} {details}, and can tell nothing of ufine3c 1.0.0" in verified.stderr
+        found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
+        assert found["notices"]["apply"] is False
+
+    check_on_copies(out, tmp_path, cases, check)
 
 
-@pytest.mark.parametrize(
-    ("asked", "details"),
-    [
+def test_it_is_said_which_notices_were_looked_at(out: Path, tmp_path: Path) -> None:
+    cases: list[Asked] = [
         (lambda f: named_anew(f, version="1.0.10"), "(of ufine3c up to 1.0.10); none of them is"),
         (lambda f: f, "(of ufine3c up to 1.0.0); none of them is"),
         (lambda f: a_file(f, **OTHER), "(1 in all); none of them is"),
         (a_file, "(1 in all); 1 of them is"),
-    ],
-)
-def test_it_is_said_which_notices_were_looked_at(
-    out: Path, tmp_path: Path, asked: Callable[[Path], Path], details: str
-) -> None:
-    asked_of = asked(copy_of(out, tmp_path))
-    verified = run("verify", out, "--notices", asked_of)
-    assert (
-        f"  the notices in {asked_of} were looked at {details} of ufine3c 1.0.0\n"
-        in verified.stdout
-    )
-    assert "warning" not in verified.stderr
-    found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
-    assert found["notices"]["apply"] is True
+    ]
 
+    def check(copy: Path, case: Asked) -> None:
+        asked, details = case
+        asked_of = asked(copy)
+        verified = run("verify", out, "--notices", asked_of)
+        assert (
+            f"  the notices in {asked_of} were looked at {details} of ufine3c 1.0.0\n"
+            in verified.stdout
+        )
+        assert "warning" not in verified.stderr
+        found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
+        assert found["notices"]["apply"] is True
 
-def copy_of(out: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(out, tmp_path / "asked" / "copy"))
+    check_on_copies(out, tmp_path, cases, check)

@@ -1,77 +1,77 @@
 """The files and documents of a release, changed and resealed."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-
-import pytest
 
 from release.croissant import CROISSANT
 from release.documents import OF_MANIFEST
 from release.verify import verify_release
 from schemas.release import DOCUMENTS_VERSION, Manifest
-from tests.release.cases import check_on_copies
+from tests.release.cases import check_on_copies, check_on_every_kind
 from tests.release.forging import lying_in, reseal
-from tests.release.kinds import KINDS, Built
+from tests.release.kinds import Built
 
 DOCUMENTS = (*OF_MANIFEST, CROISSANT)
 
 
-@pytest.fixture(params=KINDS)
-def sound(request: pytest.FixtureRequest, every_kind: dict[str, Built]) -> Built:
-    return every_kind[request.param]
-
-
-@pytest.fixture
-def copy(sound: Built, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sound.folder, tmp_path / "copy"))
+Kinds = dict[str, Built]
 
 
 def faults(folder: Path) -> list[tuple[str, str]]:
     return [(one.fault, one.file) for one in verify_release(folder)]
 
 
-def test_what_was_built_is_what_is_made(copy: Path, sound: Built) -> None:
-    assert faults(copy) == []
-    reseal(copy)
-    for path in lying_in(sound.folder):
-        assert (copy / path).read_bytes() == (sound.folder / path).read_bytes()
-    assert faults(copy) == []
+def test_what_was_built_is_what_is_made(every_kind: Kinds, tmp_path: Path) -> None:
+    def check(copy: Path, sound: Built) -> None:
+        assert faults(copy) == []
+        reseal(copy)
+        for path in lying_in(sound.folder):
+            assert (copy / path).read_bytes() == (sound.folder / path).read_bytes()
+        assert faults(copy) == []
+
+    check_on_every_kind(every_kind, tmp_path, check)
 
 
-def test_a_document_that_is_left_out_is_named(sound: Built, tmp_path: Path) -> None:
+def test_a_document_that_is_left_out_is_named(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, path: str) -> None:
         (copy / path).unlink()
         reseal(copy)
         assert faults(copy) == [("file_missing", path)]
 
-    check_on_copies(sound.folder, tmp_path, DOCUMENTS, check)
+    for sound in every_kind.values():
+        check_on_copies(sound.folder, tmp_path, DOCUMENTS, check)
 
 
-def test_documents_of_another_version_are_not_taken_for_right(copy: Path) -> None:
-    with (copy / "README.md").open("a", encoding="utf-8") as card:
-        card.write("As it was worded in another version.\n")
-    reseal(copy, left={"README.md"})
-    assert faults(copy) == [("document_differs", "README.md")]
+def test_documents_of_another_version_are_not_accepted(every_kind: Kinds, tmp_path: Path) -> None:
+    def check(copy: Path, _: Built) -> None:
+        with (copy / "README.md").open("a", encoding="utf-8") as card:
+            card.write("As it was worded in another version.\n")
+        reseal(copy, left={"README.md"})
+        assert faults(copy) == [("document_differs", "README.md")]
 
-    def in_another_version(manifest: Manifest) -> Manifest:
-        assert manifest.documents_version == DOCUMENTS_VERSION
-        return manifest.model_copy(update={"documents_version": DOCUMENTS_VERSION + 1})
+        def in_another_version(manifest: Manifest) -> Manifest:
+            assert manifest.documents_version == DOCUMENTS_VERSION
+            return manifest.model_copy(update={"documents_version": DOCUMENTS_VERSION + 1})
 
-    reseal(copy, change=in_another_version, left=DOCUMENTS)
-    assert faults(copy) == [("documents_unknown", "manifest.json")]
+        reseal(copy, change=in_another_version, left=DOCUMENTS)
+        assert faults(copy) == [("documents_unknown", "manifest.json")]
 
-
-def test_rows_as_json_are_wanted(copy: Path, sound: Built) -> None:
-    path = f"{sound.manifest.dataset}.json"
-    (copy / path).unlink()
-    reseal(copy)
-    assert ("file_missing", path) in faults(copy)
+    check_on_every_kind(every_kind, tmp_path, check)
 
 
-def test_files_of_other_names_are_named(sound: Built, tmp_path: Path) -> None:
+def test_rows_as_json_are_wanted(every_kind: Kinds, tmp_path: Path) -> None:
+    def check(copy: Path, sound: Built) -> None:
+        path = f"{sound.manifest.dataset}.json"
+        (copy / path).unlink()
+        reseal(copy)
+        assert ("file_missing", path) in faults(copy)
+
+    check_on_every_kind(every_kind, tmp_path, check)
+
+
+def test_files_of_other_names_are_named(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, path: str) -> None:
         (copy / path).parent.mkdir(exist_ok=True)
         (copy / path).write_bytes(b"print('loaded')\n")
@@ -82,16 +82,20 @@ def test_files_of_other_names_are_named(sound: Built, tmp_path: Path) -> None:
         *("load.py", "data/extra.parquet", "data/train.parquet", "lineage/more.parquet"),
         *("readme.md", "docs/README.md", "data/load.py"),
     )
-    check_on_copies(sound.folder, tmp_path, paths, check)
+    for sound in every_kind.values():
+        check_on_copies(sound.folder, tmp_path, paths, check)
 
 
-def test_files_that_other_releases_have_are_named(copy: Path, sound: Built) -> None:
-    others = {"ATTRIBUTION.md", "leaks.json", "ccd.jsonl"} - set(lying_in(sound.folder))
-    assert others
-    for path in others:
-        (copy / path).write_text("{}\n", "utf-8")
-    reseal(copy)
-    assert sorted(faults(copy)) == [("file_unknown", path) for path in sorted(others)]
+def test_files_that_other_releases_have_are_named(every_kind: Kinds, tmp_path: Path) -> None:
+    def check(copy: Path, sound: Built) -> None:
+        others = {"ATTRIBUTION.md", "leaks.json", "ccd.jsonl"} - set(lying_in(sound.folder))
+        assert others
+        for path in others:
+            (copy / path).write_text("{}\n", "utf-8")
+        reseal(copy)
+        assert sorted(faults(copy)) == [("file_unknown", path) for path in sorted(others)]
+
+    check_on_every_kind(every_kind, tmp_path, check)
 
 
 class Forged(NamedTuple):
@@ -120,8 +124,9 @@ FORGED = [
 ]
 
 
-def test_a_document_that_says_something_else_is_named(sound: Built, tmp_path: Path) -> None:
-    check_on_copies(sound.folder, tmp_path, FORGED, check_forged)
+def test_a_document_that_says_something_else_is_named(every_kind: Kinds, tmp_path: Path) -> None:
+    for sound in every_kind.values():
+        check_on_copies(sound.folder, tmp_path, FORGED, check_forged)
 
 
 def check_forged(copy: Path, forged: Forged) -> None:
@@ -145,25 +150,33 @@ def check_forged(copy: Path, forged: Forged) -> None:
     assert f"{forged.path}: line {line} " in problem.message
 
 
-def test_documents_follow_what_the_manifest_states(copy: Path) -> None:
-    def other(manifest: Manifest) -> Manifest:
-        return manifest.model_copy(update={"version": "9.9.9", "tier": None, "contains": ()})
+def test_documents_follow_what_the_manifest_states(every_kind: Kinds, tmp_path: Path) -> None:
+    def check(copy: Path, _: Built) -> None:
+        def other(manifest: Manifest) -> Manifest:
+            return manifest.model_copy(update={"version": "9.9.9", "tier": None, "contains": ()})
 
-    reseal(copy, change=other, left=DOCUMENTS)
-    found = {file for fault, file in faults(copy) if fault == "document_differs"}
-    assert found == {"README.md", "CITATION.cff", "croissant.json"}
+        reseal(copy, change=other, left=DOCUMENTS)
+        found = {file for fault, file in faults(copy) if fault == "document_differs"}
+        assert found == {"README.md", "CITATION.cff", "croissant.json"}
+
+    check_on_every_kind(every_kind, tmp_path, check)
 
 
-def test_a_manifest_that_no_document_is_made_of_is_a_fault(copy: Path) -> None:
-    def of_nothing(manifest: Manifest) -> Manifest:
-        counted = tuple(
-            one.model_copy(update={"histogram": ((0, -5), (10, 0))})
-            for one in manifest.statistics.granularities
-        )
-        statistics = manifest.statistics.model_copy(update={"granularities": counted})
-        return manifest.model_copy(update={"statistics": statistics})
+def test_a_manifest_that_no_document_is_made_of_is_a_fault(
+    every_kind: Kinds, tmp_path: Path
+) -> None:
+    def check(copy: Path, _: Built) -> None:
+        def of_nothing(manifest: Manifest) -> Manifest:
+            counted = tuple(
+                one.model_copy(update={"histogram": ((0, -5), (10, 0))})
+                for one in manifest.statistics.granularities
+            )
+            statistics = manifest.statistics.model_copy(update={"granularities": counted})
+            return manifest.model_copy(update={"statistics": statistics})
 
-    reseal(copy, change=of_nothing, left=DOCUMENTS)
-    problems = [one for one in verify_release(copy) if one.file == "README.md"]
-    assert [one.fault for one in problems] == ["document_differs"]
-    assert "cannot be made" in problems[0].message
+        reseal(copy, change=of_nothing, left=DOCUMENTS)
+        problems = [one for one in verify_release(copy) if one.file == "README.md"]
+        assert [one.fault for one in problems] == ["document_differs"]
+        assert "cannot be made" in problems[0].message
+
+    check_on_every_kind(every_kind, tmp_path, check)

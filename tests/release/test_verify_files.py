@@ -127,23 +127,16 @@ def replace_by_link(path: Path, _: pytest.MonkeyPatch) -> None:
     path.symlink_to("4.jpg")
 
 
-@pytest.mark.parametrize(
-    ("replace", "kind"),
-    [
+def test_what_is_no_file_is_called_what_it_is(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = copy / "images/7.jpg"
+    for replace, kind in (
         (replace_by_socket, "a socket"),
         (replace_by_pipe, "a pipe"),
         (replace_by_link, "a link"),
-    ],
-)
-def test_what_is_no_file_is_called_what_it_is(
-    copy: Path,
-    replace: Callable[[Path, pytest.MonkeyPatch], None],
-    kind: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (copy / "images/7.jpg").unlink()
-    replace(copy / "images/7.jpg", monkeypatch)
-    assert ("not_a_file", f"images/7.jpg is {kind}, not a file") in details(copy)
+    ):
+        path.unlink()
+        replace(path, monkeypatch)
+        assert ("not_a_file", f"images/7.jpg is {kind}, not a file") in details(copy)
 
 
 def test_a_manifest_that_cannot_be_read_is_one_sentence(
@@ -154,29 +147,26 @@ def test_a_manifest_that_cannot_be_read_is_one_sentence(
     assert details(copy) == [("manifest_unreadable", sentence)]
 
 
-@pytest.mark.parametrize(
-    "path", [f"{DATASET}.json", SHARD, "images/7.jpg", "README.md", "lineage/entities.parquet"]
-)
 def test_a_file_that_cannot_be_read_is_named_once(
-    copy: Path, path: str, monkeypatch: pytest.MonkeyPatch
+    copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse(monkeypatch, copy / path)
-    assert details(copy) == [("not_readable", f"{path} cannot be read (Permission denied)")]
+    files = (f"{DATASET}.json", SHARD, "images/7.jpg", "README.md", "lineage/entities.parquet")
+    for path in files:
+        with monkeypatch.context() as patch:
+            refuse(patch, copy / path)
+            assert details(copy) == [("not_readable", f"{path} cannot be read (Permission denied)")]
 
 
-@pytest.mark.parametrize("folder", ["data", "images", "lineage"])
 def test_a_folder_that_cannot_be_listed_is_named_and_nothing_in_it_is_missing(
-    copy: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+    copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (copy / "extra").touch()
-    refuse(monkeypatch, copy / folder)
-    assert details(copy) == [
-        (
-            "not_readable",
-            f"{folder} cannot be read (Permission denied); not all that lies in it was found",
-        ),
-        ("file_extra", "extra does not belong to the release"),
-    ]
+    extra = ("file_extra", "extra does not belong to the release")
+    for folder in ("data", "images", "lineage"):
+        with monkeypatch.context() as patch:
+            refuse(patch, copy / folder)
+            why = "(Permission denied); not all that lies in it was found"
+            assert details(copy) == [("not_readable", f"{folder} cannot be read {why}"), extra]
 
 
 def test_a_release_whose_folder_cannot_be_listed_is_read_on(

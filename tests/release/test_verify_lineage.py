@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -322,17 +323,18 @@ def test_what_says_nothing_makes_a_table_unreadable(built: Path, tmp_path: Path)
     check_on_copies(built, tmp_path, cases, check)
 
 
-@pytest.mark.parametrize("text", ["not json", "[]", "1", "", "[" * 100_000])
-@pytest.mark.parametrize(
-    ("table", "column"), [(ACTIVITIES, "configuration"), (CALLS, "parameters")]
-)
-def test_settings_that_are_no_json_are_named(
-    folder: Path, table: LineageTable, column: str, text: str
-) -> None:
-    _set(folder, table, column, text, lambda _: True)
-    (problem,) = found(folder)
-    assert (problem.fault, problem.file) == ("lineage_unreadable", table.path)
-    assert column in problem.message
+def test_settings_that_are_no_json_are_named(built: Path, tmp_path: Path) -> None:
+    columns = ((ACTIVITIES, "configuration"), (CALLS, "parameters"))
+    texts = ("not json", "[]", "1", "", "[" * 100_000)
+
+    def check(folder: Path, case: tuple[tuple[LineageTable, str], str]) -> None:
+        (table, column), text = case
+        _set(folder, table, column, text, lambda _: True)
+        (problem,) = found(folder)
+        assert (problem.fault, problem.file) == ("lineage_unreadable", table.path)
+        assert column in problem.message
+
+    check_on_copies(built, tmp_path, product(columns, texts), check)
 
 
 def test_a_table_that_is_known_to_be_damaged_is_not_read(folder: Path) -> None:

@@ -1,31 +1,21 @@
 """The numbers of a manifest, changed and resealed."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.release import Manifest
-from tests.release.cases import check_on_copies
+from tests.release.cases import check_on_copies, check_on_every_kind
 from tests.release.forging import reseal
-from tests.release.kinds import KINDS, Built
+from tests.release.kinds import Built
 
 Values = dict[str, Any]
 
 
-@pytest.fixture(params=KINDS)
-def sound(request: pytest.FixtureRequest, every_kind: dict[str, Built]) -> Built:
-    return every_kind[request.param]
-
-
-@pytest.fixture
-def copy(sound: Built, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sound.folder, tmp_path / "copy"))
+Kinds = dict[str, Built]
 
 
 def more(name: str) -> Callable[[Values], None]:
@@ -57,9 +47,12 @@ def said(folder: Path, *, decode: bool) -> list[str]:
     return [one.message for one in problems]
 
 
-def test_what_was_counted_is_there(copy: Path) -> None:
-    assert said(copy, decode=False) == []
-    assert said(copy, decode=True) == []
+def test_what_was_counted_is_there(every_kind: Kinds, tmp_path: Path) -> None:
+    def check(copy: Path, _: Built) -> None:
+        assert said(copy, decode=False) == []
+        assert said(copy, decode=True) == []
+
+    check_on_every_kind(every_kind, tmp_path, check)
 
 
 NUMBERS = {
@@ -84,53 +77,64 @@ WORDS = {
 }
 
 
-def test_a_number_that_is_stated_otherwise_is_named(sound: Built, tmp_path: Path) -> None:
+def test_a_number_that_is_stated_otherwise_is_named(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, number: str) -> None:
         forge(copy, more(number))
         for decode in (False, True):
             messages = said(copy, decode=decode)
             assert any(f"says {NUMBERS[number]}" in one for one in messages), messages
 
-    check_on_copies(sound.folder, tmp_path, NUMBERS, check)
+    for sound in every_kind.values():
+        check_on_copies(sound.folder, tmp_path, NUMBERS, check)
 
 
-def test_words_are_counted_where_images_are_decoded(sound: Built, tmp_path: Path) -> None:
+def test_words_are_counted_where_images_are_decoded(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, number: str) -> None:
         forge(copy, more(number))
         assert said(copy, decode=False) == []
         (message,) = said(copy, decode=True)
         assert f"says {WORDS[number]}" in message
 
-    check_on_copies(sound.folder, tmp_path, WORDS, check)
+    for sound in every_kind.values():
+        check_on_copies(sound.folder, tmp_path, WORDS, check)
 
 
-def test_descriptions_that_nobody_made_are_named(copy: Path, sound: Built) -> None:
-    made = sound.manifest.statistics.descriptions
+def test_descriptions_that_nobody_made_are_named(every_kind: Kinds, tmp_path: Path) -> None:
+    def check(copy: Path, sound: Built) -> None:
+        made = sound.manifest.statistics.descriptions
 
-    def other(values: Values) -> None:
-        counts = dict.fromkeys(("written", "edited", "drafted", "reviewed", "annotators"), 1)
-        values["statistics"]["descriptions"] = None if made else counts
+        def other(values: Values) -> None:
+            counts = dict.fromkeys(("written", "edited", "drafted", "reviewed", "annotators"), 1)
+            values["statistics"]["descriptions"] = None if made else counts
 
-    forge(copy, other)
-    assert any("says statistics.descriptions" in one for one in said(copy, decode=False))
+        forge(copy, other)
+        assert any("says statistics.descriptions" in one for one in said(copy, decode=False))
+
+    check_on_every_kind(every_kind, tmp_path, check)
 
 
-@pytest.mark.parametrize("sound", ["tiers", "contrasts", "street"], indirect=True)
-def test_people_who_reviewed_nothing_are_named(copy: Path, sound: Built) -> None:
-    assert sound.manifest.statistics.descriptions is not None
-    for name in ("written", "edited", "drafted", "reviewed", "annotators"):
-        folder = Path(shutil.copytree(copy, copy.with_name(name)))
-        forge(folder, more(f"statistics.descriptions.{name}"))
+def test_people_who_reviewed_nothing_are_named(every_kind: Kinds, tmp_path: Path) -> None:
+    def check(copy: Path, name: str) -> None:
+        forge(copy, more(f"statistics.descriptions.{name}"))
         assert any(
-            f"says statistics.descriptions.{name} " in one for one in said(folder, decode=False)
+            f"says statistics.descriptions.{name} " in one for one in said(copy, decode=False)
         )
 
+    for kind in ("tiers", "contrasts", "street"):
+        sound = every_kind[kind]
+        assert sound.manifest.statistics.descriptions is not None
+        names = ("written", "edited", "drafted", "reviewed", "annotators")
+        check_on_copies(sound.folder, tmp_path, names, check)
 
-def test_models_that_are_not_listed_are_missed(copy: Path, sound: Built) -> None:
-    forge(copy, lambda values: values.update(models=[]))
-    models = {f"{one.name}@{one.revision}" for one in sound.manifest.models}
-    authors = {author for author, _ in sound.manifest.statistics.authors}
-    messages = [one.message for one in verify_release(copy)]  # calls in the lineage differ, too
-    for model in models & authors:
-        assert any(f"does not list the model {model}" in one for one in messages)
-    assert read_manifest(copy).models == ()
+
+def test_models_that_are_not_listed_are_missed(every_kind: Kinds, tmp_path: Path) -> None:
+    def check(copy: Path, sound: Built) -> None:
+        forge(copy, lambda values: values.update(models=[]))
+        models = {f"{one.name}@{one.revision}" for one in sound.manifest.models}
+        authors = {author for author, _ in sound.manifest.statistics.authors}
+        messages = [one.message for one in verify_release(copy)]  # calls in the lineage differ, too
+        for model in models & authors:
+            assert any(f"does not list the model {model}" in one for one in messages)
+        assert read_manifest(copy).models == ()
+
+    check_on_every_kind(every_kind, tmp_path, check)
