@@ -115,6 +115,20 @@ def digest_of_file(path: Path | str) -> str:
     return digest.hexdigest()
 
 
+def content_fault(folder: Path, listed: ReleasedFile, *, digest: bool = True) -> str | None:
+    """What is wrong with a listed file, in words that follow its path: its size, or its digest.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    path = f"{folder}/{listed.path}"
+    if (size := os.stat(path).st_size) != listed.size_bytes:  # noqa: PTH116 - of many files
+        return f"has {size:,} bytes; wanted {listed.size_bytes:,}"
+    if digest and (found := digest_of_file(path)) != listed.sha256:
+        return f"is damaged or was changed: its SHA-256 is {found}; wanted {listed.sha256}"
+    return None
+
+
 def flush(folder: Path) -> None:
     """Waits until all that was written to the file system of `folder` is on its disk."""
     system = ctypes.CDLL(None, use_errno=True)

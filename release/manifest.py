@@ -62,42 +62,13 @@ def file_entry(file: ReleasedFile) -> bytes:
     ).encode()
 
 
-class _MerkleTree:
-    """A tree over SHA-256 as in RFC 6962, section 2.1, that grows leaf by leaf.
+class Listing:
+    """The files of a manifest as they come, and what the manifest says of them all.
 
+    Their root is that of a tree over SHA-256 as in RFC 6962, section 2.1, which grows leaf by leaf.
     A leaf is hashed after a byte 0, a node after a byte 1, so that neither can be taken for the
     other. Memory grows with the height of the tree: what is held are the roots of its complete
     subtrees.
-    """
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._subtrees: list[bytes] = []  # of falling sizes: the bits of `size`
-
-    def add(self, entry: bytes) -> None:
-        carried, root = self.size, hashlib.sha256(b"\x00" + entry).digest()
-        while carried & 1:
-            root = _node_hash(self._subtrees.pop(), root)
-            carried >>= 1
-        self._subtrees.append(root)
-        self.size += 1
-
-    def root(self) -> bytes:
-        """The root over all leaves so far, 32 bytes; that of no leaves is the hash of nothing."""
-        if not self._subtrees:
-            return hashlib.sha256().digest()
-        *others, root = self._subtrees
-        for subtree in reversed(others):
-            root = _node_hash(subtree, root)
-        return root
-
-
-def _node_hash(left: bytes, right: bytes) -> bytes:
-    return hashlib.sha256(b"\x01" + left + right).digest()
-
-
-class Listing:
-    """The files of a manifest as they come, and what the manifest says of them all.
 
     Attributes:
         is_sorted: whether they came in the order of their paths, none twice.
@@ -105,28 +76,41 @@ class Listing:
 
     def __init__(self) -> None:
         self.is_sorted = True
-        self._tree = _MerkleTree()
+        self._count = 0
+        self._subtrees: list[bytes] = []  # of falling sizes: the bits of the count
         self._tail = hashlib.sha256(_FILES)
         self._last = ""
 
     def add(self, file: ReleasedFile) -> None:
         """Appends a file."""
         entry = file_entry(file)
-        self._tail.update(_between(self._tree.size) + entry)
-        self._tree.add(entry)
+        self._tail.update(_between(self._count) + entry)
+        carried, root = self._count, hashlib.sha256(b"\x00" + entry).digest()
+        while carried & 1:
+            root = _node_hash(self._subtrees.pop(), root)
+            carried >>= 1
+        self._subtrees.append(root)
+        self._count += 1
         self.is_sorted = self.is_sorted and self._last < file.path
         self._last = file.path
 
     def stated_in(self, manifest: Manifest) -> Manifest:
         """`manifest` with the root and the count of the files so far; its id is as it was."""
-        root, count = self._tree.root().hex(), self._tree.size
-        return manifest.model_copy(update={"files_root": root, "files_count": count})
+        root = self._subtrees[-1] if self._subtrees else hashlib.sha256().digest()
+        for subtree in reversed(self._subtrees[:-1]):
+            root = _node_hash(subtree, root)
+        update = {"files_root": root.hex(), "files_count": self._count}
+        return manifest.model_copy(update=update)
 
     def tail_digest(self) -> bytes:
         """The SHA-256 of the bytes of `manifest.json` after its head, these files being all."""
         whole = self._tail.copy()
         whole.update(_END)
         return whole.digest()
+
+
+def _node_hash(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\x01" + left + right).digest()
 
 
 def manifest_text(manifest: Manifest, files: Iterable[ReleasedFile]) -> Iterator[bytes]:
@@ -169,8 +153,13 @@ class NoEntryError(ValueError):
         super().__init__(f"files[{index}]{place}: {fault['msg']}; got {value!r:.200}")
 
 
+def _skip(entries: Iterator[ReleasedFile | NoEntryError]) -> None:
+    for _ in entries:
+        pass
+
+
 def read_values(
-    path: Path, take: Callable[[Iterator[ReleasedFile | NoEntryError]], None] | None = None
+    path: Path, take: Callable[[Iterator[ReleasedFile | NoEntryError]], None] = _skip
 ) -> dict[str, Any]:
     """Everything in a `manifest.json` but its files, unchecked; `take` is given these.
 
@@ -182,13 +171,10 @@ def read_values(
         if cursor.peek() != "{":
             raise ValueError(f"it must be a JSON object; got {cursor.peek()!r} first")
         for key in stream_members(cursor):
-            if key != "files":
-                values[key] = cursor.value()
-            elif take is None:
-                for _ in _files(cursor):
-                    pass
-            else:
+            if key == "files":
                 take(_files(cursor))
+            else:
+                values[key] = cursor.value()
     return values
 
 

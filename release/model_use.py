@@ -81,7 +81,7 @@ def _use(key: _Key, total: _Total) -> ModelUse:
         calls=total.calls,
         tokens_in=total.tokens_in,
         tokens_out=total.tokens_out,
-        cost=None if total.cost is None else _plain(total.cost),
+        cost=None if total.cost is None else f"{total.cost:.6f}".rstrip("0").rstrip("."),
         currency=key.currency or None,
         served=tuple(map(ServedModel.model_validate_json, sorted(total.served))),
     )
@@ -89,12 +89,6 @@ def _use(key: _Key, total: _Total) -> ModelUse:
 
 def _sum(total: int | None, more: int | None, count: int) -> int | None:
     return None if total is None or more is None else total + more * count
-
-
-def _plain(amount: Decimal) -> str:
-    """`amount` to the millionth, without an exponent and without trailing zeros."""
-    text = f"{amount:.6f}"
-    return text.rstrip("0").rstrip(".")
 
 
 def is_demonstration(

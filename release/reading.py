@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from release.files import digest_of_file
+from release.files import content_fault
 from release.manifest import MANIFEST, named, read_files, read_manifest
 from release.notices_files import erasure_of
 from release.parquet_rows import read_parquet_rows, shards_among
 from release.rows import BESIDE_IMAGES, ReleaseRow
-from release.threads import DEFAULT_THREADS, ordered_map
+from release.threads import ordered_map
 from schemas.errors import IntegrityError, UsageError
 from schemas.faults import fault_of
 from schemas.records import Split
@@ -38,7 +38,6 @@ def read_release(
     split: str | None = None,
     *,
     check_images: bool = True,
-    threads: int = DEFAULT_THREADS,
 ) -> ReadRelease:
     """The rows of one split of the release in `folder`.
 
@@ -46,7 +45,6 @@ def read_release(
         folder: the release.
         split: which; None for test, or for the only one that there is.
         check_images: hold the bytes of every image against its digest; otherwise only its size.
-        threads: how many files are read at once.
 
     Raises:
         UsageError: there is no release in `folder`, or no such split in it.
@@ -55,16 +53,16 @@ def read_release(
     manifest, listed = read_listed(folder)
     split = chosen_split(manifest, split)
     shards = [path for path in shards_among(listed) if path.startswith(f"data/{split}-")]
-    _check_files(folder, [listed[path] for path in shards], True, threads)
+    _check_files(folder, [listed[path] for path in shards])
     rows = tuple(row for shard in shards for row in _rows(folder, shard))
     unlisted = next((row.file_path for row in rows if row.file_path not in listed), None)
     if unlisted is not None:
         raise IntegrityError(f"{folder}: {unlisted} is in no file list of {MANIFEST}; {_LOOK}")
-    _check_files(folder, [listed[row.file_path] for row in rows], check_images, threads)
+    _check_files(folder, [listed[row.file_path] for row in rows], digests=check_images)
     return ReadRelease(folder, manifest, split, rows)
 
 
-def read_all_rows(folder: Path, *, threads: int = DEFAULT_THREADS) -> Iterator[ReleaseRow]:
+def read_all_rows(folder: Path) -> Iterator[ReleaseRow]:
     """The rows of all splits of the release in `folder`, in their order; no image is looked at.
 
     Raises:
@@ -73,7 +71,7 @@ def read_all_rows(folder: Path, *, threads: int = DEFAULT_THREADS) -> Iterator[R
     """
     _, listed = read_listed(folder)
     shards = shards_among(listed)
-    _check_files(folder, [listed[path] for path in shards], True, threads)
+    _check_files(folder, [listed[path] for path in shards])
     for shard in shards:
         yield from _rows(folder, shard)
 
@@ -124,8 +122,8 @@ def _rows(folder: Path, shard: str) -> Iterator[ReleaseRow]:
         raise IntegrityError(f"{folder / shard}: {error}") from error
 
 
-def _check_files(folder: Path, files: Iterable[ReleasedFile], digests: bool, threads: int) -> None:
-    for _ in ordered_map(lambda file: check_file(folder, file, digest=digests), files, threads):
+def _check_files(folder: Path, files: Iterable[ReleasedFile], *, digests: bool = True) -> None:
+    for _ in ordered_map(lambda file: check_file(folder, file, digest=digests), files):
         pass
 
 
@@ -135,16 +133,10 @@ def check_file(folder: Path, file: ReleasedFile, *, digest: bool = True) -> None
     Raises:
         IntegrityError: it is not as it was released.
     """
-    path = folder / file.path
-    what = None
     try:
-        size = path.stat().st_size
-        if size != file.size_bytes:
-            what = f"{file.path} has {size:,} bytes; wanted {file.size_bytes:,}"
-        elif digest and digest_of_file(path) != file.sha256:
-            what = f"{file.path} is damaged or was changed: its SHA-256 is not the manifest's"
+        fault = content_fault(folder, file, digest=digest)
+        what = fault and f"{file.path} {fault}"
     except OSError as error:
-        what = f"{file.path} cannot be read ({error.strerror})"
-        what = erasure_of(folder, file.path) or what
+        what = erasure_of(folder, file.path) or f"{file.path} cannot be read ({error.strerror})"
     if what is not None:
         raise IntegrityError(f"{folder}: {what}; {_LOOK}")

@@ -292,11 +292,6 @@ class Scratch:
         query = "SELECT * FROM found WHERE path NOT IN (SELECT path FROM listed) ORDER BY path"
         return [FoundFile(*row) for row in self._database.execute(query)]
 
-    def present(self) -> Iterator[tuple[ReleasedFile, int]]:
-        """What is listed and lies in the folder, with its size there."""
-        rows = self._database.execute(
-            "SELECT listed.path, sha256, listed.size_bytes, entity_id, found.size_bytes "
-            "FROM listed JOIN found ON listed.path = found.path ORDER BY listed.path"
-        )
-        for *listed, found_bytes in rows:
-            yield ReleasedFile._make(listed), found_bytes
+    def present(self) -> Iterator[ReleasedFile]:
+        """What is listed and lies in the folder."""
+        return self._files("path IN (SELECT path FROM found)")

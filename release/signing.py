@@ -5,8 +5,9 @@ whether it is signed or not. Signing is deterministic, so that a rebuilt release
 """
 
 import os
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -22,9 +23,7 @@ from schemas.release import HexSha256
 
 SIGNATURE = "signature.json"
 _MAX_BYTES = 4096
-_KEY_DIGITS = 64
-
-_PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_HEX_KEY = re.compile(r"[0-9a-f]{64}")
 """The 32 bytes of an Ed25519 key in hex digits."""
 
 
@@ -35,7 +34,7 @@ class Signature(Record):
     """
 
     algorithm: Literal["Ed25519"] = "Ed25519"
-    public_key: _PublicKey
+    public_key: HexSha256
     release: HexSha256
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
@@ -91,16 +90,16 @@ def public_key_called(key: str) -> str:
         UsageError: it is neither.
     """
     text = key.strip().lower()
-    if _is_hex_key(text):
+    if _HEX_KEY.fullmatch(text):
         return text
     try:
         with Path(key).open("rb") as file:
             data = file.read(_MAX_BYTES)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"a public key must be {_KEY_DIGITS} hex digits or a file with one; got {key!r}"
+            f"a public key must be 64 hex digits or a file with one; got {key!r}"
         ) from error
-    if _is_hex_key(details := data.decode("ascii", "replace").strip().lower()):
+    if _HEX_KEY.fullmatch(details := data.decode("ascii", "replace").strip().lower()):
         return details
     try:
         found = serialization.load_pem_public_key(data)
@@ -203,7 +202,3 @@ def verify_signature(
 
 def _signed_text(release_id: str) -> bytes:
     return f"loupe release {release_id}".encode()
-
-
-def _is_hex_key(text: str) -> bool:
-    return len(text) == _KEY_DIGITS and set(text) <= set("0123456789abcdef")

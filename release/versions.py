@@ -22,14 +22,8 @@ class Bump(IntEnum):
     MAJOR = 3
 
 
-_WORDS = {
-    "removed": "removed",
-    "changed": "changed",
-    "moved": "moved between splits",
-    "added": "added",
-    "withdrawn": "withdrawn",
-    "restated": "restated",
-}
+_WORDS = {"moved": "moved between splits"}
+"""What kinds of rows are called, where it is not their name."""
 _ASKING = {
     Bump.MAJOR: ("removed", "changed", "moved"),
     Bump.MINOR: ("added",),
@@ -94,7 +88,7 @@ def _raised(version: str, bump: Bump, *, in_tier: bool) -> str:
 def _reason(difference: Difference) -> str:
     """Why: the rows that ask for it, or what differs where none do."""
     kinds = _ASKING.get(required_bump(difference), ())
-    counts = [(_WORDS[kind], getattr(difference.rows, kind)) for kind in kinds]
+    counts = [(_WORDS.get(kind, kind), getattr(difference.rows, kind)) for kind in kinds]
     found = [(word, count) for word, count in counts if count]
     if not found:
         if difference.is_empty:

@@ -4,9 +4,8 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from release.files import OF_FILE_MANAGERS, digest_of_file, shown_path
+from release.files import OF_FILE_MANAGERS, content_fault, digest_of_file, shown_path
 from release.findings import FOLDER, LIMIT, NOT_READABLE, Findings, below
 from release.manifest import MANIFEST
 from release.notices_files import WITHDRAWN
@@ -51,36 +50,21 @@ def verify_files(
     extras = [*scratch.extra(), *unlistable]
     _verify_names(folder, extras, scratch, findings, erased, without_images)
 
-    def faults(batch: list[tuple[ReleasedFile, int]]) -> list[_Fault]:
-        found = (_fault(folder, listed, size) for listed, size in batch)
-        return [one for one in found if one is not None]
+    def faults(batch: list[ReleasedFile]) -> list[tuple[str, str, str]]:
+        found = ((file.path, *_fault(folder, file)) for file in batch)
+        return [(fault, f"{path} {what}", path) for path, fault, what in found if what]
 
     for some in ordered_map(faults, batches(scratch.present(), _BATCH), threads):
-        for fault, what, path in some:
-            findings.add(fault, f"{path} {what}", path)
+        for problem in some:
+            findings.add(*problem)
 
 
-class _Fault(NamedTuple):
-    """What is wrong with the content of a file."""
-
-    fault: str
-    what: str
-    path: str
-
-
-def _fault(folder: Path, listed: ReleasedFile, size: int) -> _Fault | None:
-    """What is wrong with the content of a file, if anything."""
-    if size != listed.size_bytes:
-        what = f"has {size:,} bytes; wanted {listed.size_bytes:,}"
-        return _Fault("file_changed", what, listed.path)
+def _fault(folder: Path, listed: ReleasedFile) -> tuple[str, str | None]:
+    """What is wrong with the content of a file, if anything, and the code for it."""
     try:
-        digest = digest_of_file(f"{folder}/{listed.path}")
+        return "file_changed", content_fault(folder, listed)
     except OSError as error:
-        return _Fault(NOT_READABLE, f"cannot be read ({error.strerror})", listed.path)
-    if digest != listed.sha256:
-        what = f"is damaged or was changed: its SHA-256 is {digest}; wanted {listed.sha256}"
-        return _Fault("file_changed", what, listed.path)
-    return None
+        return NOT_READABLE, f"cannot be read ({error.strerror})"
 
 
 def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
