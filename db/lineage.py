@@ -1,8 +1,9 @@
 """Lineage: what an entity was made from, by which activities, and as a W3C PROV document."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from prov.identifier import Identifier, Namespace, QualifiedName
@@ -147,30 +148,43 @@ def find_entity_id(store: Store, prefix: str) -> str:
 def trace(store: Store, entity_id: str) -> Lineage:
     """The lineage of an entity, from one state of the store."""
     with store.read() as connection:
-        entities = _ancestors(connection, entity_id)
-        activities = activities_by_number(
-            connection, {int(node.activity_id) for node in entities.values()}
-        )
+        entities = ancestors([entity_id], partial(_nodes, connection))
+        numbers = {int(node.activity_id) for node in entities.values()}
+        activities = activities_by_number(connection, numbers)
         calls = calls_by_key(
             connection, [n.model_call_key for n in entities.values() if n.model_call_key]
         )
         decisions = _decisions(connection, list(entities))
-        agent_ids = {agent for activity in activities.values() for agent in activity.agent_ids}
-        agent_ids.update(call.agent_id for call in calls.values())
-        agent_ids.update(one.agent_id for many in decisions.values() for one in many)
-        agents = agents_by_id(connection, agent_ids)
+        agents = agents_by_id(connection, agents_of(activities, calls, decisions))
     return Lineage(entity_id, entities, activities, agents, calls, decisions)
 
 
-def _ancestors(connection: Connection, entity_id: str) -> dict[str, EntityNode]:
-    """Breadth first: one query a generation, so depth costs queries and width does not."""
+def ancestors(
+    entity_ids: Iterable[str], nodes_of: Callable[[Sequence[str]], Iterable[EntityNode]]
+) -> dict[str, EntityNode]:
+    """Entities and all that they were derived from, by id.
+
+    Breadth first: `nodes_of` is asked once a generation, so depth costs queries and width does not.
+    """
     found: dict[str, EntityNode] = {}
-    generation = [entity_id]
+    generation = sorted(set(entity_ids))
     while generation:
-        nodes = _nodes(connection, generation)
+        nodes = list(nodes_of(generation))
         found.update((node.entity.id, node) for node in nodes)
         parents = {parent for node in nodes for _, parent in node.parents}
         generation = sorted(parents - found.keys())
+    return found
+
+
+def agents_of(
+    activities: Mapping[str, ActivityNode],
+    calls: Mapping[str, CallNode],
+    decisions: Mapping[str, Iterable[DecisionNode]],
+) -> set[str]:
+    """The ids of all agents that take part in these."""
+    found = {agent for activity in activities.values() for agent in activity.agent_ids}
+    found.update(call.agent_id for call in calls.values())
+    found.update(one.agent_id for many in decisions.values() for one in many)
     return found
 
 

@@ -375,20 +375,14 @@ def find_row(
 
 
 def _read_row(folder: Path, number: int, columns: list[str]) -> dict[str, Any] | None:
-    before = 0
     names = (f"data/{path.name}" for path in (folder / "data").glob("*.parquet"))
-    for shard in (folder / name for name in shards_among(names)):
-        with opened_parquet(shard) as file:
-            metadata = file.metadata
-            if number > before + metadata.num_rows:
-                before += metadata.num_rows
-                continue
-            for group in range(metadata.num_row_groups):
-                rows = metadata.row_group(group).num_rows
-                if number > before + rows:
-                    before += rows
-                    continue
-                table = file.read_row_group(group, columns, use_threads=False)
-                row: dict[str, Any] = table.slice(number - before - 1, 1).to_pylist()[0]
-                return row
+    for shard in shards_among(names):
+        with opened_parquet(folder / shard) as file:
+            for group in range(file.num_row_groups):
+                count = file.metadata.row_group(group).num_rows
+                if number <= count:
+                    rows = file.read_row_group(group, columns, use_threads=False)
+                    row: dict[str, Any] = rows.slice(number - 1, 1).to_pylist()[0]
+                    return row
+                number -= count
     return None

@@ -746,6 +746,12 @@ class Manifest(Record):
         """The corrections of the terms of sources, in their order."""
         return tuple(one.correction for one in self.sources if one.correction)
 
+    @property
+    def stated_entities(self) -> list[str]:
+        """The ids of sources, prompts, videos and corrections, as `entities_sha256` has them."""
+        stated = (self.sources, self.prompts, self.videos, self.corrections)
+        return [one.entity_id for many in stated for one in many]
+
 
 class Problem(Record):
     """One thing that is wrong with a folder that should be a release.

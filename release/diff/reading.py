@@ -10,22 +10,23 @@ from release.diff.records import PlacedText, RowDifference, RowPlace, TextChange
 from release.notices_files import WITHDRAWALS, read_mark, read_notices
 from release.parquet_rows import opened_parquet, read_parquet_rows, shards_among
 from release.reading import check_file, read_listed
-from release.rows import BESIDE_IMAGES
+from release.rows import BESIDE_IMAGES, COLUMNS
 from schemas.errors import IntegrityError
 from schemas.release import Manifest, ReleasedFile
 from schemas.withdrawal import WithdrawalNotice
 
 Texts = list[dict[str, Any]]
 
-_PLAIN = (
-    *("split", "identity", "sha256", "width_px", "height_px"),
-    *("task", "tier", "licence", "creator", "source_url", "image_entity_id"),
-)
-_CROP = (
-    *("video", "video_sha256", "frame", "time_seconds", "box_xyxy", "score"),
-    *("video_entity_id", "tracklet_entity_id"),
-)
-_CONTRAST = ("difference", "detail", "plan", "way", "anchor_entity_id")
+_PLACES = {"image", "id", "source", "file_path", "source_file_path", "contrast.anchor"}
+"""What says which image a row shows and where it lies, not what it is."""
+_FIELDS = [
+    path
+    for column in COLUMNS
+    if not column.is_list and column.name not in _PLACES
+    for path in [(column.name, one.name) for one in column.parts] or [(column.name,)]
+    if ".".join(path) not in _PLACES
+]
+"""The columns that are compared, and the parts of those that have any."""
 _CAPTIONS = {
     "text": "captions",
     "entity_id": "caption_entity_ids",
@@ -72,15 +73,13 @@ def comparable_row(row: Mapping[str, Any], licences: Mapping[str, str]) -> Compa
     Raises:
         ValueError: the row is not complete.
     """
-    fields = {name: row.get(name) for name in _PLAIN}
+    fields: dict[str, Any] = {}
+    for name, *part in _FIELDS:
+        value = row.get(name)
+        fields[".".join([name, *part])] = value[part[0]] if part and value else value
     if "licence" not in row:
         fields["licence"] = licences.get(row["source"])
-    crop, contrast = row["crop"], row.get("contrast")
-    if crop is not None:
-        fields |= {f"crop.{name}": crop[name] for name in _CROP}
-        fields["crop.box_xyxy"] = list(crop["box_xyxy"])
-    if contrast is not None:
-        fields |= {f"contrast.{name}": contrast[name] for name in _CONTRAST}
+    contrast = row.get("contrast")
     texts = {
         "captions": _text_columns(row, _CAPTIONS),
         "coarse_captions": _text_columns(row, _COARSE) if "coarse_captions" in row else [],

@@ -29,6 +29,8 @@ from db.lineage import (
     EntityNode,
     Lineage,
     TracedEntity,
+    agents_of,
+    ancestors,
 )
 from release.folder import is_disk_full
 from release.lineage import (
@@ -276,13 +278,7 @@ class ReleasedLineage:
             IntegrityError: an entity, or what it refers to, is not in the tables, or they cannot be
                 read.
         """
-        entities: dict[str, EntityNode] = {}
-        generation = sorted(set(entity_ids))
-        while generation:
-            nodes = self._nodes(generation)
-            entities.update((node.entity.id, node) for node in nodes)
-            parents = {parent for node in nodes for _, parent in node.parents}
-            generation = sorted(parents - entities.keys())
+        entities = ancestors(entity_ids, self._nodes)
         stages = self._complete(ACTIVITIES, {one.activity_id for one in entities.values()})
         activities = {row["id"]: _activity(row) for row in stages}
         keys = {one.model_call_key for one in entities.values() if one.model_call_key}
@@ -292,12 +288,9 @@ class ReleasedLineage:
         for row in self._rows(DECISIONS, entities):
             decision = DecisionNode(*(row[name] for name in names))
             decisions.setdefault(decision.entity_id, []).append(decision)
-        agent_ids = {agent for activity in activities.values() for agent in activity.agent_ids}
-        agent_ids.update(call.agent_id for call in calls.values())
-        agent_ids.update(one.agent_id for many in decisions.values() for one in many)
         agents = {
             row["id"]: AgentNode(row["id"], row["kind"], row["name"], row["revision"])
-            for row in self._complete(AGENTS, agent_ids)
+            for row in self._complete(AGENTS, agents_of(activities, calls, decisions))
         }
         return Lineage(entity_ids[0], entities, activities, agents, calls, decisions)
 

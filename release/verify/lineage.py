@@ -343,9 +343,7 @@ class _LineageChecks:
         ids, found = [], []
         self._read_crops()
         parents, doubtful, datasets = _Parents(self._folder), set(), {self._manifest.dataset}
-        of = self._manifest
-        stated = (of.sources, of.prompts, of.videos, of.corrections)
-        named = ids_of([one.entity_id for many in stated for one in many])
+        named = ids_of(self._manifest.stated_entities)
         author_of_agent = numbers_of(f"{one.name}@{one.revision}" for one in self._agents)
         for piece in pieces(self._folder, ENTITIES, ("dataset", "kind", "state", "activity")):
             ids.append(ids_in(piece["id"]))

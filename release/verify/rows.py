@@ -344,8 +344,7 @@ class RowChecks:
                     f"release, and nothing says why they may be released"
                 )
                 self._findings.add("licence_forbids", message, MANIFEST)
-        others = (stated.sources, stated.prompts, stated.videos, stated.corrections)
-        self._tally.add_entities([one.entity_id for many in others for one in many])
+        self._tally.add_entities(stated.stated_entities)
         counted = {
             "statistics": statistics,
             "leaks": found_leaks(stated, self._tally.splits, self._findings, decode=self._decode),
