@@ -171,28 +171,21 @@ def _refuse_other(
     wanted = stored.manifest
     if manifest.id == wanted.id:
         return
-    same_rows = manifest.entities_sha256 == wanted.entities_sha256
-    differing = _differing(wanted, manifest)
-    if same_rows and not is_last:
+    if manifest.entities_sha256 == wanted.entities_sha256 and not is_last:
         raise _OtherCountsError
-    what = _named_values(differing) if differing else _named_files(stored.folder, content)
+    old, new = (one.model_dump(mode="json", exclude={"id", *_BYTES}) for one in (wanted, manifest))
+    if names := [change.field for change in value_changes("", old, new)]:
+        more = f" and {len(names) - _SHOWN:,} more values" if len(names) > _SHOWN else ""
+        shown = ", ".join(names[:_SHOWN]) + more
+        what = (
+            f"{shown} of its manifest would be another; this Loupe builds otherwise than the one "
+            f"then"
+        )
+    else:
+        what = _named_files(stored.folder, content)
     raise IntegrityError(
         f"{_name(wanted)} does not come out as it was ({wanted.id[:12]}, now {manifest.id[:12]}), "
         f"and nothing was written: {what}"
-    )
-
-
-def _differing(wanted: Manifest, found: Manifest) -> list[str]:
-    """What manifests say differently, the bytes of files aside."""
-    old, new = (one.model_dump(mode="json", exclude={"id", *_BYTES}) for one in (wanted, found))
-    return [change.field for change in value_changes("", old, new)]
-
-
-def _named_values(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    details = ", ".join(names[:_SHOWN]) + (f" and {more:,} more values" if more > 0 else "")
-    return (
-        f"{details} of its manifest would be another; this Loupe builds otherwise than the one then"
     )
 
 
@@ -203,17 +196,16 @@ def _named_files(folder: Path, content: Path) -> str:
         f"install the one that it was built with"
     )
     try:
-        old, new = (_digests(one / MANIFEST) for one in (folder, content))
+        old, new = (
+            {file.path: file.sha256 for file in read_files(one / MANIFEST)}
+            for one in (folder, content)
+        )
     except (OSError, ValueError, KeyError):
         return f"its manifest says the same, and files have other bytes; {arrow}"
     files = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
     if files and all(path.endswith(_PARQUET) for path in files):
         return f"only {', '.join(files[:_SHOWN])} differ; {arrow}"
     return f"{', '.join(files[:_SHOWN])} differ; this Loupe writes them otherwise than the one then"
-
-
-def _digests(path: Path) -> dict[str, str]:
-    return {one.path: one.sha256 for one in read_files(path)}
 
 
 def _name(manifest: Manifest) -> str:

@@ -10,7 +10,6 @@ from release.markup import as_link, as_text
 from release.scratch import Credit
 from schemas.errors import IntegrityError
 from schemas.licences import (
-    Conditions,
     is_compatible,
     is_one_of,
     licence_of,
@@ -93,10 +92,10 @@ def terms_of(held: Sequence[LicensedItem], permitted_terms: Mapping[str, str]) -
 def _licence_terms(licence: str, held: Iterable[LicensedItem]) -> LicenceTerms:
     under = [one for one in held if one.licence == licence]
     known = licence_of(licence)
-    source = min(one.source for one in under)
+    source = re.sub("[^A-Za-z0-9.]+", "-", min(one.source for one in under)).strip("-")
     return LicenceTerms(
         licence=licence,
-        expression=known.expression if known else _reference(source),
+        expression=known.expression if known else f"LicenseRef-{source or 'source'}-terms",
         images=sum(one.images for one in under),
         own=sum(one.images for one in under if one.own),
         conditions=_conditions_of_licence(licence),
@@ -107,14 +106,8 @@ def _conditions_of_licence(licence: str) -> tuple[Condition, ...] | None:
     """What a licence asks for; None where it is not known, or forbids a release."""
     known = licence_of(licence)
     conditions = known.conditions if known else None
-    return None if conditions is None else _named(conditions)
-
-
-def _reference(source: str) -> str:
-    return f"LicenseRef-{re.sub('[^A-Za-z0-9.]+', '-', source).strip('-') or 'source'}-terms"
-
-
-def _named(conditions: Conditions) -> tuple[Condition, ...]:
+    if conditions is None:
+        return None
     return tuple(name for name, asked in zip(_CONDITIONS, conditions, strict=True) if asked)
 
 

@@ -98,15 +98,6 @@ def is_one_of(licence: str) -> bool:
     return licence.startswith(_ONE_OF)
 
 
-def permits_use(licence: str | None) -> bool:
-    """Whether a work derived from the image may be released, to be used at least without profit.
-
-    Not where the licence is unknown, and not under a licence that forbids derived works (ND). Of a
-    licence that is one of several each must permit it.
-    """
-    return licence is not None and licence_name(licence) is not None and permits_release(licence)
-
-
 def _of_text(text: str) -> str | None:
     if is_one_of(text):
         parts = [licence_name(part) for part in text.removeprefix(_ONE_OF).split(", ")]
@@ -311,9 +302,12 @@ def spdx_page(text: str) -> str | None:
     return f"https://spdx.org/licenses/{known.expression}"
 
 
-def permits_release(text: str) -> bool:
-    """Whether works made of one that is under this may be released."""
-    known = licence_of(text)
+def permits_release(text: str | None) -> bool:
+    """Whether works made of one that is under this may be released; None where it is unknown.
+
+    Of a licence that is one of several each must permit it.
+    """
+    known = licence_of(text or "")
     return known is not None and bool(known.permitted)
 
 

@@ -30,7 +30,7 @@ from schemas.contrast import FoundHit, FoundPicture
 from schemas.download import DownloadedImage, DownloadSettings
 from schemas.errors import LoupeError, ServiceError
 from schemas.image_search import FolderSearch, ImageSearchSpec, SearchHit
-from schemas.licences import permits_use
+from schemas.licences import permits_release
 from schemas.profile import ContrastSettings
 from schemas.proposals import Picture
 from schemas.provenance import Role
@@ -65,7 +65,7 @@ def refused_hit(query: str, hit: SearchHit, schemes: tuple[str, ...] = WEB) -> R
     `page_missing`: there is no page to name with it. `not_an_address`: the image has no address
     that begins with one of `schemes`, so that no service leads to a file of ours.
     """
-    if not permits_use(hit.licence):
+    if not permits_release(hit.licence):
         reason = "licence_not_permitted"
         licence = hit.licence or "unknown"
         detail = f"the licence is {licence}, wanted one that lets a derived work be released"

@@ -45,7 +45,6 @@ def compare_releases(
     *,
     examples: int = _EXAMPLES,
     on_row: Callable[[RowDifference], None] = lambda _: None,
-    scratch: Path | None = None,
     notices: Iterable[WithdrawalNotice] = (),
 ) -> Difference:
     """All that the release in `after` differs in from the one in `before`.
@@ -60,7 +59,6 @@ def compare_releases(
         after: that of another one.
         examples: how many rows of each kind are kept.
         on_row: called with each row that differs, ordered by source and path.
-        scratch: a new file to sort the rows in; None for a temporary one.
         notices: what is known to be withdrawn beside what the two folders tell.
 
     Raises:
@@ -70,7 +68,7 @@ def compare_releases(
     old, new = open_release(before), open_release(after)
     known = Withdrawn.of([*notices, *known_withdrawals(old), *known_withdrawals(new)])
     counter = _Counter(examples)
-    with RowPairs(scratch) as pairs:
+    with RowPairs() as pairs:
         total = pairs.add(old.rows(), later=False)
         pairs.add(new.rows(), later=True)
         for found in row_differences(pairs, Withdrawn.of(stated_withdrawals(new))):

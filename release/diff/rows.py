@@ -5,7 +5,6 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import groupby
-from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from rapidfuzz.distance import Indel
@@ -167,13 +166,13 @@ Pair = tuple[_FoundRow | None, _FoundRow | None]
 class RowPairs:
     """Pairs rows by source and path in it. To be used in a `with`.
 
-    `file` must be new; without one, rows are in a temporary file that the system removes. Where a
-    release shows one image of a source in several rows, these are distinguished by entity, then by
-    identity and split, then by identity; what is left is paired in its order.
+    They are in a temporary file that the system removes. Where a release shows one image of a
+    source in several rows, these are distinguished by entity, then by identity and split, then by
+    identity; what is left is paired in its order.
     """
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._database = sqlite3.connect(file or "")
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("")
         self._database.executescript(_TABLES)
 
     def __enter__(self) -> Self:

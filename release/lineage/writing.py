@@ -18,7 +18,6 @@ from sqlalchemy import Connection, select
 from db.decisions import decided_states
 from db.entities import pages
 from db.lineage import (
-    ActivityNode,
     activities_by_number,
     agents_by_id,
     calls_by_key,
@@ -185,9 +184,11 @@ class _Lineage:
         """Gives activities the ids that they have in a release: the same for all runs of a plan."""
         new = numbers - self._activity_ids.keys()
         for number, activity in activities_by_number(self._connection, new).items():
-            row = _activity_row(activity)
-            self._activity_ids[int(number)] = row[0]
-            self._activities[row[0]] = row
+            configuration = published_configuration(activity.configuration)
+            named = (activity.stage, activity.version, configuration)
+            id_ = digest_of("activity", *named, *activity.agent_ids)
+            self._activity_ids[int(number)] = id_
+            self._activities[id_] = (id_, *named, list(activity.agent_ids))
             self._agents.update(activity.agent_ids)
 
     def _decisions(self, names: dict[str, int]) -> Iterator[_Row]:
@@ -219,8 +220,12 @@ class _Lineage:
         """Writes the tables; agents last, when all are known."""
         self._scratch.execute("CREATE INDEX entity_by_id ON entity (id)")
         find = self._scratch.execute
+        entities = (
+            (*before, withheld.split(), activity, model_call)
+            for *before, withheld, activity, model_call in find(_ENTITIES)
+        )
         files = (
-            self._write(folder, ENTITIES, map(_entity_row, find(_ENTITIES))),
+            self._write(folder, ENTITIES, entities),
             self._write(folder, DERIVATIONS, find(_DERIVATIONS)),
             self._write(folder, DECISIONS, find(_DECISIONS)),
             self._write(folder, CALLS, self._calls()),
@@ -262,14 +267,3 @@ class _Lineage:
             details = (("name", name, agent.name), ("revision", revision, agent.revision))
             withheld = [field for field, published, stored in details if published != stored]
             yield (id_, agent.kind, name, revision, withheld)
-
-
-def _entity_row(row: _Row) -> _Row:
-    *before, withheld, activity, model_call = row
-    return (*before, withheld.split(), activity, model_call)
-
-
-def _activity_row(activity: ActivityNode) -> _Row:
-    configuration = published_configuration(activity.configuration)
-    named = (activity.stage, activity.version, configuration)
-    return (digest_of("activity", *named, *activity.agent_ids), *named, list(activity.agent_ids))

@@ -100,7 +100,8 @@ def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
         row.file_path
         for notice in own
         for row in notice.rows
-        if _entity_of(row.file_path, scratch) != row.entity_id
+        if (listed := scratch.listed_file(row.file_path)) is None
+        or listed.entity_id != row.entity_id
     ]
     unknown += [path for path in mark.erased if not scratch.is_listed(path)]
     if unknown:
@@ -150,11 +151,6 @@ def _lies_there(path: Path) -> bool | None:
         return path.exists()
     except OSError:  # named with the files
         return None
-
-
-def _entity_of(path: str, scratch: Scratch) -> str | None:
-    listed = scratch.listed_among([path]).get(path)
-    return listed and listed.entity_id
 
 
 def _some(paths: Sequence[str]) -> str:

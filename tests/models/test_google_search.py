@@ -11,7 +11,7 @@ import pytest
 from models.search.google import GoogleImageSearch
 from schemas.errors import ConfigurationError
 from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome
-from schemas.licences import permits_use
+from schemas.licences import permits_release
 from services.process import free_port
 from tests.models.image_searches import google, google_spec, set_keys
 from tests.servers.search_server import (
@@ -73,7 +73,7 @@ def test_the_licence_is_that_of_the_filter_and_says_so(server: SearchServer) -> 
     for hit in outcome.hits:
         assert hit.licence_basis == "filter"
         assert hit.licence == "one of CC0-1.0, CC-PDM-1.0, LicenseRef-Public-Domain, CC-BY"
-        assert permits_use(hit.licence)
+        assert permits_release(hit.licence)
         assert (hit.creator, hit.licence_url) == (None, None)
 
 

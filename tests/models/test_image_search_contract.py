@@ -10,7 +10,7 @@ import pytest
 from models.image_search import ImageSearch
 from schemas.base import canonical_json
 from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome
-from schemas.licences import licence_name, permits_use
+from schemas.licences import licence_name, permits_release
 from services.process import free_port
 from tests.models.image_searches import folder, google, openverse, set_keys
 from tests.servers.search_server import API_KEY, NOTHING, Reply, SearchServer, search_server
@@ -75,7 +75,7 @@ def test_a_hit_says_what_has_to_be_named_with_it(searches: list[ImageSearch]) ->
         assert hit.image_url
         assert hit.page_url
         assert hit.title
-        assert permits_use(hit.licence)
+        assert permits_release(hit.licence)
         assert hit.licence is not None
         assert licence_name(hit.licence) == hit.licence
         assert (hit.width_px or 0) > 1

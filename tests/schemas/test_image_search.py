@@ -16,7 +16,7 @@ from schemas.image_search import (
     SearchPrices,
     SearchRequest,
 )
-from schemas.licences import permits_use
+from schemas.licences import permits_release
 
 SPEC: TypeAdapter[Any] = TypeAdapter(ImageSearchSpec)
 SERVICE = ModelRef(name="a", revision="1")
@@ -68,7 +68,7 @@ def test_the_filter_leaves_out_what_the_licence_does_not_name(subtests: pytest.S
             spec = GoogleSearch(provider="google", rights=rights)
             assert spec.rights_filter == f"({'|'.join(rights)}).-{left_out}"
             assert {*spec.licence.removeprefix("one of ").split(", ")} == licences
-            assert permits_use(spec.licence)
+            assert permits_release(spec.licence)
 
 
 def test_budgets_waits_and_secrets_are_no_part_of_the_key() -> None:
