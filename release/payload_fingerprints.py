@@ -6,7 +6,7 @@ keyed differently in every process, so that nobody can aim at it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,17 +29,6 @@ _CROP = ("tracklet_entity_id", "frame", "time_seconds", "score")
 _UNTOLD = 0
 _MOST_AUTHORS = 100_000
 _Numbers = NDArray[np.int64]
-_Places = NDArray[np.int64]
-
-
-class Fingerprints(NamedTuple):
-    """Of each entity; 0 where its kind says nothing that rows repeat.
-
-    `content` is the hash of an image's digest or of a text, `facts` of what else its row says.
-    """
-
-    content: _Numbers
-    facts: _Numbers
 
 
 class PayloadFingerprints:
@@ -67,11 +56,13 @@ class PayloadFingerprints:
             raise ValueError(f"{tracklet} must be a tracklet; got {payload!r:.100}") from error
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> _Numbers:
-        """The hashes of what rows say of their images, as `Fingerprints.facts`."""
+        """The hashes of what rows say of their images, as the second of `of`."""
         return numbers_of(map(self._facts_of_row, rows))
 
-    def of(self, kinds: pa.DictionaryArray, payloads: pa.Array) -> Fingerprints:
-        """The fingerprints of these entities.
+    def of(self, kinds: pa.DictionaryArray, payloads: pa.Array) -> tuple[_Numbers, _Numbers]:
+        """Two hashes of each of these entities; 0 where its kind says nothing that rows repeat.
+
+        The first is of an image's digest or of a text, the second of what else its row says.
 
         Raises:
             ValueError: a payload is no JSON object with the fields of its kind.
@@ -86,7 +77,7 @@ class PayloadFingerprints:
             places = places[truths_in(payloads.take(array_of(places)).is_valid())]
             texts = payloads.take(array_of(places)).to_pylist()
             content[places], facts[places] = self._hashes(kind, texts)
-        return Fingerprints(content, facts)
+        return content, facts
 
     def _hashes(self, kind: str, payloads: Sequence[str]) -> tuple[list[int], list[int]]:
         """The hashes of what payloads of a kind say: of their content, and of other facts."""
@@ -144,7 +135,7 @@ def numbers_of(values: Iterable[Any]) -> _Numbers:
     return np.fromiter(map(hash, values), np.int64)
 
 
-def images_of(links: _Places, is_image: NDArray[np.bool_]) -> _Places:
+def images_of(links: _Numbers, is_image: NDArray[np.bool_]) -> _Numbers:
     """The place of the image that each entity describes; -1 for those that describe none.
 
     `links` are the places of texts and of what they were made of, shape (2, n); `is_image` has one

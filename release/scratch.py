@@ -47,13 +47,6 @@ class FoundFile(NamedTuple):
     size_bytes: int
 
 
-class ListedImage(NamedTuple):
-    """What a manifest lists of the file of an image."""
-
-    sha256: str
-    entity_id: str | None
-
-
 class Credit(NamedTuple):
     """An image and its terms, which are its `own`, or those of its source."""
 
@@ -263,11 +256,10 @@ class Scratch:
         """Whether a manifest lists this file."""
         return self.listed_file(path) is not None
 
-    def listed_among(self, paths: Sequence[str]) -> dict[str, ListedImage]:
+    def listed_among(self, paths: Sequence[str]) -> dict[str, ReleasedFile]:
         """Those of `paths` that are listed."""
         places = ", ".join("?" * len(paths))
-        query = f"SELECT path, sha256, entity_id FROM listed WHERE path IN ({places})"  # noqa: S608 question marks
-        return {path: ListedImage(*rest) for path, *rest in self._database.execute(query, paths)}
+        return {file.path: file for file in self._files(f"path IN ({places})", *paths)}
 
     def count_listed_images(self) -> int:
         """How many files are listed as images."""

@@ -9,7 +9,6 @@ from PIL import Image
 
 from release.manifest import MANIFEST
 from release.parquet_rows import RowBatch
-from release.scratch import ListedImage
 from retrieval.similarity.distances import perceptual_hash
 from retrieval.similarity.spectrum import UnusablePictureError, look_hash
 from schemas.decoders import (
@@ -20,6 +19,7 @@ from schemas.decoders import (
     too_many_scans,
 )
 from schemas.limited import LimitExceededError
+from schemas.release import ReleasedFile
 
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SEGMENTS = frozenset(range(0xC0, 0xFF)) - frozenset(range(0xD0, 0xDB))
@@ -61,14 +61,14 @@ class ImageCheck(NamedTuple):
     `listed` is what the manifest says of the image's file; None where it lists no such file.
     """
 
-    listed: ListedImage | None
+    listed: ReleasedFile | None
     problem: str | None
     perceptual_hash: int | None = None
     look: int | None = None
 
 
 def check_images(
-    batch: RowBatch, listed: Mapping[str, ListedImage], wanted: WantedOfImages
+    batch: RowBatch, listed: Mapping[str, ReleasedFile], wanted: WantedOfImages
 ) -> list[ImageCheck]:
     """Compares embedded bytes with the digests that the manifest lists; may run in any thread.
 
@@ -84,7 +84,7 @@ def _check(
     row: dict[str, Any],
     path: str | None,
     image: memoryview | None,
-    listed: ListedImage | None,
+    listed: ReleasedFile | None,
     wanted: WantedOfImages,
 ) -> ImageCheck:
     if not image:
@@ -125,7 +125,7 @@ def _looked_at(
 
 
 def _other_image(
-    row: dict[str, Any], path: str | None, data: memoryview, listed: ListedImage | None
+    row: dict[str, Any], path: str | None, data: memoryview, listed: ReleasedFile | None
 ) -> str | None:
     if path != row["file_path"]:
         return f"calls its image {path!r}; wanted {row['file_path']!r}"

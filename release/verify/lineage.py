@@ -350,8 +350,8 @@ class _LineageChecks:
             found.append(entities := np.empty(piece.num_rows, _ENTITY))
             entities["kind"] = kinds = self._words(ENTITIES, piece, "kind")
             entities["state"] = self._words(ENTITIES, piece, "state")
-            prints = self._fingerprints.of(piece["kind"], piece["payload"])
-            entities["content"], entities["facts"] = prints.content, prints.facts
+            content, facts = self._fingerprints.of(piece["kind"], piece["payload"])
+            entities["content"], entities["facts"] = content, facts
             is_partial = numbers_in(pc.list_value_length(piece["withheld"])) > 0
             entities["is_partial"] = is_partial
             self._check_ids(piece, ids[-1], is_partial, parents)
@@ -359,7 +359,7 @@ class _LineageChecks:
             doubtful |= _different(piece["dataset"], is_partial)
             datasets |= _different(piece["dataset"], ~is_partial)
             self._refer(ENTITIES, "activity", ids_in(piece["activity"]), ACTIVITIES)
-            self._check_calls(piece, prints.facts, author_of_agent)
+            self._check_calls(piece, facts, author_of_agent)
             is_correction = kinds == _KINDS[TermsCorrection.kind]
             for row in _filtered(piece, is_correction | np.isin(ids[-1], named)).to_pylist():
                 self._remember_payload(row, named)

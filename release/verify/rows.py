@@ -22,7 +22,7 @@ from release.model_use import is_demonstration
 from release.parquet_rows import RowBatch, read_parquet_batches, read_parquet_rows
 from release.rows import SPLITS, ReleasedTerms, ReleaseRow, RowFaults, RowForm, RowKey, number_in
 from release.rows import shown as _shown
-from release.scratch import ListedImage, Scratch
+from release.scratch import Scratch
 from release.statistics import CountedElsewhere, ReleaseAccumulator, is_reviewed
 from release.terms import terms_of, unpermitted
 from release.threads import ordered_map, read_ahead
@@ -30,7 +30,7 @@ from release.tiers import CANDIDATES, tiers_within
 from release.verify.images import ImageCheck, WantedOfImages, check_images
 from release.verify.leaks import ContaminationChecks, found_leaks
 from schemas.licences import permits_release
-from schemas.release import Manifest, ReleaseStatistics
+from schemas.release import Manifest, ReleasedFile, ReleaseStatistics
 
 _Row = dict[str, Any]
 
@@ -183,7 +183,7 @@ class RowChecks:
             raise FileNotFoundError(shard)
 
         def checked(
-            read: tuple[RowBatch, dict[str, ListedImage]],
+            read: tuple[RowBatch, dict[str, ReleasedFile]],
         ) -> list[tuple[_Row, ImageCheck]]:
             return list(zip(read[0].rows, check_images(*read, self._of_images), strict=True))
 
