@@ -20,13 +20,13 @@ Texts = list[dict[str, Any]]
 _PLACES = {"image", "id", "source", "file_path", "source_file_path", "contrast.anchor"}
 """What says which image a row shows and where it lies, not what it is."""
 _FIELDS = [
-    path
+    (column.name, part)
     for column in COLUMNS
     if not column.is_list and column.name not in _PLACES
-    for path in [(column.name, one.name) for one in column.parts] or [(column.name,)]
-    if ".".join(path) not in _PLACES
+    for part in [one.name for one in column.parts] or [""]
+    if f"{column.name}.{part}" not in _PLACES
 ]
-"""The columns that are compared, and the parts of those that have any."""
+"""The columns that are compared, each part of those that have any."""
 _CAPTIONS = {
     "text": "captions",
     "entity_id": "caption_entity_ids",
@@ -74,9 +74,12 @@ def comparable_row(row: Mapping[str, Any], licences: Mapping[str, str]) -> Compa
         ValueError: the row is not complete.
     """
     fields: dict[str, Any] = {}
-    for name, *part in _FIELDS:
+    for name, part in _FIELDS:
         value = row.get(name)
-        fields[".".join([name, *part])] = value[part[0]] if part and value else value
+        if part:
+            fields[f"{name}.{part}"] = value and value[part]
+        else:
+            fields[name] = value
     if "licence" not in row:
         fields["licence"] = licences.get(row["source"])
     contrast = row.get("contrast")

@@ -1,6 +1,7 @@
 """Whether the images of a release may be released, and what holds for all of them."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +108,15 @@ def test_an_edited_image_keeps_the_share_alike_of_its_anchor(tmp_path: Path) -> 
     assert "terms_differ" in faults
 
 
+def without_licence(removed: str, rows: list[dict[str, Any]]) -> None:
+    rows[1].update(licence=removed)
+
+
 def test_a_licence_that_was_removed_is_named(tmp_path: Path) -> None:
     alike = under("CC-BY-SA-4.0")
     folder = contrast_release(tmp_path, alike, alike)
     for removed in ("", " "):
-        edit_parquet(folder, lambda rows, licence=removed: rows[1].update(licence=licence))
+        edit_parquet(folder, partial(without_licence, removed))
         reseal_listed(folder)
         messages = [one.message for one in verify_release(folder) if one.fault == "licence_missing"]
         assert len(messages) == 1
