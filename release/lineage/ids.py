@@ -148,11 +148,14 @@ def pieces(
         Exception: one of `READING_FAULTS`, where it is no such table, or damaged.
     """
     path = folder / table.path
-    with opened_parquet(path) as file:
-        if not file.schema_arrow.equals(table.schema):
+    wanted = pa.schema(
+        (one.name, pa.dictionary(pa.int32(), one.type) if one.name in encoded else one.type)
+        for one in table.schema
+    )
+    with opened_parquet(path, read_dictionary=list(encoded)) as file:
+        if not file.schema_arrow.equals(wanted):
             names = file.schema_arrow.names
             raise ValueError(f"its columns must be {table.schema.names}; got {names}")
-    with opened_parquet(path, read_dictionary=list(encoded)) as file:
         for piece in bounded_batches(file, path, PIECE_ROWS):
             if piece.num_rows:
                 _check(table, piece)
