@@ -14,14 +14,7 @@ from retrieval.bootstrap import bootstrap_means
 from retrieval.competitors import Collection, Competitors, Tiling, count_competitors, load_kernels
 from retrieval.distractors import BenchmarkDistractors
 from retrieval.embeddings import FloatRows, Ids, check_same_space, unit_rows
-from retrieval.sample_list import (
-    check_rows,
-    kind_or_none,
-    listed_objects,
-    names_in,
-    place,
-    refuse_twice,
-)
+from retrieval.sample_list import Name, Sample, check_rows, listed_samples, place
 from retrieval.similarity.products import Similarities, pair_similarities
 from schemas.errors import FormatError
 from schemas.evaluation import (
@@ -43,8 +36,6 @@ from schemas.taxonomy import DifferenceType, PrimaryType
 
 CAPTIONS = 5
 """Captions of each image by default; row 5·i + j is then caption j of image i."""
-
-_TYPE = "contrastive_type"
 
 
 @dataclass(frozen=True)
@@ -103,45 +94,39 @@ class ContrastiveSamples:
         return [one for one in self.differences if one is not None]
 
 
+class _Sample(Sample):
+    group: Name
+    contrastive_type: DifferenceType | None
+
+
 def contrastive_samples(listed: object, name: str) -> ContrastiveSamples:
-    """The samples of a list of `{"image", "group", "contrastive_type"}`, validated.
+    """The samples of a list of `{"image", "group", "contrastive_type"}`.
 
     The type is null for the one anchor of each group. Other fields are ignored; `name` is the
     list's name in messages.
 
     Raises:
-        FormatError: the list is none or empty, a sample lacks a field or has a wrong one, an image
-            is listed twice, a type is unknown, or a group has no anchor or two.
+        FormatError: see `retrieval.sample_list.listed_samples`; or a group has no anchor or two.
     """
-    samples = listed_objects(listed, ("image", "group", _TYPE), name)
-    images, groups = names_in(samples, "image", name), names_in(samples, "group", name)
-    refuse_twice(images, name)
-    differences = tuple(
-        kind_or_none(DifferenceType, sample, _TYPE, name, at) for at, sample in enumerate(samples)
-    )
-    anchors = _anchors(groups, differences, name)
-    anchor_of_sample = np.array([anchors[group] for group in groups])
-    return ContrastiveSamples(tuple(images), anchor_of_sample, differences)
-
-
-def _anchors(
-    groups: Sequence[str], differences: Sequence[DifferenceType | None], name: str
-) -> dict[str, int]:
-    """The index of each group's anchor."""
+    samples = listed_samples(listed, _Sample, name)
     anchors: dict[str, int] = {}
-    for at, (group, difference) in enumerate(zip(groups, differences, strict=True)):
-        if difference is None and anchors.setdefault(group, at) != at:
+    for at, one in enumerate(samples):
+        if one.contrastive_type is None and anchors.setdefault(one.group, at) != at:
             raise FormatError(
-                f"{name}: group {group!r} must have one sample of {_TYPE!r} null, its anchor; "
-                f"samples {anchors[group]} and {at} (from 0) are both"
+                f"{name}: group {one.group!r} must have one sample with 'contrastive_type' null, "
+                f"its anchor; samples {anchors[one.group]} and {at} (from 0) are both"
             )
-    for at, group in enumerate(groups):
-        if group not in anchors:
+    for at, one in enumerate(samples):
+        if one.group not in anchors:
             raise FormatError(
-                f"{place(name, at)}: its group {group!r} has no anchor; "
-                f"wanted one sample of the group with {_TYPE!r} null"
+                f"{place(name, at)}: its group {one.group!r} has no anchor; "
+                f"wanted one sample of the group with 'contrastive_type' null"
             )
-    return anchors
+    return ContrastiveSamples(
+        tuple(one.image for one in samples),
+        np.array([anchors[one.group] for one in samples]),
+        tuple(one.contrastive_type for one in samples),
+    )
 
 
 # FG-CDA: how often a model tells contrastive pairs apart, by type of difference (CCD, eq. 1).
@@ -470,9 +455,9 @@ def score_contrastive(
     start = perf_counter()
     image_rows, text_rows = unit_rows(images, names[0]), unit_rows(texts, names[1])
     check_same_space(image_rows, text_rows, names)
-    check_rows(len(image_rows), len(samples), names[0], "one for each sample")
+    check_rows(image_rows, len(samples), names[0], "one for each sample")
     rule = f"{CAPTIONS} for each sample" if samples.counts is None else "one for each caption"
-    check_rows(len(text_rows), len(samples.image_of_text), names[1], rule)
+    check_rows(text_rows, len(samples.image_of_text), names[1], rule)
     collection = contrastive_collection(image_rows, text_rows, samples)
     return ContrastiveScores(
         contrastive_recall(count_competitors(collection, tiling), samples),

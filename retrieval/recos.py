@@ -3,23 +3,16 @@
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
 
 from retrieval.competitors import Collection, Competitors, Tiling, count_competitors, load_kernels
 from retrieval.contrastive import SampleRecall, sample_recall
 from retrieval.embeddings import Ids, check_same_space, unit_rows
-from retrieval.sample_list import (
-    check_rows,
-    kind_or_none,
-    listed_objects,
-    names_in,
-    place,
-    refuse_twice,
-    shown,
-)
+from retrieval.sample_list import Sample, check_rows, listed_samples
 from schemas.errors import FormatError
 from schemas.evaluation import Direction
 from schemas.retrieval_task import RetrievalTask
@@ -54,35 +47,27 @@ class RecosSamples:
         return np.array([one is task for one in self.tasks])
 
 
-def recos_samples(listed: object, name: str) -> RecosSamples:
-    """The samples of a list of `{"image", "task", "captions"}`, checked.
+class _Sample(Sample):
+    task: RetrievalTask | None
+    captions: Annotated[int, Field(ge=0, strict=True)]
 
-    `captions` is how many there are; an image with none is a candidate only, like those that
-    version 2 adds. `task` may be null. Fields beside these are left alone; `name` is what to call
-    the list in messages.
+
+def recos_samples(listed: object, name: str) -> RecosSamples:
+    """The samples of a list of `{"image", "task", "captions"}`.
+
+    `captions` is the number of captions; an image without any is a candidate only, like those that
+    version 2 adds. `task` may be null. Other fields are ignored; `name` is the list's name in
+    messages.
 
     Raises:
-        FormatError: the list is none or empty, a sample lacks a field or has a wrong one, an image
-            is listed twice, a task is unknown, or no image has a caption.
+        FormatError: see `retrieval.sample_list.listed_samples`; or no image has a caption.
     """
-    samples = listed_objects(listed, ("image", "task", "captions"), name)
-    images = names_in(samples, "image", name)
-    refuse_twice(images, name)
-    tasks = tuple(
-        kind_or_none(RetrievalTask, sample, "task", name, at) for at, sample in enumerate(samples)
-    )
-    captions = np.array([_count(sample, name, at) for at, sample in enumerate(samples)])
+    samples = listed_samples(listed, _Sample, name)
+    captions = np.array([sample.captions for sample in samples])
     if not captions.any():
         raise FormatError(f"{name} must have a sample with at least one caption; all have none")
-    return RecosSamples(tuple(images), tasks, captions)
-
-
-def _count(sample: dict[str, Any], name: str, at: int) -> int:
-    count = sample["captions"]
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        wanted = "how many captions the image has, 0 or more"
-        raise FormatError(f"{place(name, at)}: 'captions' must be {wanted}; got {shown(count)}")
-    return count
+    images, tasks = zip(*((sample.image, sample.task) for sample in samples), strict=True)
+    return RecosSamples(images, tasks, captions)
 
 
 # R@1, R@5 and R@10 in both directions, of all queries and task by task (ReCoS, section 4).
@@ -174,8 +159,8 @@ def score_recos(
     start = perf_counter()
     image_rows, text_rows = unit_rows(images, names[0]), unit_rows(texts, names[1])
     check_same_space(image_rows, text_rows, names)
-    check_rows(len(image_rows), len(samples), names[0], "one for each sample")
-    check_rows(len(text_rows), int(samples.captions.sum()), names[1], "one for each caption")
+    check_rows(image_rows, len(samples), names[0], "one for each sample")
+    check_rows(text_rows, int(samples.captions.sum()), names[1], "one for each caption")
     one_pool = np.zeros(len(samples), dtype=np.int64)
     collection = Collection(image_rows, text_rows, samples.image_of_text, one_pool)
     recall = task_recall(count_competitors(collection, tiling), samples)

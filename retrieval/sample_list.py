@@ -1,27 +1,32 @@
-"""Lists of samples as JSON files have them, checked element by element.
+"""Lists of samples in JSON files, validated."""
 
-What is wrong is said in a sentence: the list, the place in it, what was found and what is wanted.
-"""
-
-import difflib
 import json
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Sized
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
 
 from schemas.errors import FormatError
+from schemas.faults import fault_of
 
-_MOST_SHOWN = 80
+Name = Annotated[str, Field(min_length=1)]
 
-Kind = TypeVar("Kind", bound=StrEnum)
+
+class Sample(BaseModel):
+    """A sample of a benchmark; unknown fields are ignored."""
+
+    image: Name
+
+
+SampleT = TypeVar("SampleT", bound=Sample)
 
 
 def read_list(path: Path) -> object:
-    """What a JSON file holds; whether it is a list is for others to say.
+    """The content of a JSON file.
 
     Raises:
-        FormatError: it cannot be read, or is no JSON.
+        FormatError: it cannot be read, or is not JSON.
     """
     try:
         return json.loads(path.read_bytes())
@@ -29,88 +34,40 @@ def read_list(path: Path) -> object:
         raise FormatError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise FormatError(
-            f"{path} must be a JSON list of samples; it is no JSON: {error}"
+            f"{path} must be a JSON list of samples; it is not JSON: {error}"
         ) from None
 
 
-def listed_objects(listed: object, fields: Sequence[str], name: str) -> list[dict[str, Any]]:
-    """The objects of a list, each with at least `fields`; `name` is what to call the list.
+def listed_samples(listed: object, form: type[SampleT], name: str) -> list[SampleT]:
+    """The samples of a list; `name` is the list's name in messages.
 
     Raises:
-        FormatError: it is no list or empty, or an element is no object or lacks a field.
+        FormatError: it is not a list or empty, a sample is invalid, or an image is listed twice.
     """
     if not isinstance(listed, list) or not listed:
-        raise FormatError(f"{name} must be a list of at least one sample; got {shown(listed)}")
-    for at, sample in enumerate(listed):
-        if not isinstance(sample, dict):
-            raise FormatError(f"{place(name, at)} must be an object; got {shown(sample)}")
-        missing = [field for field in fields if field not in sample]
-        if missing:
-            wanted = ", ".join(fields)
-            raise FormatError(f"{place(name, at)} must have {wanted}; {missing[0]!r} is missing")
-    return listed
-
-
-def names_in(samples: Sequence[dict[str, Any]], field: str, name: str) -> list[str]:
-    """The names that the samples have in a field.
-
-    Raises:
-        FormatError: one of them is no text, or empty.
-    """
-    for at, sample in enumerate(samples):
-        if not isinstance(sample[field], str) or not sample[field]:
-            found = shown(sample[field])
-            raise FormatError(f"{place(name, at)}: {field!r} must be a name; got {found}")
-    return [sample[field] for sample in samples]
-
-
-def refuse_twice(images: Sequence[str], name: str) -> None:
-    """Raises `FormatError` where an image is listed more than once."""
+        raise FormatError(f"{name} must be a list of at least one sample; got {listed!r:.80}")
+    samples: list[SampleT] = []
     first: dict[str, int] = {}
-    for at, image in enumerate(images):
-        if first.setdefault(image, at) != at:
+    for at, value in enumerate(listed):
+        try:
+            sample = form.model_validate(value)
+        except ValidationError as error:
+            raise FormatError(f"{place(name, at)}: {fault_of(error, form)}") from None
+        if first.setdefault(sample.image, at) != at:
             raise FormatError(
-                f"{name} must list each image once; {image!r} is sample {first[image]} and "
-                f"sample {at} (from 0)"
+                f"{name} must list each image once; {sample.image!r} is sample "
+                f"{first[sample.image]} and sample {at} (from 0)"
             )
+        samples.append(sample)
+    return samples
 
 
-def kind_or_none(
-    kinds: type[Kind], sample: dict[str, Any], field: str, name: str, at: int
-) -> Kind | None:
-    """The kind that a field names, by any of its spellings; None where it is null.
-
-    Raises:
-        FormatError: there is no such kind; the nearest one is named.
-    """
-    value = sample[field]
-    if value is None:
-        return None
-    try:
-        return kinds(value)
-    except ValueError:
-        known = [str(one) for one in kinds]
-        by_plain = {one.casefold(): one for one in known}
-        near = difflib.get_close_matches(str(value).casefold(), list(by_plain), n=1)
-        hint = f"did you mean {by_plain[near[0]]!r}?" if near else f"known are {', '.join(known)}"
-        raise FormatError(
-            f"{place(name, at)}: {field!r} must be null or a kind that is known; "
-            f"got {shown(value)}; {hint}"
-        ) from None
-
-
-def check_rows(got: int, wanted: int, name: str, rule: str) -> None:
-    """Raises `FormatError` where embeddings have not as many rows as the samples ask for."""
-    if got != wanted:
-        raise FormatError(f"{name} must have {wanted:,} rows, {rule}; got {got:,}")
+def check_rows(rows: Sized, wanted: int, name: str, rule: str) -> None:
+    """Raises `FormatError` unless embeddings have as many rows as the samples need."""
+    if len(rows) != wanted:
+        raise FormatError(f"{name} must have {wanted:,} rows, {rule}; got {len(rows):,}")
 
 
 def place(name: str, at: int) -> str:
-    """Where a sample stands, for messages."""
+    """The position of a sample, for messages."""
     return f"{name}: sample {at} (from 0)"
-
-
-def shown(value: object) -> str:
-    """A value for messages, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

@@ -1,10 +1,12 @@
 """What is wrong with data that does not fit its record, in one sentence."""
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 _SHOWN_CHARACTERS = 80
 _MESSAGE_CHARACTERS = 1000
@@ -33,7 +35,16 @@ def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str 
         return f"{place} is missing"
     if "; got " in message:  # one of our messages
         return f"{place}: {message}"
-    return f"{place}: {message}, got {_short(repr(first['input']))}"
+    return f"{place}: {message}, got {_short(repr(first['input']))}{_nearest(first)}"
+
+
+def _nearest(fault: ErrorDetails) -> str:
+    """The allowed value that was probably meant, if values are listed and one is near."""
+    if fault["type"] not in ("enum", "literal_error"):
+        return ""
+    allowed = re.findall(r"'(.*?)'", fault["ctx"]["expected"])
+    nearest = difflib.get_close_matches(str(fault["input"]), allowed, n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def unknown_key(place: str, known: list[str], see: str = "") -> str:

@@ -146,7 +146,7 @@ BROKEN: dict[str, tuple[str, Any, dict[str, Any], tuple[str, ...]]] = {
         "recos",
         [{**RECOS[0], "task": "colours"}, RECOS[1]],
         {},
-        ("sample 0 (from 0): 'task'", "did you mean 'color'?"),
+        ("sample 0 (from 0): task", "did you mean 'color'?"),
     ),
     "too many captions": (
         "recos",

@@ -49,26 +49,22 @@ def test_further_fields_are_left_alone() -> None:
 BROKEN: dict[str, tuple[Any, str]] = {
     "no list": ({"image": "a"}, r"s\.json must be a list of at least one sample; got {'image'"),
     "empty": ([], r"s\.json must be a list of at least one sample; got \[\]"),
-    "no object": (["a.jpg"], r"s\.json: sample 0 \(from 0\) must be an object; got 'a\.jpg'"),
+    "no object": (["a.jpg"], r"s\.json: sample 0 \(from 0\): Input should be a valid dictionary"),
     "a field missing": (
         [sample("a", "a"), {"image": "b", "group": "b"}],
-        r"s\.json: sample 1 \(from 0\) must have .*'contrastive_type' is missing",
+        r"s\.json: sample 1 \(from 0\): contrastive_type is missing",
     ),
     "a name that is a number": (
         [sample("a", "a"), {**sample("b", "b"), "group": 7}],
-        r"sample 1 \(from 0\): 'group' must be a name; got 7",
+        r"sample 1 \(from 0\): group: Input should be a valid string, got 7",
     ),
     "a type misspelled": (
         [sample("a", "a"), sample("b", "a", "entity emotions")],
-        r"sample 1 \(from 0\).*got 'entity emotions'; did you mean 'Entity Emotion'\?",
-    ),
-    "a type unheard of": (
-        [sample("a", "a"), sample("b", "a", "xyz")],
-        r"got 'xyz'; known are Entity Type, Entity Attribute",
+        r"contrastive_type: .*got 'entity emotions'; did you mean 'Entity Emotion'\?",
     ),
     "a type that is a number": (
         [sample("a", "a"), {**sample("b", "a"), "contrastive_type": 3}],
-        r"must be null or a kind that is known; got 3; known are",
+        r"contrastive_type: Input should be 'Entity Type', 'Entity Attribute'.*got 3",
     ),
     "an image twice": (
         [sample("a", "a"), sample("b", "b"), sample("a", "b", "Scene Type")],
