@@ -23,7 +23,7 @@ LEAST_RIGHT = 0.85
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> DemonstrationWorld:
-    return write_people_world(tmp_path_factory.mktemp("people"), 11, 5)
+    return write_people_world(tmp_path_factory.mktemp("people"), 11, 2, 2, 1)
 
 
 def people(world: DemonstrationWorld) -> Iterator[tuple[Person, Image.Image]]:

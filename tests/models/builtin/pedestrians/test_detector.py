@@ -1,3 +1,4 @@
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -161,7 +162,7 @@ def test_people_of_a_real_street_are_found() -> None:
     people = {100: 7, 200: 7, 300: 6}
     model = detector()
     with open_video(REAL_VIDEO) as reader:
-        for frame in reader.frames():
+        for frame in islice(reader.frames(), 0, None, 4):
             seen = model.detect(frame)
             if frame.number in people:
                 sure = seen.boxes_xyxy[seen.scores >= 0.4]
