@@ -504,8 +504,7 @@ def _take_whole(reading: Reading, owner: Thing | None) -> None:
     if owner is not None:
         state_modifiers(reading, owner)
         reading.subject = [owner]
-    phrase = reading.phrase
-    phrase.modifiers, phrase.definite, phrase.indefinite = [], False, False
+    reading.phrase = NounPhrase()
     reading.copula = reading.after_with = reading.and_after_head = False
 
 
@@ -538,7 +537,9 @@ def _end_part(reading: Reading, part: Thing) -> None:
 
 def find_item(reading: Reading, mention: Mention) -> Thing:
     """The item that the head noun `mention` names."""
-    kind = _shortened(reading, mention.value(Tag.ITEM))
+    kind = mention.value(Tag.ITEM)
+    if any(modifier.value(Tag.SIZE) == "short" for modifier in reading.phrase.modifiers):
+        kind = "shorts" if kind == "trousers" else kind  # «short blue trousers»
     return (
         _renamed(reading, kind, mention)
         or _earlier_item(reading, kind)
@@ -553,12 +554,6 @@ def earlier_of_kind(reading: Reading, kind: str) -> Thing | None:
         if is_a(item.kind, kind) or is_a(kind, item.kind):
             return item
     return None
-
-
-def _shortened(reading: Reading, kind: str) -> str:
-    """«Short blue trousers» are shorts."""
-    is_short = any(m.value(Tag.SIZE) == "short" for m in reading.phrase.modifiers)
-    return "shorts" if kind == "trousers" and is_short else kind
 
 
 def _renamed(reading: Reading, kind: str, mention: Mention) -> Thing | None:
@@ -641,13 +636,6 @@ def take_side(reading: Reading, mention: Mention) -> None:
         reading.side = (place, mention.span)
     else:
         _put(item, place, mention.span)
-
-
-def put_at_side(reading: Reading, item: Thing) -> None:
-    """Puts an item where a place named before it waits for one."""
-    if reading.side is not None and not item.negated:
-        _put(item, *reading.side)
-        reading.side = None
 
 
 def take_body(reading: Reading, mention: Mention) -> None:
@@ -827,19 +815,13 @@ def _take_unknown(reading: Reading, mention: Mention) -> None:
     if reading.after_with and wearer is not None:
         add_named_part(reading, wearer, mention.phrase, mention)
         return
-    thing = _unknown_item(reading, mention)
-    reading.subject = [thing]
-    _end_item(reading, thing)
-
-
-def _unknown_item(reading: Reading, mention: Mention) -> Thing:
     thing = Thing(Role.ITEM, mention.phrase, mention.span, reading.name_span(mention))
-    thing.known = False
-    thing.negated = reading.negated
+    thing.known, thing.negated = False, reading.negated
     if reading.carrying and not reading.phrase.modifiers:
         thing.state(Attribute.ACCESSORY, mention.phrase, mention.span)
     reading.description.items.append(thing)
-    return thing
+    reading.subject = [thing]
+    _end_item(reading, thing)
 
 
 def _end_item(reading: Reading, thing: Thing) -> None:
@@ -847,7 +829,9 @@ def _end_item(reading: Reading, thing: Thing) -> None:
     state_modifiers(reading, thing)
     _state_material_of_name(reading, thing)
     state_count(reading, thing)
-    put_at_side(reading, thing)
+    if reading.side is not None and not thing.negated:  # a place named before waits for it
+        _put(thing, *reading.side)
+        reading.side = None
     if reading.place_ahead is not None:
         thing.state(Attribute.PLACE, *reading.place_ahead)
         reading.place_ahead = None
