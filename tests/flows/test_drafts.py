@@ -14,7 +14,7 @@ from flows.ufine6926.pipeline import ufine6926_pipeline
 from models.profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import UFine6926Build, VideoSourceSpec
-from schemas.profile import Profile
+from schemas.profile import BuiltinDescriber, DescribeSettings, Profile
 from schemas.provenance import Role
 from schemas.records import Caption, Image
 from schemas.tracking import FilterSettings, TrackingSettings
@@ -77,7 +77,9 @@ def go(run: RunContext, office: MemoryOffice, street: StreetWorld, known_street:
 
 def profile() -> Profile:
     tracking = TrackingSettings(checkpoint_frames=50, observations=4)
-    update = {"tracking": tracking, "filter": LENIENT}
+    long = BuiltinDescriber(style="flowing")  # drafts that can be kept as they are
+    describe = DescribeSettings(models=(long, BuiltinDescriber(name="loupe-plain-describer")))
+    update = {"tracking": tracking, "filter": LENIENT, "describe": describe}
     return load_profile("builtin").model_copy(update=update)
 
 
