@@ -27,8 +27,8 @@ def describe(
     The least important sentences are left out once enough is said.
     """
     second = bool(annotator % 2)
-    fine = granularity is Granularity.FINE
-    table = _TABLES["clothes_first" if fine and second else granularity.value]
+    fine = granularity == Granularity.FINE
+    table = _TABLES["clothes_first" if fine and second else str(granularity)]
     words = _words(person, pose, _TABLES["voices"][second], colours_first=not second)
     ranked = []
     for place, (name, rank) in enumerate(table["sentences"]):
