@@ -1,4 +1,4 @@
-"""Compares what two descriptions state: every attribute added, lost or contradicted."""
+"""Compare two descriptions: every attribute added, lost or contradicted."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -18,19 +18,19 @@ _NAMES = frozenset((Attribute.GARMENT, Attribute.FOOTWEAR, Attribute.ACCESSORY))
 
 
 def added(fact: Fact, minor: bool = False) -> Finding:
-    """The finding that a rewrite states something of its own."""
+    """Return the finding that a rewrite states something its source does not."""
     message = f"The rewrite adds {_said(fact)}, which the source does not say."
     return Finding(change="added", message=message, rewrite=fact, minor=minor)
 
 
 def lost(fact: Fact) -> Finding:
-    """The finding that a rewrite leaves something out."""
+    """Return the finding that a rewrite leaves something out."""
     message = f"The rewrite leaves out {_said(fact)}."
     return Finding(change="lost", message=message, source=fact, minor=True)
 
 
 def contradicted(source: Fact, rewrite: Fact, minor: bool = False) -> Finding:
-    """The finding that a rewrite states something else."""
+    """Return the finding that a rewrite contradicts its source."""
     message = f"The rewrite says {_said(rewrite)}; the source says {_said(source)}."
     return Finding(
         change="contradicted", message=message, source=source, rewrite=rewrite, minor=minor
@@ -44,10 +44,10 @@ def compare_values(
     against: Callable[[Fact], Fact | None] | None = None,
     minor: Callable[[Fact], bool] = lambda _: False,
 ) -> Iterator[Finding]:
-    """Each value that only one side has.
+    """Find each value that only one side has.
 
-    One of the rewrite contradicts the fact of the source that `against` gives, the first if there
-    is no such rule; where there is none it is an addition, which may be `minor`.
+    A value of the rewrite contradicts the fact of the source that `against` returns, by default the
+    first. If there is none it is an addition, which may be `minor`.
     """
     said, theirs = {fact.value for fact in source}, {fact.value for fact in rewrite}
     for fact in rewrite:
@@ -75,21 +75,21 @@ _SMALL_PARTS = frozenset(("zip", "button", "lace", "handle", "pocket", "lens"))
 def compare_colours(
     source: Thing, rewrite: Thing, whole: Description | None = None
 ) -> Iterator[Finding]:
-    """Differences of colour; one that `whole` names of nothing known may be meant of `source`."""
+    """Compare colours; one that `whole` gives to nothing known may describe `source`."""
     main, theirs = source.all(Attribute.COLOUR), rewrite.all(Attribute.COLOUR)
     if not main and not theirs:
         return
     known = [fact.value for fact in main]
     shared = [fact for fact in theirs if has_colour(known, fact.value)]
-    around = _around(source) if len(shared) < len(theirs) else []
+    around = _surrounding_colours(source) if len(shared) < len(theirs) else []
     allowed = around if shared or not main else []
     for fact in theirs:
         if fact in shared:
             yield from _opposite_shades(source, rewrite, fact)
-        elif has_colour(allowed, fact.value) or _sums_up(fact, known + around):
+        elif has_colour(allowed, fact.value) or _summarizes_colours(fact, known + around):
             continue
         elif main:
-            yield contradicted(_rest(main, theirs), fact)
+            yield contradicted(_replaced_colour(main, theirs), fact)
         else:
             loose = whole.loose_colours() if whole is not None else ()
             yield added(fact, minor=has_colour(loose, fact.value))
@@ -104,13 +104,13 @@ def has_colour(colours: Collection[str], colour: str) -> bool:
     return any(LEXICON.same_colour(colour, other) for other in colours)
 
 
-def _sums_up(fact: Fact, colours: list[str]) -> bool:
-    """Whether «colourful» is a word for several colours."""
+def _summarizes_colours(fact: Fact, colours: list[str]) -> bool:
+    """Whether «colourful» summarizes several colours."""
     return fact.value == "multicoloured" and len(colours) > 1
 
 
-def _around(source: Thing) -> list[str]:
-    """Colours that a rewrite may say of the whole item: of its large parts, or lent in a list."""
+def _surrounding_colours(source: Thing) -> list[str]:
+    """Return colours a rewrite may give the whole item: of large parts, or shared in a list."""
     large = [part for part in source.parts if part.kind not in _SMALL_PARTS]
     return [*source.inherited, *_of_parts(large)]
 
@@ -119,14 +119,14 @@ def _of_parts(parts: Sequence[Thing]) -> list[str]:
     return [colour for part in parts for colour in part.values(Attribute.COLOUR)]
 
 
-def _rest(main: Sequence[Fact], theirs: Sequence[Fact]) -> Fact:
-    """The source's colour that a strange one most likely stands for."""
+def _replaced_colour(main: Sequence[Fact], theirs: Sequence[Fact]) -> Fact:
+    """Return the source's colour that an unknown one most likely replaces."""
     said = [fact.value for fact in theirs]
     return next((fact for fact in main if not has_colour(said, fact.value)), main[0])
 
 
 def _opposite_shades(source: Thing, rewrite: Thing, fact: Fact) -> Iterator[Finding]:
-    """«Light blue» for «dark blue»."""
+    """Find opposite shades, such as «light blue» for «dark blue»."""
     if not (source.shades and rewrite.shades):
         return
     shade = rewrite.shades.get(fact.span, "")
@@ -136,21 +136,21 @@ def _opposite_shades(source: Thing, rewrite: Thing, fact: Fact) -> Iterator[Find
             yield contradicted(other, fact)
 
 
-# Attributes that are measured in steps; one step is what honest annotators differ by.
+# Attributes that are measured in steps. Careful annotators may differ by one step.
 
 Placed = tuple[int, Fact]
-"""A fact with its place on a scale."""
+"""A fact with its position on a scale."""
 
 
 def placed(facts: Iterable[Fact], scale: str) -> list[Placed]:
-    """Facts with their places on a scale of the lexicon; values may end in its name."""
+    """Return facts with their positions on a scale of the lexicon; values may end in its name."""
     return [(LEXICON.place(scale, fact.value.removesuffix(f" {scale}")), fact) for fact in facts]
 
 
 def compare_on_scale(
     source: Sequence[Placed], rewrite: Sequence[Placed], *, minor_if_added: bool = True
 ) -> Iterator[Finding]:
-    """Each fact of the rewrite compared with the closest of the source; one step apart is minor."""
+    """Compare each fact of the rewrite with the closest of the source; one step apart is minor."""
     for place, fact in rewrite:
         if not source:
             yield added(fact, minor=minor_if_added)
@@ -174,7 +174,7 @@ _WEAK = frozenset(("loose", "straight", "parted", "cropped"))
 
 
 def compare_hair(source: Thing, rewrite: Thing) -> Iterator[Finding]:
-    """Differences of hair."""
+    """Compare hair."""
     yield from compare_colours(source, rewrite)
     lengths = [placed(hair.all(Attribute.LENGTH), "hair_length") for hair in (source, rewrite)]
     yield from compare_on_scale(*lengths)
@@ -207,7 +207,7 @@ _PAIRED = ("feet", "socks", "wrist", "face")
 
 
 def compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
-    """Differences of pattern; one that another item of the source has may only have moved."""
+    """Compare patterns; one that another item of the source has may only have moved."""
     known = source.all(Attribute.PATTERN)
     elsewhere = {value for item in whole.items for value in item.values(Attribute.PATTERN)}
     yield from compare_values(
@@ -219,7 +219,7 @@ def compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Itera
 
 
 def compare_lengths(source: Thing, rewrite: Thing) -> Iterator[Finding]:
-    """Sleeves and ends of a garment, each on its scale; one step is a minor difference."""
+    """Compare sleeves and lengths of a garment, each on its scale; one step is minor."""
     sleeves, ends = [], []
     for thing in (source, rewrite):
         on_legs = LEXICON.slot(thing.kind) in ("lower", "whole")
@@ -233,13 +233,13 @@ def compare_lengths(source: Thing, rewrite: Thing) -> Iterator[Finding]:
 
 
 def compare_alternatives(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
-    """Left for right, one sex for the other, or what the source does not say."""
+    """Find alternatives: left for right, another sex, or what the source does not say."""
     found = compare_values(source, rewrite)
     yield from (one for one in found if not (rewrite and one.change == "lost"))
 
 
 def compare_materials(source: Thing, rewrite: Thing) -> Iterator[Finding]:
-    """Differences of material, but for what the name of an item says."""
+    """Compare materials, except those that the name of an item implies."""
     around = [value for one in (source, *source.parts) for value in one.values(Attribute.MATERIAL)]
     implied = LEXICON.all_said(source.kind) | LEXICON.all_said(rewrite.kind)
     known, theirs = source.all(Attribute.MATERIAL), rewrite.all(Attribute.MATERIAL)
@@ -251,7 +251,7 @@ def compare_materials(source: Thing, rewrite: Thing) -> Iterator[Finding]:
 
 
 def compare_details(source: Thing, rewrite: Thing) -> Iterator[Finding]:
-    """Differences of size, fit, shape and state; one that is only added is an impression."""
+    """Compare size, fit, shape and state; an addition without contradiction is minor."""
     known, implied = source.all(Attribute.DETAIL), LEXICON.all_said(source.kind)
 
     def against(fact: Fact) -> Fact | None:
@@ -265,7 +265,7 @@ def compare_details(source: Thing, rewrite: Thing) -> Iterator[Finding]:
 
 
 def compare_counts(source: Thing, rewrite: Thing) -> Iterator[Finding]:
-    """«Two bags» for one; two shoes are a pair."""
+    """Compare counts, such as «two bags» for one; two shoes are a pair."""
     paired = LEXICON.slot(rewrite.kind) in _PAIRED
     theirs = [one for one in rewrite.all(Attribute.COUNT) if not (paired and one.value == "2")]
     found = compare_values(source.all(Attribute.COUNT), theirs)
@@ -273,7 +273,7 @@ def compare_counts(source: Thing, rewrite: Thing) -> Iterator[Finding]:
 
 
 def compare_places(source: Thing, rewrite: Thing) -> Iterator[Finding]:
-    """A bag at the hand for one on the back; places next to each other are one."""
+    """Compare places, such as a bag at the hand for one on the back; adjacent places are equal."""
     known, theirs = source.all(Attribute.PLACE), rewrite.all(Attribute.PLACE)
     places = [fact.value for fact in known] or LEXICON.places_said(source.kind)
     pairs = [(fact.value, place) for fact in theirs for place in places]
@@ -287,11 +287,11 @@ _GROUPS = {"upper": "torso", "outer": "torso", "whole": "torso", "clothing": "to
 _KEPT_PAIRS = 8192  # a description names some ten kinds out of some two hundred
 
 Matching = tuple[list[tuple[Thing, Thing]], list[Thing], list[Thing]]
-"""Pairs of (source item, rewrite item), and what is left on each side."""
+"""Pairs of (source item, rewrite item), and the unpaired items of each side."""
 
 
 def match_items(source: list[Thing], rewrite: list[Thing]) -> Matching:
-    """The best pairing of items whose kinds allow it, closest pairs first."""
+    """Return the best pairing of items of compatible kinds, closest pairs first."""
     whole = all(any(item.kind == "clothing" for item in items) for items in (source, rewrite))
     scored = sorted(
         (
@@ -323,7 +323,7 @@ def related(one: str, other: str) -> bool:
 
 
 def same_place(one: Thing, other: Thing) -> bool:
-    """Whether the two are worn at one place: one may have been said instead of the other."""
+    """Whether both are worn at one place, so that one may replace the other."""
     slots = [LEXICON.slot(thing.kind) for thing in (one, other)]
     return bool(slots[0]) and len({_GROUPS.get(slot, slot) for slot in slots}) == 1
 
@@ -347,7 +347,7 @@ _ON_CLOTHES = frozenset(("front", "back", "chest"))
 
 
 def compare_part(source: Thing, part: Thing, whole: Description) -> Iterator[Finding]:
-    """Differences between a part of a rewrite and the same parts of the `source` item."""
+    """Compare a part of a rewrite with the same parts of the `source` item."""
     same = [other for other in source.parts if other.kind == part.kind]
     for fact in part.all(Attribute.COLOUR):
         yield from _compare_colour(source, same, fact, part, whole)
@@ -361,7 +361,7 @@ def compare_part(source: Thing, part: Thing, whole: Description) -> Iterator[Fin
 
 
 def _is_coloured_as(thing: Thing, source: Description) -> bool:
-    """Whether an unknown word is only something of colours that the source has."""
+    """Whether an unknown word only describes something in colours that the source has."""
     known = [colour for colour, _ in source.colours]
     colours = thing.values(Attribute.COLOUR)
     if not colours:
@@ -370,7 +370,7 @@ def _is_coloured_as(thing: Thing, source: Description) -> bool:
 
 
 def is_familiar(thing: Thing, source: Description) -> bool:
-    """Whether the source has the word of an unknown thing, and its colours somewhere."""
+    """Whether the source has the word of an unknown thing, and its colours anywhere."""
     if thing.kind in LEXICON.parts or not _has_word(source.text, thing.kind):
         return False
     known = [colour for other in source.things() for colour in other.values(Attribute.COLOUR)]
@@ -384,7 +384,7 @@ def _has_word(text: str, start: str) -> bool:
 def _compare_colour(
     source: Thing, same: Sequence[Thing], fact: Fact, part: Thing, whole: Description
 ) -> Iterator[Finding]:
-    """A part's colour must be that of the same part, or one that the item has somewhere."""
+    """Compare the colour of a part with that of the same part, or with any colour of the item."""
     theirs = [other for thing in same for other in thing.all(Attribute.COLOUR)]
     known = [other.value for other in theirs] or _colours_anywhere(source)
     if has_colour(known, fact.value):
@@ -401,11 +401,11 @@ def _colours_anywhere(item: Thing) -> list[str]:
     return [colour for thing in (item, *item.parts) for colour in thing.values(Attribute.COLOUR)]
 
 
-# What is worn and carried: items added, lost, replaced, denied, or named more closely.
+# Items that are worn and carried: added, lost, replaced, denied, or named more closely.
 
 
 def compare_items(source: Description, rewrite: Description) -> Iterator[Finding]:
-    """Differences between all items of two descriptions."""
+    """Compare all items of two descriptions."""
     present = [item for item in source.items if not item.negated]
     if any(
         i.kind != "clothing" and LEXICON.attribute(i.kind) is Attribute.GARMENT for i in present
@@ -425,7 +425,7 @@ def compare_items(source: Description, rewrite: Description) -> Iterator[Finding
 
 
 def _sums_up_clothes(item: Thing, present: list[Thing]) -> bool:
-    """«Dressed in grey and yellow», where the source has clothes of these colours, and no word."""
+    """Whether a rewrite summarizes clothes by colour: «dressed in grey and yellow»."""
     if (
         item.kind != "clothing"
         or item.carried
@@ -444,7 +444,7 @@ def _sums_up_clothes(item: Thing, present: list[Thing]) -> bool:
 
 
 def _name(thing: Thing) -> Fact:
-    """The fact that names an item; one with only attributes answers with its first."""
+    """Return the fact that names an item; if it only has attributes, its first fact."""
     return thing.facts[0]
 
 
@@ -470,7 +470,7 @@ def _compare_attributes(source: Thing, rewrite: Thing, whole: Description) -> It
 def _compare_unmatched(
     left: list[Thing], new: list[Thing], present: list[Thing], source: Description
 ) -> Iterator[Finding]:
-    """What only one side has: replaced, denied before, added or lost."""
+    """Compare items that only one side has: replaced, denied before, added or lost."""
     for item in new:
         negated = next((i for i in source.items if i.negated and related(i.kind, item.kind)), None)
         instead = next((other for other in left if same_place(other, item)), None)
@@ -485,7 +485,7 @@ def _compare_unmatched(
 
 
 def _repeats(item: Thing, present: list[Thing]) -> bool:
-    """Whether an item says again, without news, what another said: «completing her outfit»."""
+    """Whether an item only repeats what another said: «completing her outfit»."""
     if item.kind == "clothing" and not item.values(Attribute.COLOUR):
         return True
     return any(
@@ -496,7 +496,7 @@ def _repeats(item: Thing, present: list[Thing]) -> bool:
 
 
 def _compare_negated(source: Description, rewrite: Description) -> Iterator[Finding]:
-    """«No bag», where the source has one or does not speak of any."""
+    """Find denials such as «no bag» where the source has one or does not mention any."""
     for item in rewrite.items:
         if not item.negated:
             continue
@@ -512,7 +512,7 @@ _POSTURES = frozenset(("walking", "standing", "sitting", "running", "riding", "c
 
 
 def compare_persons(source: Thing, rewrite: Thing) -> Iterator[Finding]:
-    """Differences between two persons, whatever they wear."""
+    """Compare two persons, regardless of clothes."""
     yield from compare_alternatives(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
     for scale in ("age", "height", "build", "skin"):
         mine, theirs = _facts(source, scale), _facts(rewrite, scale)
@@ -534,7 +534,7 @@ def compare_persons(source: Thing, rewrite: Thing) -> Iterator[Finding]:
 
 
 def _facts(person: Thing, scale: str) -> Sequence[Fact]:
-    """The facts on a scale; height and build share one attribute, and their values say which."""
+    """Return facts on a scale; height and build share one attribute, and values tell them apart."""
     if scale in ("height", "build"):
         return [fact for fact in person.all(Attribute.BUILD) if fact.value.endswith(scale)]
     return person.all(Attribute(scale))
@@ -546,7 +546,7 @@ def _facts(person: Thing, scale: str) -> Sequence[Fact]:
 def strange_colours(
     source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
-    """Colours that the source has nowhere, but for those at the spans that are `reported` already.
+    """Find colours that the source has nowhere, except at spans that are `reported` already.
 
     Colours of skin are left to the comparison of persons, because they have words of their own.
     """
@@ -564,7 +564,7 @@ def strange_colours(
 def strange_sides(
     source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
-    """A side that the source names nowhere, or names only for another arm, hand or shoulder."""
+    """Find sides that the source names nowhere, or only for another arm, hand or shoulder."""
     spans = {(place.side, place.body.rstrip("s")): span for place, span in source.places}
     for place, span in rewrite.places:
         body = place.body.rstrip("s")
@@ -586,7 +586,7 @@ def strange_sides(
 def opposite_details(
     source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
-    """A detail whose opposite alone the source has, whatever both say it of."""
+    """Find details whose opposite is the only value in the source, for any item."""
     theirs = rewrite.named[Tag.DETAIL]
     known = {value for value, _ in source.named[Tag.DETAIL]}
     said = {value for value, _ in theirs}
@@ -607,7 +607,7 @@ _SURE_LEVELS = ("thigh", "knee", "calf", "ankle")  # other words for levels mean
 def strange_levels(
     source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
-    """A level of the legs two steps or more from all levels of the source, if it has any."""
+    """Find levels of the legs two or more steps from all levels of the source, if it has any."""
     ours, theirs = ([*text.named[Tag.LEVEL], *text.named[Tag.REACH]] for text in (source, rewrite))
     known = [(LEXICON.place("reach", level), level, span) for level, span in ours]
     for level, span in theirs:
@@ -629,7 +629,7 @@ _STRANGE = (
 def strange_words(
     source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
-    """Patterns and materials that the source has nowhere, but for words that may mean less."""
+    """Find patterns and materials that the source has nowhere, except ambiguous words."""
     for attribute, tags, loose in _STRANGE:
         ours, theirs = ([pair for tag in tags for pair in t.named[tag]] for t in (source, rewrite))
         known = {value for value, _ in ours}
@@ -642,7 +642,7 @@ def strange_words(
 
 
 def strange_things(source: Description, rewrite: Description) -> Iterator[Finding]:
-    """Things of the rewrite that the source does not have: a lion on a sweater, a bench."""
+    """Find things that the source does not have: a lion on a sweater, a bench."""
     known = {thing for thing, _ in (*source.named[Tag.THING], *source.likened)}
     likened = rewrite.likened if source.likened else ()
     for thing, span in (*rewrite.named[Tag.THING], *likened):
@@ -652,7 +652,7 @@ def strange_things(source: Description, rewrite: Description) -> Iterator[Findin
 
 
 def nonsense(source: Description, rewrite: Description) -> Iterator[Finding]:
-    """What cannot be meant: a jacket with a toe, shoes that hold something."""
+    """Find statements that make no sense: a jacket with a toe, shoes that hold something."""
     known = {source.text[slice(*span)].lower() for span in source.nonsense}
     spans = [s for s in rewrite.nonsense if rewrite.text[slice(*s)].lower() not in known]
     parts = {(item.kind, part.kind) for item in source.items for part in item.parts}
@@ -669,7 +669,7 @@ def nonsense(source: Description, rewrite: Description) -> Iterator[Finding]:
 
 
 def _word(attribute: Attribute, value: str, span: Span) -> Fact:
-    """That the text has this word, whatever it says it of."""
+    """Whether the text has this word, for any item."""
     return Fact(subject="text", attribute=attribute, value=value, span=span)
 
 
@@ -677,7 +677,7 @@ def _word(attribute: Attribute, value: str, span: Span) -> Fact:
 
 
 def find_differences(source: Description, rewrite: Description) -> tuple[Finding, ...]:
-    """Every attribute that `rewrite` adds to, loses from or contradicts in `source`."""
+    """Find every attribute that `rewrite` adds to, loses from or contradicts in `source`."""
     findings = [
         *compare_persons(source.person, rewrite.person),
         *compare_hair(source.hair, rewrite.hair),

@@ -1,4 +1,4 @@
-"""Checks that a rewritten description says what its source says, and nothing else."""
+"""Check that a rewritten description states the same as its source, and nothing else."""
 
 import re
 import unicodedata
@@ -31,7 +31,7 @@ from schemas.profile import FaithfulnessSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection, Rewrite
 
-# Rewrites that are unusable whatever they say: empty, refused, gibberish, a copy.
+# Rewrites that are unusable regardless of what they state: empty, refused, gibberish, a copy.
 
 _ECHO = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules)\b"
@@ -51,14 +51,14 @@ _KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
 _KNOWN_SHARE = 0.5
 _DEGENERATE_SHARE = 0.34
 _SURE = 0.8
-_LONG_WORD = 14  # letters; on the mean, no language has such words
+_LONG_WORD = 14  # letters a word; no language has a higher mean
 _ONE_SCRIPT_SHARE = 0.9
 
 
 def find_defect(
     source: str, rewrite: str, siblings: Sequence[str], settings: FaithfulnessSettings
 ) -> tuple[str, str] | None:
-    """(reason, sentence) of the first defect of `rewrite`, or None when it can be compared."""
+    """Return (reason, sentence) of the first defect of `rewrite`; None if it can be compared."""
     if not rewrite.strip():
         return "empty", "The rewrite is empty."
     if (control := _control_character(rewrite)) is not None:
@@ -75,7 +75,7 @@ def find_defect(
 
 
 def _control_character(text: str) -> str | None:
-    """The first control, private-use, unassigned or replacement character, if any."""
+    """Return the first control, private-use, unassigned or replacement character, if any."""
     if text.isprintable() and "�" not in text:
         return None  # the usual case, at once
     for character in dict.fromkeys(text):  # each once, in order
@@ -110,7 +110,7 @@ def _words(text: str) -> list[str]:
 
 
 def _foreign_script(text: str) -> str | None:
-    """The script, other than Latin, that nearly all letters are of (Han and kana count as one)."""
+    """Return the script, other than Latin, of nearly all letters (Han and kana count as one)."""
     letters = [
         unicodedata.name(character, "?").split()[0] for character in text if character.isalpha()
     ]
@@ -144,7 +144,7 @@ def _has_stem(word: str, vocabulary: AbstractSet[str]) -> bool:
 
 @lru_cache(maxsize=1)
 def _vocabulary() -> frozenset[str]:
-    """The commonest English words and those of the lexicon, in lower case."""
+    """Return the most common English words and those of the lexicon, in lower case."""
     common = files("flows").joinpath("common_english.txt").read_text("utf-8").split()
     return frozenset(common).union(*load_lexicon().meanings)
 
@@ -157,7 +157,7 @@ def _identifier() -> Any:
 
 
 def _degenerate(words: list[str]) -> bool:
-    """Whether words repeat each other or stand where no sentence has them («the of», «a the»)."""
+    """Whether words are repeated or in impossible places («the of», «a the»)."""
     pairs = list(pairwise(words))
     if len(pairs) < 3:
         return len(words) < 2
@@ -183,7 +183,7 @@ def _copy_defect(
 
 @lru_cache(maxsize=_KEPT_TEXTS)
 def _bare(text: str) -> str:
-    """The words alone: case, punctuation and spacing make no difference."""
+    """Return the words alone: case, punctuation and spacing do not matter."""
     return " ".join(_WORD.findall(text.lower()))
 
 
@@ -195,7 +195,7 @@ _ENOUGH_FACTS = 3
 def check_faithfulness(
     pairs: Sequence[RewritePair], settings: FaithfulnessSettings
 ) -> list[FaithfulnessReport | Rejection]:
-    """One result per pair, in order: what differs, or why the rewrite cannot be used at all."""
+    """Return one result per pair, in order: the differences, or why the rewrite cannot be used."""
     return [_check(pair, settings) for pair in pairs]
 
 
@@ -222,10 +222,10 @@ def _rejected(reason: str, detail: str, pair: RewritePair) -> Rejection:
 def check_rewrites(
     context: RunContext, dataset: str, settings: FaithfulnessSettings, authors: Sequence[str]
 ) -> StageReport:
-    """Gives every proposed rewrite of `dataset` a report, or rejects it where it is no rewrite.
+    """Give every proposed rewrite of `dataset` a report, or reject it if it is not a rewrite.
 
-    Of rewrites of one image that are near-identical the first is kept, in the order of `authors`
-    (the models of the profile), whichever came back first.
+    Of near-identical rewrites of one image the first is kept, in the order of `authors` (the models
+    of the profile), regardless of which one was returned first.
     """
     stage = Stage(
         name=STAGE,
@@ -239,7 +239,7 @@ def check_rewrites(
 
 
 class _Rewritten(NamedTuple):
-    """A rewrite, and what it is compared with."""
+    """A rewrite, and the texts it is compared with."""
 
     rewrite: StoredEntity
     pair: RewritePair
@@ -257,11 +257,11 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
     authors: tuple[str, ...]
 
     def open(self) -> None:
-        """Loads lexicon and word list, which threads would otherwise load side by side."""
+        """Load lexicon and word list, which several threads would otherwise load at once."""
         _vocabulary()
 
     def prepare(self, inputs: Sequence[StoredEntity], reader: Store) -> list[_Rewritten]:
-        """Sources and siblings of these rewrites."""
+        """Load the sources and siblings of these rewrites."""
         rank = {author: place for place, author in enumerate(self.authors)}
         caption_ids = parents_of(reader, [rewrite.id for rewrite in inputs], Role.REWRITE_OF)
         captions = fetch(reader, {ids[0] for ids in caption_ids.values()})
@@ -277,7 +277,7 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
         return found
 
     def work(self, items: Sequence[_Rewritten]) -> list[WorkResult]:
-        """A report of each rewrite, or why it is none."""
+        """Return a report on each rewrite, or a rejection."""
         reports = check_faithfulness([item.pair for item in items], self.settings)
         return [
             self.refused(item, report)
@@ -287,7 +287,7 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
         ]
 
     def refused(self, item: _Rewritten, rejection: Rejection) -> WorkResult:
-        """The rewrite is rejected: nobody has to look at it."""
+        """Reject the rewrite without review."""
         rewrite = item.rewrite
         decision = NewDecision(rewrite.id, "reject", software(), reason=rejection.reason)
         return WorkResult(rewrite.seq, decisions=(decision,), rejection=rejection)
@@ -310,7 +310,7 @@ def _order(rewrite: Rewrite, entity_id: str, rank: Mapping[str, int]) -> _Order:
 def _siblings(
     store: Store, dataset: str, rewrites: Sequence[StoredEntity], rank: Mapping[str, int]
 ) -> dict[str, list[tuple[_Order, str]]]:
-    """All rewrites of the images concerned, by image, in the order in which they have rights."""
+    """Return all rewrites of the images concerned, by image, in the order of precedence."""
     siblings: dict[str, list[tuple[_Order, str]]] = defaultdict(list)
     groups = sorted({str(rewrite.group) for rewrite in rewrites})
     for entity in find_in_groups(store, dataset, Rewrite.kind, groups):

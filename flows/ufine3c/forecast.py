@@ -1,4 +1,4 @@
-"""What the next run would ask of the models, before it asks."""
+"""Estimate the requests of the next run to models before they are sent."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ _SAMPLED_CAPTIONS = 200
 
 
 class ForecastRow(NamedTuple):
-    """What one model has still to do; tokens are estimates, `cost` None without prices."""
+    """The remaining work of one model; tokens are estimates, `cost` is None without prices."""
 
     model: str
     calls: int
@@ -29,7 +29,7 @@ class ForecastRow(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The forecast for people."""
+        """Return the forecast as a sentence."""
         price = "" if self.cost is None else f", about {self.cost:.2f} {self.currency}"
         tokens = f"about {self.tokens_in + self.tokens_out:,} tokens{price}"
         free = not (self.tokens_in or self.tokens_out or self.cost)
@@ -37,11 +37,11 @@ class ForecastRow(NamedTuple):
 
 
 def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[ForecastRow]:
-    """The pending rewrites of a dataset, by model.
+    """Count the pending rewrites of a dataset, by model.
 
-    Tokens a call are those of this model's calls so far; before its first, they are estimated from
-    the prompt and the first captions (a rewrite is as long as its caption). Captions that are not
-    imported and drawn yet are not counted.
+    Tokens per call are the mean of this model's calls so far. Before the first call, they are
+    estimated from the prompt and the first captions (a rewrite is as long as its caption). Captions
+    that are not imported and drawn yet are not counted.
     """
     return [_row(store, build.dataset, spec, profile) for spec in profile.rewrite.models]
 

@@ -13,7 +13,7 @@ UFine3CRun = PipelineRun[UFine3CBuild]
 
 
 def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
-    """Imports, draws identities, rewrites captions, checks them, asks people, releases."""
+    """Import, draw identities, rewrite captions, check them, have them reviewed, release."""
     return PipelineSpec(
         form=UFine3CBuild,
         demonstrate=demonstration_build,
@@ -43,7 +43,7 @@ def _draw_samples(run: UFine3CRun) -> None:
 
 
 def _rewrite(run: UFine3CRun) -> None:
-    """Each caption by every model of the profile; says before what is left to ask."""
+    """Rewrite each caption with every model of the profile; report the pending requests first."""
     for row in forecast(run.store, run.build, run.profile):
         run.say(row.sentence)
     settings = run.profile.rewrite

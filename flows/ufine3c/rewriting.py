@@ -1,4 +1,4 @@
-"""Descriptions rewritten by the models of the profile: request, parsing, and step."""
+"""Rewrite descriptions with the models of the profile: request, parsing, and step."""
 
 from typing import Any
 
@@ -20,15 +20,15 @@ _IMPORTED = "imported_rewrite"
 
 
 def answer_schema(max_characters: int) -> dict[str, Any]:
-    """The JSON schema of an answer: one string, `rewrite`, of 1 to `max_characters` characters."""
+    """Return the JSON schema of an answer: a string `rewrite` of at most `max_characters`."""
     return object_schema({FIELD: text_schema(max_characters)})
 
 
 def request_rewrite(description: str, prompt: Prompt, max_characters: int) -> ChatRequest:
-    """The request to rewrite `description`.
+    """Return the request to rewrite `description`.
 
-    The description may hold anything, instructions to the model included: the prompt sets it apart
-    as data, and what a model makes of it is checked as any answer is.
+    The description may contain anything, including instructions to the model. The prompt marks it
+    as data, and the answer is checked like any other.
     """
     return ChatRequest(
         purpose=STAGE,
@@ -40,24 +40,24 @@ def request_rewrite(description: str, prompt: Prompt, max_characters: int) -> Ch
 
 
 def read_rewrite(answer: ChatAnswer, max_characters: int) -> str | Rejection:
-    """The rewrite that `answer` holds, clean, or why it cannot be used."""
+    """Return the rewrite in `answer`, cleaned, or the reason why it cannot be used."""
     return clean_answer(answer.text, max_characters, truncated=answer.truncated)
 
 
 def pending_captions(dataset: str) -> Pending:
-    """The descriptions of `dataset` that a model is to rewrite."""
+    """Return the descriptions of `dataset` that a model still has to rewrite."""
     return Pending(dataset, Caption.kind, ("proposed", "accepted"))
 
 
 def prompt_of(spec: ChatModelSpec, settings: RewriteSettings) -> Prompt:
-    """The prompt that a model is given; rewrites that are imported had none, and theirs says so."""
+    """Return the prompt of a model; that of imported rewrites says that there was none."""
     return load_prompt(_IMPORTED if isinstance(spec, ImportedRewrites) else settings.prompt)
 
 
 def rewrite_configuration(
     spec: ChatModelSpec, settings: RewriteSettings, prompt: Prompt
 ) -> dict[str, Any]:
-    """What determines the rewrites by one model, apart from their captions."""
+    """Return everything that determines the rewrites by one model, except their captions."""
     return {
         "model": spec.ref.model_dump(),
         "parameters": spec.parameters,
@@ -69,11 +69,11 @@ def rewrite_configuration(
 def rewrite_captions(
     context: RunContext, dataset: str, spec: ChatModelSpec, settings: RewriteSettings
 ) -> StageReport:
-    """Has one model rewrite all pending captions of `dataset`.
+    """Rewrite all pending captions of `dataset` with one model.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: the model's server is gone; what came back before is stored.
+        ModelError: the model's server is unavailable; earlier answers are stored.
     """
     prompt = prompt_of(spec, settings)
     model = DatasetModel(context, dataset, spec)

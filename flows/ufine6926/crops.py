@@ -1,4 +1,4 @@
-"""Crops of people: measured, the few best of a track kept, the cut pictures as files."""
+"""Cut crops of people from frames, measure them, and keep the best few of each track."""
 
 from collections.abc import Callable, Mapping
 from math import ceil, floor
@@ -17,28 +17,35 @@ from schemas.records import Rejection, Sha256
 from schemas.video import Body, CropMeasures, Observation, Track
 
 MARGIN = 0.03
-"""Room left around a person, as a share of the box's width and height: tracked boxes cut into
-feet and hands, and what people see of the surroundings is still next to nothing."""
+"""Margin around a person, as a share of the box's width and height.
+
+Boxes of trackers often cut off feet and hands; at this size the crop still shows next to nothing of
+the surroundings.
+"""
 MEDIA_TYPE = "image/jpeg"
 JPEG_QUALITY = 95
-"""Video was lossy before. At this quality, with colours at full resolution, a crop is a third of
-the size of its PNG and differs from the frame by less than the video does from the street."""
+"""JPEG quality of crops.
+
+The video was compressed with loss already. At this quality, with full colour resolution, a crop
+takes a third of the size of its PNG and adds less error than the video has itself.
+"""
 LEAST_SIDE_PX = 2
-"""What has fewer whole pixels inside the frame, in either direction, cannot be seen."""
+"""Minimum number of whole pixels inside the frame, in either direction, to see a person.
+"""
 
 
 class Crop(NamedTuple):
-    """A picture as a file: its bytes, and what is recorded of it."""
+    """An encoded image: its bytes and what is recorded about it."""
 
     data: bytes
     picture: Picture
 
 
 def cut(pixels: Pixels, box_xyxy: NDArray[np.float64], margin: float = 0.0) -> Pixels:
-    """The part of a frame that lies in a box: a view, not a copy; empty where none does.
+    """Return the part of a frame inside a box, as a view; empty if they do not overlap.
 
-    The box is widened by `margin` of its sides in each direction, then to whole pixels, then
-    clipped to the frame.
+    The box is extended by `margin` of its size on each side, rounded to whole pixels, and clipped
+    to the frame.
     """
     left, top, right, bottom = map(float, box_xyxy)
     room_x, room_y = margin * (right - left), margin * (bottom - top)
@@ -51,7 +58,7 @@ def cut(pixels: Pixels, box_xyxy: NDArray[np.float64], margin: float = 0.0) -> P
 
 
 def encode(pixels: Pixels) -> Crop:
-    """A picture as a JPEG file of quality 95 with full colour resolution."""
+    """Encode an image as JPEG at quality 95 with full colour resolution."""
     import cv2
 
     options = [
@@ -71,19 +78,19 @@ def encode(pixels: Pixels) -> Crop:
     return Crop(data, picture)
 
 
-# Measurements that the noise filter compares with its thresholds; pixels are measured inside the
-# box itself, without the margin that a crop has around it.
+# Measurements that the noise filter compares with its thresholds. Pixels are measured inside the
+# box itself, without the margin of the crop.
 
 SHARPNESS_HEIGHT_PX = 128
-"""Crops are scaled to this height before sharpness is measured, so that it does not depend on how
-near a person is."""
+"""Height that crops are scaled to before sharpness is measured, against effects of distance.
+"""
 
 Boxes = NDArray[np.float64]
 """Boxes of shape (n, 4): left, top, right, bottom in pixels of the frame."""
 
 
 class QuickMeasures(NamedTuple):
-    """All that `CropMeasures` holds but what only kept crops need; fields mean the same."""
+    """The fields of `CropMeasures` except those that only kept crops need; same meaning."""
 
     width_px: float
     height_px: float
@@ -96,14 +103,14 @@ class QuickMeasures(NamedTuple):
     other_people: int
 
     def with_hash(self, perceptual_hash: str) -> CropMeasures:
-        """The measures as they are recorded."""
+        """Return the measures as they are recorded."""
         return CropMeasures(**self._asdict(), perceptual_hash=perceptual_hash)
 
 
 def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> QuickMeasures | None:
-    """The measures of a person in a frame; None where it cannot be seen: the box is outside.
+    """Measure a person in a frame; None if the box is outside the frame.
 
-    The perceptual hash is left out: it takes longer than all the rest.
+    The perceptual hash is left out because it takes longer than everything else together.
 
     Args:
         frame: the frame.
@@ -134,7 +141,7 @@ def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> QuickMeasur
 
 
 def sharpness(grey: NDArray[np.uint8]) -> float:
-    """The variance of the Laplacian (3×3 cross) of a grey picture, scaled to 128 px of height."""
+    """Return the variance of the Laplacian (3×3 cross) of a grey image, scaled to 128 px."""
     import cv2
 
     height, width = grey.shape
@@ -145,7 +152,7 @@ def sharpness(grey: NDArray[np.uint8]) -> float:
 
 
 def perceptual_hash(pixels: Pixels) -> str:
-    """The pHash of a picture: 64 bits as 16 hex digits."""
+    """Return the pHash of an image: 64 bits as 16 hex digits."""
     from imagehash import phash
     from PIL import Image
 
@@ -153,14 +160,14 @@ def perceptual_hash(pixels: Pixels) -> str:
 
 
 def hash_distance(one: str, other: str) -> int:
-    """The bits, 0 to 64, in which two perceptual hashes differ."""
+    """Return the number of bits, 0 to 64, in which two perceptual hashes differ."""
     return (int(one, 16) ^ int(other, 16)).bit_count()
 
 
 def overlap(box_xyxy: Boxes, others: Boxes) -> float:
-    """The largest share of a box that the box of one other person covers, 0 to 1.
+    """Return the largest share of a box that the box of one other person covers, 0 to 1.
 
-    Who is in front does not matter: either way the crop shows both.
+    It does not matter who is in front: the crop shows both either way.
     """
     if not len(others):
         return 0.0
@@ -168,7 +175,7 @@ def overlap(box_xyxy: Boxes, others: Boxes) -> float:
 
 
 def other_people(box_xyxy: Boxes, others: Boxes) -> int:
-    """How many other people have at least half of their box in this one, in front or behind."""
+    """Count the other people with at least half of their box in this one, in front or behind."""
     if not len(others):
         return 0
     areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
@@ -186,19 +193,19 @@ def _shared_areas(box_xyxy: Boxes, others: Boxes) -> NDArray[np.float64]:
     return shared
 
 
-# The quality of a crop decides between neighbours in time. It uses no thresholds, so that the crops
-# that are kept of a track do not depend on how it will be filtered.
+# The quality of a crop decides between neighbouring frames. It uses no thresholds, so the crops
+# that are kept of a track do not depend on how the track is filtered.
 
 HALF_SHARPNESS = 100.0
 HALF_HEIGHT_PX = 160.0
 
 
 def quality(measures: CropMeasures | QuickMeasures, score: float) -> float:
-    """How sharp, large, whole, unoccluded and sure a crop is, 0 to 1.
+    """Return how sharp, large, complete, unoccluded and confident a crop is, 0 to 1.
 
-    Sharpness and height count by x / (x + h), which is a half at h and saturates above: twice as
-    sharp is much where all is blurred and nothing where all is sharp. All parts are multiplied, so
-    that none makes up for another that is missing.
+    Sharpness and height count as x / (x + h), which is one half at h and saturates above: doubling
+    the sharpness matters much if everything is blurred and little if everything is sharp. The parts
+    are multiplied, so that a good one cannot compensate for a bad one.
     """
     sharp = measures.sharpness / (measures.sharpness + HALF_SHARPNESS)
     large = measures.height_px / (measures.height_px + HALF_HEIGHT_PX)
@@ -207,7 +214,7 @@ def quality(measures: CropMeasures | QuickMeasures, score: float) -> float:
     return sharp * large * whole * alone * score
 
 
-# The observations of a track that are kept while it goes on: few, spread over time, the best.
+# The observations of a track that are kept while it continues: few, spread over time, the best.
 
 _STAGE = "track_people"  # that of `flows.ufine6926.tracking`, which builds on this module
 Put = Callable[[bytes, str], Sha256]
@@ -215,7 +222,7 @@ Put = Callable[[bytes, str], Sha256]
 
 
 class TrackOrigin(NamedTuple):
-    """Where a track is from: the fields of `Track` that all tracks of a video share."""
+    """Where a track comes from: the fields of `Track` that all tracks of a video share."""
 
     source: str
     video: str
@@ -224,7 +231,7 @@ class TrackOrigin(NamedTuple):
 
 
 class PoolState(Record):
-    """A pool at a checkpoint; the bytes of its crops are in the blob store."""
+    """State of a pool at a checkpoint; the bytes of its crops are in the blob store."""
 
     number: int = Field(ge=1)
     most: int = Field(ge=2)
@@ -244,14 +251,14 @@ class _Kept(NamedTuple):
 
 
 class ObservationPool:
-    """At most `most` observations of one live track, spread over the whole of its time.
+    """At most `most` observations of one live track, spread over its whole duration.
 
-    The time since the track began is cut into spans of equal length, and of each span the best
-    observation (by `quality`, the earlier of equals) is kept. When more than `most` spans have one,
-    spans become twice as long: neighbours are merged, and the better of two stays. So a track that
-    was seen without a gap keeps between half of `most` and `most`, each the best of its span,
-    whatever came before or after; and people who come nearer, ever better to see, do not crowd out
-    the time when they were far.
+    The time since the track began is divided into spans of equal length. Of each span the best
+    observation is kept (by `quality`, the earlier one in case of a tie). If more than `most` spans
+    have one, the length of a span is doubled: neighbours are merged and the better of two
+    observations is kept. A track without gaps therefore keeps between half of `most` and `most`
+    observations, each the best of its span. People who approach the camera, and become easier to
+    see, do not displace the time when they were far away.
 
     Crops are encoded when they are kept; a pool holds no pixels of frames.
     """
@@ -267,11 +274,11 @@ class ObservationPool:
         return len(self._kept)
 
     def offer(self, frame: Frame, person: TrackedPerson, others: Boxes) -> None:
-        """Considers what is seen of the track's person in a frame; frames must rise.
+        """Consider the track's person in a frame; frames must increase from call to call.
 
         Args:
             frame: the frame.
-            person: the person in it.
+            person: the track's person in it.
             others: (n, 4) the boxes of all other people in the frame.
         """
         if not self._seen_frames:
@@ -291,7 +298,7 @@ class ObservationPool:
             self._merge_until_it_fits()
 
     def state(self, put: Put) -> PoolState:
-        """All that is needed to go on, with the crops in the blob store."""
+        """Return everything needed to continue, with the crops in the blob store."""
         self._store_crops(put)
         return PoolState(
             number=self.number,
@@ -305,7 +312,7 @@ class ObservationPool:
 
     @classmethod
     def restored(cls, state: PoolState) -> Self:
-        """The pool that `state` was taken of: it goes on as that one would have."""
+        """Return a pool that continues exactly as the one that `state` was taken of."""
         pool = cls(state.number, state.most)
         pool._first_frame, pool._last_frame = state.first_frame, state.last_frame
         pool._seen_frames, pool._span_frames = state.seen_frames, state.span_frames
@@ -315,7 +322,7 @@ class ObservationPool:
         return pool
 
     def close(self, put: Put, origin: TrackOrigin) -> Track | Rejection:
-        """The track, with its crops in the blob store; a rejection where no crop could be cut."""
+        """Return the track, its crops in the blob store; a rejection if no crop could be cut."""
         if not self._kept:
             return Rejection(
                 stage=_STAGE,
@@ -360,7 +367,7 @@ class ObservationPool:
 
 
 def with_bodies(track: Track, bodies: Mapping[int, Body]) -> Track:
-    """The track with what a pose model saw, by frame."""
+    """Return the track with the results of a pose model, by frame."""
 
     def seen(one: Observation) -> Observation:
         body = dict(bodies[one.frame]) if one.frame in bodies else {}

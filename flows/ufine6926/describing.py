@@ -1,4 +1,4 @@
-"""Has people and images described by the profile's models, as drafts or on their own."""
+"""Describe people and images with the models of the profile, as drafts or as final captions."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
@@ -42,14 +42,14 @@ VERSION = "1"
 
 
 def request_description(image: ChatImage, prompt: Prompt) -> ChatRequest:
-    """The request to describe the person in `image`."""
+    """Return the request to describe the person in `image`."""
     return ChatRequest(
         purpose=STAGE, prompt=prompt.render(), prompt_digest=prompt.digest, images=(image,)
     )
 
 
 def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection:
-    """The description that `answer` holds, clean, or why it cannot be used.
+    """Return the description in `answer`, cleaned, or the reason why it cannot be used.
 
     Reasons are those of `clean_answer`, and `refusal`.
     """
@@ -65,14 +65,14 @@ def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection
 def offer_drafts(
     context: RunContext, queue: Queue, settings: DescribeSettings, *, wanted: bool
 ) -> list[StageReport]:
-    """Where `wanted`, has the profile's first model draft for those who will describe images.
+    """Draft descriptions with the profile's first model for the annotators, if `wanted`.
 
-    To be called before images are sent to the desk; `annotate.push` says who begins with a draft.
-    Where none are wanted, those that are still waiting become inactive.
+    Call it before images are sent to the annotation backend; `annotate.push` decides which
+    annotators start from a draft. If drafts are not wanted, those still waiting become inactive.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: the model's server is gone; what came back before is stored.
+        ModelError: the model's server is unavailable; earlier answers are stored.
     """
     apply_policy(context.store, queue)
     drafters = _drafters(context, queue, settings)
@@ -84,15 +84,16 @@ def offer_drafts(
 def draft_descriptions(
     context: RunContext, queue: Queue, settings: DescribeSettings, *, offered: bool
 ) -> list[StageReport]:
-    """Has every model of the profile draft a description of each accepted image without any.
+    """Draft a description by every model of the profile for each accepted image without one.
 
-    Images are accepted once their descriptions are written, or by a policy that asks nobody; in
-    its name drafts are accepted, too. Drafts by other models, parameters or prompts than those of
-    `settings` are inactive until these return. `offered` is what was `wanted` before.
+    Images are accepted once their descriptions are written, or by a policy without people. Such a
+    policy accepts the drafts as well. Drafts by other models, parameters or prompts than those of
+    `settings` are inactive until these are used again. `offered` is the value that `wanted` had
+    before.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: a model's server is gone; what came back before is stored.
+        ModelError: a model's server is unavailable; earlier answers are stored.
     """
     drafters = _drafters(context, queue, settings)
     back = _keep_drafts(context, queue, drafters, offered=offered)
@@ -131,10 +132,10 @@ def _drafters(context: RunContext, queue: Queue, settings: DescribeSettings) -> 
 def _keep_drafts(
     context: RunContext, queue: Queue, drafters: Sequence[_Drafter], *, offered: bool
 ) -> list[str]:
-    """Makes drafts inactive that are not needed; gives those that no person's description replaces.
+    """Make unneeded drafts inactive; return those that no human description replaces.
 
-    A draft counts if it was made with the settings of now, and its image either waits for people
-    and drafts are `offered` to them, or was accepted without a description of theirs.
+    A draft counts if it was made with the current settings, and its image either waits for
+    annotators and drafts are `offered` to them, or was accepted without a human description.
     """
     store, dataset = context.store, queue.dataset
     settings_ids = {drafter.settings_id for drafter in drafters}
@@ -158,7 +159,7 @@ def _keep_drafts(
 
 
 def _drafted_with(context: RunContext, dataset: str) -> dict[str, str]:
-    """For each draft of a model the settings that it was made with; "" where none are known."""
+    """Map each draft of a model to the settings it was made with; "" if they are unknown."""
     captions = [one.id for one in find(context.store, dataset, Caption.kind)]
     prompted = parents_of(context.store, captions, Role.PROMPTED_BY)
     settings = parents_of(context.store, prompted, Role.DRAFTED_WITH)
@@ -166,7 +167,7 @@ def _drafted_with(context: RunContext, dataset: str) -> dict[str, str]:
 
 
 def _described(store: Store, image_ids: Collection[str]) -> set[str]:
-    """Those of the images of which a person wrote: drafts hang on a prompt, people's do not."""
+    """Return the images described by a person: unlike drafts, such captions need no prompt."""
     captions = children_of(store, image_ids, Role.DESCRIBES)
     everything = [caption for found in captions.values() for caption in found]
     drafted = set(parents_of(store, everything, Role.PROMPTED_BY))
@@ -185,7 +186,7 @@ def _draft(
     drafter: _Drafter,
     state: State,
 ) -> StageReport:
-    """Has one model draft a description of each image in `state` that nobody described."""
+    """Draft a description with one model of each undescribed image in `state`."""
     prompt = load_prompt(settings.prompt)
     model = DatasetModel(context, queue.dataset, drafter.spec)
     parents = [

@@ -1,4 +1,4 @@
-"""Why the noise filter kept or dropped each frame, and contact sheets to set thresholds by."""
+"""Explain why the noise filter kept or dropped frames; contact sheets for choosing thresholds."""
 
 from array import array
 from collections import Counter, defaultdict
@@ -37,7 +37,7 @@ _SEVERITY = ("passed", "suspected", "dropped")
 class Explanation(NamedTuple):
     """A track before the filter.
 
-    `agrees` says whether the report in the store says the same; None where there is none.
+    `agrees` says whether the report in the store has the same result; None if there is no report.
     """
 
     found: FilteredTrack
@@ -47,21 +47,21 @@ class Explanation(NamedTuple):
 
     @property
     def observations(self) -> tuple[Observation, ...]:
-        """The frames to explain, in order: those that were asked for, or all."""
+        """Return the frames to explain, in order: the requested ones, or all."""
         asked, every = self.found.frames, self.found.track.observations
         return tuple(one for one in every if not asked or one.frame in asked)
 
     def part_of(self, frame: int) -> int | None:
-        """The part, from 1, that a frame is kept in; None where it is dropped."""
+        """Return the number of the part, from 1, that keeps a frame; None if it is dropped."""
         places = enumerate(self.judgement.parts, start=1)
         return next((place for place, part in places if frame in part), None)
 
     def measured(self, rule: Rule, frame: int | None) -> Measurement | None:
-        """What was measured of a frame (or the whole track) for a threshold, if anything was."""
+        """Return the measurement of a frame (or the whole track) for a threshold, if any."""
         return next(iter(self.all_measured(frame, rule)), None)
 
     def all_measured(self, frame: int | None, rule: Rule | None = None) -> list[Measurement]:
-        """The measurements of a frame, the gravest first."""
+        """Return the measurements of a frame, the most severe first."""
         found = [
             one
             for one in self.judgement.measurements
@@ -70,21 +70,21 @@ class Explanation(NamedTuple):
         return sorted(found, key=lambda one: -_SEVERITY.index(one.outcome))
 
     def against(self, frame: int) -> list[Measurement]:
-        """What speaks against a frame, the gravest first."""
+        """Return the findings against a frame, the most severe first."""
         return [one for one in self.all_measured(frame) if one.outcome != "passed"]
 
     @property
     def rules(self) -> list[Rule]:
-        """The thresholds that any value was compared with."""
+        """Return the thresholds that any value was compared with."""
         settings = {one.setting for one in self.judgement.measurements}
         return [rule for rule in RULES if rule.setting in settings]
 
 
 def explain(store: Store, name: str, profile: str, *, what_if: bool = False) -> Explanation:
-    """Explains the track that `name` belongs to (see `find_track`).
+    """Explain the track that `name` belongs to (see `find_track`).
 
-    Thresholds are those that its report was made with, or those of the profile: where `what_if`
-    asks for it, or where nobody knows the others.
+    The thresholds are those of its report. Those of the profile are used if `what_if` is set, or if
+    the thresholds of the report are unknown.
     """
     found = find_track(store, name)
     thresholds = thresholds_of(store, None if what_if else found.report, profile)
@@ -98,7 +98,7 @@ def explain(store: Store, name: str, profile: str, *, what_if: bool = False) -> 
 
 
 def as_document(explanation: Explanation) -> dict[str, Any]:
-    """The explanation for machines."""
+    """Return the explanation as a JSON document."""
     found, judgement = explanation.found, explanation.judgement
     track = found.track
     return {
@@ -133,7 +133,7 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
 
 
 def render_explanation(explanation: Explanation, blobs: BlobStore) -> str:
-    """The explanation as one HTML page that needs nothing else, with the crops."""
+    """Render the explanation as one self-contained HTML page with the crops."""
     crops = {
         one.frame: thumbnail_uri(blobs, one.crop, _SIDE_PX) for one in explanation.observations
     }
@@ -141,24 +141,24 @@ def render_explanation(explanation: Explanation, blobs: BlobStore) -> str:
     return template.render(explanation=explanation, track=explanation.found.track, crops=crops)
 
 
-# The contact sheet: per threshold of the noise filter, crops in the order of what was measured.
+# The contact sheet: per threshold of the noise filter, crops in the order of their values.
 #
-# So that thresholds can be set by looking: a histogram of all values with the threshold in it, the
-# crops on both sides of the threshold, nearest to it, and some from farther off. The tracks of a
-# dataset are compared with the thresholds again, which takes no pixels; only the crops that are
-# shown are read.
+# It helps to choose thresholds by looking: a histogram of all values with the threshold in it, the
+# crops on both sides that are nearest to the threshold, and some that are farther away. The tracks
+# of a dataset are compared with the thresholds again, which needs no pixels; only the crops that
+# are shown are read.
 
 SHOWN_NEAR = 20
-"""How many crops are shown on each side of a threshold, nearest to it."""
+"""Number of crops shown on each side of a threshold, nearest to it."""
 SHOWN_FAR = 10
-"""How many more are shown on each side, spread evenly over all that is farther off."""
+"""Number of further crops on each side, spread evenly over everything farther away."""
 _CONTACT_SHEET_SIDE_PX = 150
 _OUTCOMES: tuple[Outcome, ...] = ("dropped", "suspected", "passed")
 _NONE = -1
 
 
 class Seen(NamedTuple):
-    """A crop and where it is from."""
+    """A crop and where it comes from."""
 
     picture: Picture
     video: str
@@ -167,7 +167,7 @@ class Seen(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A crop on the sheet; `beside` is the crop that it was compared with, where it was.
+    """A crop on the sheet; `beside` is the crop that it was compared with, if any.
 
     `alone` says that no other rule dropped it.
     """
@@ -180,10 +180,10 @@ class Tile(NamedTuple):
 
 
 class RuleSheet(NamedTuple):
-    """What is shown of one threshold.
+    """The crops shown for one threshold.
 
-    `dropped` are the tiles that are beyond it, the farthest first, and `left` the others, the
-    nearest first; `only_here` counts the crops that nothing else drops.
+    `dropped` are the tiles beyond it, the farthest first, and `left` the others, the nearest first;
+    `only_here` counts the crops that no other rule drops.
     """
 
     rule: Rule
@@ -196,7 +196,7 @@ class RuleSheet(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """The sheet of a dataset; only thresholds that any value was compared with are on it."""
+    """The contact sheet of a dataset; it has only thresholds that any value was compared with."""
 
     dataset: str
     thresholds: Thresholds
@@ -209,7 +209,7 @@ class Sheet(NamedTuple):
 
 
 class _Column:
-    """All that was measured for one threshold, as arrays: a few bytes a crop."""
+    """All values that were measured for one threshold, as arrays: a few bytes a crop."""
 
     def __init__(self) -> None:
         self.values, self.outcomes = array("d"), array("b")
@@ -219,7 +219,7 @@ class _Column:
 def collect(
     store: Store, dataset: str, thresholds: Thresholds, rule_name: str | None = None
 ) -> Sheet:
-    """The sheet of a dataset, of one rule or of all.
+    """Build the contact sheet of a dataset, for one rule or for all.
 
     Raises:
         UsageError: there is no such rule, or the dataset has no tracks.
@@ -273,7 +273,7 @@ def _rule_sheet(
     badness = values if rule.sign == "≤" else -values
     dropped, left = (_shown(badness, outcomes == 0), _shown(-badness, outcomes != 0))
     drops_of_each = np.array([drops[crop] for crop in column.crops])
-    # Of whole numbers the line between good and bad is drawn halfway to the next.
+    # For whole numbers the line between good and bad is drawn halfway to the next number.
     border = (-0.5 if rule.sign == "≥" else 0.5) if rule.is_count else 0.0
 
     def tile(place: int) -> Tile:
@@ -298,9 +298,9 @@ def _rule_sheet(
 
 
 def _shown(distance: NDArray[np.float64], wanted: NDArray[np.bool_]) -> list[int]:
-    """The places of what is shown of one side of a threshold, the nearest first.
+    """Return the indices of the crops shown for one side of a threshold, the nearest first.
 
-    Of equals a fixed mixture is taken, so that it is not all of one track.
+    Ties are broken in a fixed pseudo-random order, so that the crops are not all of one track.
     """
     places = np.flatnonzero(wanted)
     mixture = places * 2654435761 % 2**32
@@ -311,7 +311,7 @@ def _shown(distance: NDArray[np.float64], wanted: NDArray[np.bool_]) -> list[int
 
 
 def sheet_document(sheet: Sheet) -> dict[str, Any]:
-    """The figures of a sheet for machines."""
+    """Return the figures of a contact sheet as a JSON document."""
     return {
         "dataset": sheet.dataset,
         "thresholds_from": sheet.thresholds.origin,
@@ -336,7 +336,7 @@ def sheet_document(sheet: Sheet) -> dict[str, Any]:
 
 
 def render_sheet(sheet: Sheet, blobs: BlobStore) -> str:
-    """The sheet as one HTML page that needs nothing else."""
+    """Render the contact sheet as one self-contained HTML page."""
 
     @cache
     def thumbnail(picture: Picture) -> str | None:

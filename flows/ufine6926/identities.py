@@ -1,4 +1,4 @@
-"""Makes identities of the accepted tracklets: their crops become images, in train or in test."""
+"""Form identities from the accepted tracklets: their crops become images, in train or in test."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ from schemas.provenance import Role
 from schemas.records import Image, Rejection, Split
 from schemas.video import Track, Video
 
-# Which accepted tracklets are one person: what people said, taken together.
+# Decides which accepted tracklets are one person, from all decisions of annotators together.
 
 MERGING_STAGE = "form_identities"
 MERGING_VERSION = "1"
@@ -44,7 +44,7 @@ _DIGEST_CHARACTERS = 8
 
 
 class AcceptedTracklet(NamedTuple):
-    """A tracklet that people (or a policy) accepted, and its entity id."""
+    """A tracklet that annotators (or a policy) accepted, and its entity id."""
 
     id: str
     record: Tracklet
@@ -58,7 +58,7 @@ class Identity(NamedTuple):
 
 
 class MergedIdentities(NamedTuple):
-    """Every tracklet is in one identity or has a rejection, by its id."""
+    """The result of merging: every tracklet is in one identity or has a rejection, by its id."""
 
     identities: tuple[Identity, ...]
     rejections: dict[str, Rejection]
@@ -67,16 +67,15 @@ class MergedIdentities(NamedTuple):
 def merge_identities(
     tracklets: Sequence[AcceptedTracklet], successors: Mapping[str, Sequence[str]]
 ) -> MergedIdentities:
-    """Persons, in the order of their names; every tracklet that nobody merged is one of its own.
+    """Return the persons in the order of their names; an unmerged tracklet is a person of its own.
 
-    What people said of tracklets that were turned down since still counts between the others: who
-    is the same as one and the same third person is the same. What does not fit together is refused
-    with all tracklets concerned: it would be one person under two names, or two under one.
+    Decisions about tracklets that were rejected later still connect the others: tracklets that show
+    the same third person show the same person. Contradictory decisions reject all tracklets
+    concerned, which would otherwise be one person under two names, or two under one.
 
     Args:
-        tracklets: what was accepted.
-        successors: for the id of each tracklet that was edited, the ids of what took its place:
-            one, or the parts of a split.
+        tracklets: the accepted tracklets.
+        successors: the replacements of each edited tracklet, by id: one, or the parts of a split.
     """
     from scipy.cluster.hierarchy import DisjointSet
 
@@ -110,10 +109,11 @@ def merge_identities(
 
 
 def identity_name(earliest: Tracklet) -> str:
-    """The name of a person after their earliest tracklet.
+    """Name a person after their earliest tracklet.
 
-    It names the video (its digest too: names are not unique), the track and, as the parts of a
-    split have one track, the first frame. It does not depend on what else is in the dataset.
+    The name contains the video (with its digest, because file names are not unique), the track and
+    the first frame (because the parts of a split have one track). It does not depend on the rest of
+    the dataset.
     """
     stem = PurePosixPath(earliest.video).stem
     digest = earliest.video_sha256[:_DIGEST_CHARACTERS]
@@ -123,9 +123,9 @@ def identity_name(earliest: Tracklet) -> str:
 def _contradiction(
     group: Sequence[AcceptedTracklet], unclear: Mapping[str, str]
 ) -> tuple[str, str] | None:
-    """Why tracklets, in order of time, cannot be one person: a reason and a sentence.
+    """Return why tracklets, in order of time, cannot be one person: a reason and a sentence.
 
-    `unclear` has for tracklets that named one that was split since, which.
+    `unclear` maps tracklets to the tracklet they were merged with, if that one was split later.
     """
     for one in group:
         if one.id in unclear:
@@ -155,9 +155,9 @@ _SUFFIXES = {"image/jpeg": ".jpg", "image/png": ".png", "image/webp": ".webp"}
 
 
 def crop_images(identity: Identity, split: Split) -> list[tuple[Image, AcceptedTracklet]]:
-    """The images of a person, in order of time, each with the tracklet that it was selected in.
+    """Return the images of a person in order of time, each with the tracklet that selected it.
 
-    Where and when it was seen is read from the tracklet, by the digest of the crop.
+    Where and when a crop was seen is read from the tracklet, by the digest of the crop.
     """
     return [
         (
@@ -180,30 +180,29 @@ def crop_images(identity: Identity, split: Split) -> list[tuple[Image, AcceptedT
 
 
 def _file_path(tracklet: AcceptedTracklet, frame: TrackletFrame) -> str:
-    """Where a crop would lie in its collection: `<video>/<track>-<frame>.jpg`."""
+    """Return the path of a crop in its collection: `<video>/<track>-<frame>.jpg`."""
     suffix = _SUFFIXES.get(frame.crop.media_type, "")
     return f"{tracklet.record.video}/{tracklet.record.track}-{frame.frame}{suffix}"
 
 
 # Train or test: identities that share a video or a near-duplicate image go together.
 #
-# What must not be torn apart forms components: identities, the videos that they are seen in, and
-# images of the same content (which show a video that was encoded again). A component is in one
-# split as a whole.
+# Identities, the videos they are seen in, and images of the same content (as in a video that was
+# encoded again) form connected components. A component is in one split as a whole.
 
 SPLITTING_STAGE = "assign_splits"
 SPLITTING_VERSION = "1"
 
 
 ImageKey = tuple[str, str]
-"""An image by its identity and its own name."""
+"""An image, given by its identity and its own name."""
 
 
 class AssignedSplits(NamedTuple):
-    """Every identity has a split or a rejection.
+    """The result of the assignment: every identity has a split or a rejection.
 
-    `tied` are the images (identity, name) that cannot stay in train: each with an image of the
-    other split (identity, name) that it shares a video or content with.
+    `tied` maps each image (identity, name) that cannot stay in train to an image of the other split
+    (identity, name) that it shares a video or content with.
     """
 
     splits: dict[str, Split]
@@ -216,19 +215,19 @@ def assign_splits(
     settings: SplitSettings,
     taken: Mapping[str, Split],
 ) -> AssignedSplits:
-    """The split of every identity in `images`.
+    """Assign a split to every identity in `images`.
 
-    What is in a split already stays there, and takes along what belongs to it. The other components
-    come in an order that the seed determines; each goes to test where that brings the share of test
-    identities nearer to what is wanted, else to train. New identities that belong to train and to
-    test are rejected (`would_leak`). Where a new image ties two identities that were there before,
-    both stay, but the images in train that are tied to some in test do not (`tied`): what models
-    were tested on must not change.
+    Identities that have a split keep it, and the rest of their component gets the same one. The
+    other components are visited in an order that the seed determines; each goes to test if that
+    brings the share of test identities closer to the wanted share, else to train. New identities
+    that belong to train and to test are rejected (`would_leak`). If a new image connects two
+    identities of different splits, both stay, but the images in train that are connected to test do
+    not (`tied`), because data that models were tested on must not change.
 
     Args:
         images: all images of the dataset, old and new.
-        settings: the share that is wanted, the seed, and what counts as the same content.
-        taken: the splits that were given earlier, by identity and by the digest of the video.
+        settings: the wanted share of test identities, the seed, and the near-duplicate thresholds.
+        taken: the splits assigned earlier, by identity and by the digest of the video.
     """
     from scipy.cluster.hierarchy import DisjointSet
 
@@ -255,23 +254,23 @@ def assign_splits(
             splits.update(dict.fromkeys(identities, next(iter(given.values()))))
         else:
             free.append(identities)
-    splits.update(_drawn(free, settings, splits))
-    tied = _tied([one for one in images if one.identity in torn], splits, settings.limits)
+    splits.update(_draw_splits(free, settings, splits))
+    tied = _find_tied([one for one in images if one.identity in torn], splits, settings.limits)
     return AssignedSplits(dict(sorted(splits.items())), dict(sorted(rejections.items())), tied)
 
 
 def _nodes(image: ComparedImage) -> Iterable[tuple[str, str]]:
-    """What an image belongs to: its person, its file, and its video where it has one."""
+    """Return the nodes of an image: its person, its file, and its video if it has one."""
     yield "identity", image.identity
     yield "file", image.sha256
     if image.video_sha256 is not None:
         yield "video", image.video_sha256
 
 
-def _tied(
+def _find_tied(
     images: Iterable[ComparedImage], splits: Mapping[str, Split], limits: LeakLimits
 ) -> dict[ImageKey, ImageKey]:
-    """The images in train that are tied to some in test, each with the first such."""
+    """Return the images in train that are connected to test, each with the first such image."""
     ordered = sorted(images, key=lambda image: (image.identity, image.name))
     in_test: dict[tuple[str, str], ComparedImage] = {}
     for image in ordered:
@@ -294,10 +293,10 @@ def _tied(
     return dict(sorted(tied.items()))
 
 
-def _drawn(
+def _draw_splits(
     free: Iterable[list[str]], settings: SplitSettings, given: Mapping[str, Split]
 ) -> dict[str, Split]:
-    """Splits for components that are in none yet."""
+    """Draw splits for the components without one."""
     components = sorted(free, key=lambda names: digest_of(str(settings.seed), *names))
     in_test = sum(split == "test" for split in given.values())
     wanted = settings.test_share * (len(given) + sum(map(len, components)))
@@ -310,7 +309,7 @@ def _drawn(
 
 
 def tied_images(tracklet_id: str, tied: Mapping[str, ImageKey]) -> Rejection:
-    """Says which images of a tracklet are left out of train, and what ties each to test."""
+    """Reject the images of a tracklet that are left out of train, naming the image in test."""
     (name, (identity, other)), *more = tied.items()
     others = f"; so are {len(more):,} more of its images" if more else ""
     return Rejection(
@@ -335,25 +334,26 @@ def _would_leak(name: str, given: Mapping[str, Split]) -> Rejection:
     )
 
 
-# Makes identities of the accepted tracklets: their crops become images, in train or in test.
+# The step: makes identities of the accepted tracklets. Their crops become images, in train or in
+# test.
 
 
 def form_identities(
     context: RunContext, dataset: str, tracklet_groups: Collection[str], settings: SplitSettings
 ) -> StageReport:
-    """Forms the identities of `dataset` from what is accepted of the tracklets in these groups.
+    """Form the identities of `dataset` from the accepted tracklets in these groups.
 
-    All of them are one transaction: who is the same person, and which split nobody may leave, is
-    known of all together. Splits that were given stay. What counts now is computed in every run,
-    also where it was stored long ago: images that do not count any more (all, where nothing is
-    accepted) become inactive, and those that count again active.
+    They form one transaction, because identities and the split of each can only be known of all
+    together. Splits that were assigned stay. The active images are computed in every run, even if
+    they were stored before: images that do not count any more (all, if nothing is accepted) become
+    inactive, and those that count again become active.
     """
     store = context.store
     found = find_in_groups(store, dataset, Tracklet.kind, tracklet_groups)
     accepted = [entity for entity in found if entity.state == "accepted"]
-    tracklets, rejections = _without_suspicions(store, accepted)
+    tracklets, rejections = _drop_suspected_frames(store, accepted)
     successors = _successors(store, tracklets)
-    taken = _taken(store, dataset)
+    taken = _earlier_splits(store, dataset)
     frames = {one.id: [frame.frame for frame in one.record.frames] for one in tracklets}
     stage = Stage(
         name=MERGING_STAGE,
@@ -370,10 +370,10 @@ def form_identities(
     )
 
     @cache
-    def formed() -> _Formed:
+    def formed() -> _FormedImages:
         merged = merge_identities(tracklets, successors)
         images, left_out = _images(context, dataset, merged.identities, settings, taken)
-        return _Formed(images, rejections | merged.rejections | left_out)
+        return _FormedImages(images, rejections | merged.rejections | left_out)
 
     def result(number: int, entity: StoredEntity) -> WorkResult:
         images = tuple(formed().images.get(entity.id, ()))
@@ -386,18 +386,18 @@ def form_identities(
     return report
 
 
-class _Formed(NamedTuple):
-    """Images by tracklet; and why a tracklet has none, or only some."""
+class _FormedImages(NamedTuple):
+    """Images by tracklet, and the reasons why a tracklet has none, or only some."""
 
     images: Mapping[str, Sequence[NewEntity]]
     rejections: Mapping[str, Rejection]
 
 
-def _taken(store: Store, dataset: str) -> dict[str, Split]:
-    """The splits that were given before, by identity and by the digest of the video.
+def _earlier_splits(store: Store, dataset: str) -> dict[str, Split]:
+    """Return the splits assigned earlier, by identity and by the digest of the video.
 
-    Those of inactive images, too: they were promised their split. Where they differ, what is
-    live counts.
+    Inactive images keep their split as well. If the splits differ, that of the active images
+    counts.
     """
     taken: dict[str, Split] = {}
     images = sorted(find(store, dataset, Image.kind), key=lambda image: image.state in LIVE)
@@ -420,8 +420,8 @@ def _images(
     settings: SplitSettings,
     taken: Mapping[str, Split],
 ) -> tuple[dict[str, list[NewEntity]], dict[str, Rejection]]:
-    """The images of each tracklet; and why a tracklet has none, or only some."""
-    assigned = assign_splits(_compared(context, identities), settings, taken)
+    """Return the images of each tracklet, and the reasons why one has none, or only some."""
+    assigned = assign_splits(_images_to_compare(context, identities), settings, taken)
     videos = {
         (video.source, video.file_path, video.sha256): entity.id
         for entity in find(context.store, dataset, Video.kind)
@@ -452,8 +452,8 @@ def _images(
     return images, rejections | {id_: tied_images(id_, one) for id_, one in tied.items()}
 
 
-def _compared(context: RunContext, identities: Iterable[Identity]) -> list[ComparedImage]:
-    """The images of all identities, to be compared with each other."""
+def _images_to_compare(context: RunContext, identities: Iterable[Identity]) -> list[ComparedImage]:
+    """Return the images of all identities, for comparison with each other."""
     tracklets = [(identity, one) for identity in identities for one in identity.tracklets]
     embeddings = crop_embeddings(context.store, [tracklet.id for _, tracklet in tracklets])
     compared = []
@@ -477,10 +477,10 @@ def _compared(context: RunContext, identities: Iterable[Identity]) -> list[Compa
     return compared
 
 
-def _without_suspicions(
+def _drop_suspected_frames(
     store: Store, accepted: Sequence[StoredEntity]
 ) -> tuple[list[AcceptedTracklet], dict[str, Rejection]]:
-    """The tracklets; of those that no person decided on, only the frames that nothing speaks of."""
+    """Return the tracklets; those without a human decision lose the suspected frames."""
     with store.read() as connection:
         by_people = decided_by_answers(connection, [entity.id for entity in accepted])
     tracklets, rejections = [], {}
@@ -505,7 +505,7 @@ def _without_suspicions(
 
 
 def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> dict[str, list[str]]:
-    """What took the place of the tracklets that others are said to show the same person as."""
+    """Return what replaced the tracklets that others were merged with."""
     found: dict[str, list[str]] = {}
     wanted = {named for one in tracklets for named in one.record.same_person_as}
     while wanted:
@@ -518,7 +518,7 @@ def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> dict[str
 def crop_embeddings(
     store: Store, tracklet_ids: Sequence[str]
 ) -> dict[str, tuple[str, NDArray[np.float32]]]:
-    """For the digest of each crop of these tracklets' tracks, who embedded it and the embedding."""
+    """Map the digest of each crop of these tracklets' tracks to its embedder and embedding."""
     ids = set(tracklet_ids)
     while edited := parents_of(store, ids, Role.EDITED_FROM):
         ids = ids - edited.keys() | _all(edited)

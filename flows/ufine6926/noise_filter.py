@@ -1,4 +1,4 @@
-"""The noise filter: filters tracks and proposes what is left of them as tracklets."""
+"""The noise filter: filters tracks and proposes the remaining parts as tracklets."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,17 +64,17 @@ from schemas.video import (
     Video,
 )
 
-# The rules are applied in this order: all image rules on all crops; where one person passes to
+# The rules are applied in this order: all image rules on all crops; changes from one person to
 # another (`identity_switch`) among the crops that are left; then, in each piece between switches,
-# outliers, near-duplicates, whether enough is left, and which images are kept. Every frame of a
-# track is either in one part of its report or has a finding that drops it.
+# outliers, near-duplicates, the minimum number of images, and the choice of the images to keep.
+# Every frame of a track is either in one part of its report or has a finding that drops it.
 
 FILTER_TRACK_VERSION = "2"
 FILTER_TRACK_STAGE = "filter_tracks"
 
 
 class Judgement(NamedTuple):
-    """All that the filter measured of a track, what passed included.
+    """All measurements of a track by the filter, including those that passed.
 
     `parts` and `switches` are those of `FilterReport`.
     """
@@ -85,13 +85,13 @@ class Judgement(NamedTuple):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What speaks against frames, or against the whole track."""
+        """Return the findings against frames, or against the whole track."""
         found = (measurement.finding for measurement in self.measurements)
         return tuple(finding for finding in found if finding is not None)
 
 
 def filter_track(track: Track, settings: FilterSettings) -> tuple[FilterReport, Rejection | None]:
-    """The report on a track, and a rejection where nothing is left of it."""
+    """Return the report on a track, and a rejection if nothing is left of it."""
     judgement = judge_track(track, settings)
     report = FilterReport(
         source=track.source,
@@ -113,14 +113,14 @@ def filter_track(track: Track, settings: FilterSettings) -> tuple[FilterReport, 
 
 
 def judge_track(track: Track, settings: FilterSettings) -> Judgement:
-    """Applies all rules to a track."""
+    """Apply all rules to a track."""
     measurements: list[Measurement] = []
     suspicions: Counter[int | None] = Counter()
 
     def left(
         observations: Sequence[Observation], judged: Iterable[Measurement]
     ) -> list[Observation]:
-        """Records what a rule measured; gives the observations that it does not drop."""
+        """Record the measurements of a rule; return the observations that it does not drop."""
         found = list(judged)
         measurements.extend(found)
         suspicions.update(one.frame for one in found if one.outcome == "suspected")
@@ -146,7 +146,7 @@ def judge_track(track: Track, settings: FilterSettings) -> Judgement:
 
 
 def _rejection(track: Track, report: FilterReport) -> Rejection:
-    """Why nothing is left: the rules, each with the number of frames that it dropped."""
+    """Return the rejection of a track without frames: the rules and their numbers of frames."""
     dropped = Counter(
         rule
         for rule, _ in {
@@ -168,21 +168,21 @@ def _rejection(track: Track, report: FilterReport) -> Rejection:
     )
 
 
-# Tracklets that may show one person are proposed to be merged: they look similar, and are never in
-# one frame. Each names only those that begin earlier in the video, so that a pair is asked about
-# once. People decide.
+# Tracklets that may show one person are proposed for merging: they look similar and are never in
+# the same frame. Each names only those that begin earlier in the video, so that every pair is asked
+# about once. Annotators decide.
 
 PROPOSE_TRACKLETS_VERSION = "1"
 PROPOSE_TRACKLETS_STAGE = "propose_tracklets"
 FRAMES_OF_OTHERS = 4
-"""How many frames of another tracklet are shown beside one, spread over its time."""
+"""Number of frames of another tracklet that are shown next to one, spread over its duration."""
 
 
 class _Part(NamedTuple):
     """A part of a report: its images, the frames it may show in, and its mean embedding.
 
-    The frames are those of the whole track where it was not split: the person was followed in
-    frames that were not kept, too. At a switch a part ends with what was kept of it.
+    The frames are those of the whole track if it was not split, because the person was also
+    followed in frames that were not kept. At a switch, a part ends with its last kept frame.
     """
 
     track: Track
@@ -198,13 +198,12 @@ def propose_tracklets(
     settings: FilterSettings,
     id_of: Callable[[Tracklet], str],
 ) -> list[Tracklet]:
-    """The tracklets of one video, in the order in which they begin (then by track).
+    """Return the tracklets of one video, ordered by their beginning (then by track).
 
     Args:
         filtered: the tracks of the video with their reports, in any order.
         settings: the thresholds of the filter.
-        id_of: the id of a tracklet; asked once for each, in the order of the result, before any
-            later tracklet names it. `video_sha256` and `track` tell which track it is from.
+        id_of: returns the id of a tracklet; called once for each, in the order of the result.
     """
     parts = [part for track, report in filtered for part in _parts(track, report)]
     parts.sort(key=lambda part: (part.observations[0].frame, part.track.number))
@@ -233,7 +232,7 @@ def _parts(track: Track, report: FilterReport) -> Iterator[_Part]:
 def _others(
     part: _Part, known: Sequence[tuple[str, Tracklet, _Part]], settings: FilterSettings
 ) -> tuple[OtherTracklet, ...]:
-    """The earlier tracklets that may show the same person, the likeliest first."""
+    """Return the earlier tracklets that may show the same person, the most likely first."""
     similar = []
     for id_, tracklet, other in known:
         show_together = (
@@ -257,10 +256,9 @@ def _spread(frames: Sequence[TrackletFrame]) -> tuple[TrackletFrame, ...]:
 
 
 def _tracklet(part: _Part, others: tuple[OtherTracklet, ...]) -> Tracklet:
-    """The part as a tracklet, with the rules that suspect each frame.
+    """Return the part as a tracklet, with the rules that suspect each frame.
 
-    Switches that are suspected inside it are listed separately, each by the first kept frame from
-    there on.
+    Suspected switches inside it are listed separately, each by the first kept frame from there on.
     """
     track = part.track
     suspicions: dict[int | None, dict[str, None]] = defaultdict(dict)
@@ -295,25 +293,24 @@ def _tracklet(part: _Part, others: tuple[OtherTracklet, ...]) -> Tracklet:
     )
 
 
-# Thresholds are not part of the id of a report or tracklet: where other thresholds give the same,
-# it stays the same entity, with all that people decided on it. Links name the thresholds that gave
-# it.
+# Thresholds are not part of the id of a report or tracklet. If other thresholds lead to the same
+# result, it stays the same entity and keeps the decisions on it. Links name the thresholds.
 
 
 @dataclass(frozen=True)
 class FilterPlan:
-    """The thresholds that tracks are filtered with, and the entity that says so."""
+    """The thresholds that tracks are filtered with, and the entity that records them."""
 
     settings: FilterSettings
     entity: NewEntity
 
     def group(self, tracks: str) -> str:
-        """The group of the tracklets that the plan makes of a group of tracks."""
+        """Return the group of the tracklets that the plan makes of a group of tracks."""
         return digest_of(tracks, self.entity.id)
 
 
 def plan_filter(context: RunContext, dataset: str, settings: FilterSettings) -> FilterPlan:
-    """The plan by the profile's thresholds."""
+    """Return the plan for the profile's thresholds."""
     record = StageSettings(
         stage=FILTER_TRACK_STAGE,
         version=FILTER_TRACK_VERSION,
@@ -328,7 +325,7 @@ def filter_tracks(
     plan: FilterPlan,
     make_pose_model: PoseModelMaker = build_pose_model,
 ) -> StageReport:
-    """Gives every track of `dataset` a report; a track of which nothing is left is rejected.
+    """Give every track of `dataset` a report; reject tracks of which nothing is left.
 
     Raises:
         MissingExtraError: the extra that the pose model needs is not installed.
@@ -359,7 +356,7 @@ def filter_tracks(
 
 
 def _linked(entity: NewEntity, *links: tuple[Role, str]) -> NewEntity:
-    """The entity with more parents, which are no part of its id."""
+    """Return the entity with more parents, which are not part of its id."""
     return entity._replace(parents=(*entity.parents, *links))
 
 
@@ -370,9 +367,9 @@ def propose(
     tracking: TrackingPlan,
     plan: FilterPlan,
 ) -> StageReport:
-    """Proposes the tracklets of every video of a source that was followed to its end.
+    """Propose the tracklets of every completely tracked video of a source.
 
-    What other thresholds proposed before stays what it was, and joins the plan's group.
+    Tracklets proposed with other thresholds stay the same entities and join the plan's group.
     """
     stage = Stage(
         name=PROPOSE_TRACKLETS_STAGE,
@@ -396,7 +393,7 @@ def propose(
 def _tracked(
     store: Store, dataset: str, spec: VideoSourceSpec, tracking: TrackingPlan
 ) -> Iterator[StoredEntity]:
-    """The videos of a source that were followed to their end."""
+    """Return the completely tracked videos of a source."""
     finished = {one.group for one in find(store, dataset, TrackedVideo.kind)}
     for video in find(store, dataset, Video.kind, states=("proposed",)):
         if video.group == spec.name and tracking.group(video.id) in finished:
@@ -406,7 +403,7 @@ def _tracked(
 def _groups_of_tracklets(
     store: Store, groups: Mapping[str, str], tracking: TrackingPlan, plan: FilterPlan
 ) -> dict[str, str]:
-    """The group of every tracklet that the plans propose, and of what people made of it.
+    """Return the group of every tracklet that the plans propose, and of its edited versions.
 
     `groups` are those of the videos, by id.
     """
@@ -430,7 +427,7 @@ def _groups_of_tracklets(
 def _proposed(
     store: Store, video: StoredEntity, tracking: TrackingPlan, plan: FilterPlan
 ) -> StageResult:
-    """The tracklets of a video; it waits where a track has no report of the plan yet."""
+    """Return the tracklets of a video; it waits while a track has no report of the plan."""
     tracks = find_in_groups(store, video.dataset, Track.kind, [tracking.group(video.id)])
     report_of = children_of(store, [one.id for one in tracks], Role.REPORT_OF)
     known = {one for many in report_of.values() for one in many}
@@ -461,23 +458,23 @@ def _proposed(
     return WorkResult(video.seq, tuple(made))
 
 
-# Tracks with their filter reports, found in the store by any id that people have at hand.
+# Find tracks and their filter reports in the store, by any id that a user has at hand.
 
 _SHORTEST_PREFIX = 6
 
 
 class Thresholds(NamedTuple):
-    """Settings of the filter, and where they are from, in words."""
+    """Settings of the filter, and where they come from, in words."""
 
     settings: FilterSettings
     origin: str
 
 
 class FilteredTrack(NamedTuple):
-    """A track, the report that was asked for (or the newest), and the frames that were asked for.
+    """A track, the requested (or the newest) report, and the requested frames.
 
-    `report` is None where the track was not filtered yet; `frames` are those whose crop was asked
-    for, none where it was the whole track.
+    `report` is None if the track was not filtered yet. `frames` are those whose crop was requested,
+    empty if the whole track was.
     """
 
     entity: StoredEntity
@@ -487,15 +484,15 @@ class FilteredTrack(NamedTuple):
 
 
 def find_track(store: Store, name: str) -> FilteredTrack:
-    """The track that `name` belongs to.
+    """Find the track that `name` belongs to.
 
     Args:
-        store: where it is looked for.
+        store: the store to search.
         name: the id of a track, a filter report or a tracklet, or the digest of a crop; or the
-            first digits of one, if there is no other.
+            first digits of one, if they are unique.
 
     Raises:
-        UsageError: there is none, or several, or what there is does not come from a track.
+        UsageError: there is none, there are several, or the entity does not come from a track.
     """
     try:
         entity_id = find_entity_id(store, name)
@@ -522,7 +519,7 @@ def find_track(store: Store, name: str) -> FilteredTrack:
 
 
 def _track_with_crop(store: Store, name: str) -> FilteredTrack | None:
-    """The track with a crop whose digest starts with `name`, if there is one.
+    """Return the track with a crop whose digest starts with `name`, if there is one.
 
     Raises:
         UsageError: there are several tracks, or several crops.
@@ -547,7 +544,7 @@ def _track_with_crop(store: Store, name: str) -> FilteredTrack | None:
 
 
 def newest_reports(store: Store, track_ids: Sequence[str]) -> dict[str, StoredEntity]:
-    """The report of each track that was stored last, by the id of the track."""
+    """Map the id of each track to its most recently stored report."""
     reports = children_of(store, track_ids, Role.REPORT_OF)
     stored = fetch(store, (one for many in reports.values() for one in many))
     return {
@@ -557,17 +554,17 @@ def newest_reports(store: Store, track_ids: Sequence[str]) -> dict[str, StoredEn
 
 
 def newest_report(store: Store, dataset: str) -> StoredEntity | None:
-    """The filter report of a dataset that was stored last."""
+    """Return the most recently stored filter report of a dataset."""
     return max(find(store, dataset, FilterReport.kind), key=lambda one: one.seq, default=None)
 
 
 def as_filtered(track: Track, report: StoredEntity | None) -> Track:
-    """The track as the filter saw it: with the bodies that were measured for its report."""
+    """Return the track as the filter saw it: with the bodies that were measured for its report."""
     return with_bodies(track, report.record(FilterReport).bodies) if report else track
 
 
 def thresholds_of(store: Store, report: StoredEntity | None, profile: str) -> Thresholds:
-    """The thresholds that a report was made with; those of the profile where nobody knows."""
+    """Return the thresholds of a report; those of the profile if they are unknown."""
     from models.profiles.loader import load_profile
 
     if report is not None:

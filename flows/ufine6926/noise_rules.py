@@ -1,4 +1,4 @@
-"""The rules of the noise filter, of one crop and of the images of one person."""
+"""The rules of the noise filter, for single crops and for the images of one person."""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,26 +18,28 @@ from schemas.video import Finding, Observation, Track
 
 Outcome = Literal["passed", "suspected", "dropped"]
 Sign = Literal["≥", "≤", ">"]
-"""What a good value is to its threshold."""
+"""Relation of a good value to its threshold."""
 
 BAND = 0.2
-"""How near to its threshold a value must be to be suspected, as a share of the threshold."""
+"""Width of the band in which a value is suspected, as a share of the threshold."""
 DECIMALS = 4
-"""Of values that are compared and reported: few enough that findings are the same bytes whatever
-linear algebra they were computed with."""
+"""Decimals of values that are compared and reported.
+
+They are few enough that findings are the same bytes with any linear algebra library.
+"""
 
 
 class Measurement(NamedTuple):
-    """What one rule measured of a frame (or of the whole track, where `frame` is None).
+    """The measurement of a frame (or of the whole track, if `frame` is None) by one rule.
 
     Attributes:
         rule: the name of the rule.
         setting: the field of `FilterSettings` that holds the threshold.
-        frame: the frame, or the one that a new part would begin with.
-        value: what was measured.
-        threshold: what it was compared with.
+        frame: the frame, or the first frame of a new part.
+        value: the measured value.
+        threshold: the value that it was compared with.
         outcome: the result of the comparison.
-        beside: the frame that this one was compared with, where there is one.
+        beside: the frame that this one was compared with, if any.
     """
 
     rule: str
@@ -50,7 +52,7 @@ class Measurement(NamedTuple):
 
     @property
     def finding(self) -> Finding | None:
-        """The measurement as it is reported; None where it passed."""
+        """Return the measurement as a finding; None if it passed."""
         if self.outcome == "passed":
             return None
         return Finding(
@@ -63,16 +65,16 @@ class Measurement(NamedTuple):
 
 
 def rounded(value: float) -> float:
-    """A value as it is compared and reported."""
+    """Round a value as it is compared and reported."""
     return round(float(value), DECIMALS)
 
 
 def outcome_of(value: float, threshold: float, sign: Sign, *, scale_end: float = 0.0) -> Outcome:
-    """Compares a value: beyond the threshold it drops, within `BAND` of it it is suspected.
+    """Compare a value: beyond the threshold it is dropped, within `BAND` of it it is suspected.
 
-    The band lies on the side of the threshold that passes, and is a share of the threshold's
-    distance from `scale_end`: the end of the scale that the threshold keeps away from. Where that
-    is the threshold itself, there is no band.
+    The band lies on the passing side of the threshold. Its width is a share of the distance between
+    the threshold and `scale_end`, the end of the scale on the failing side. If both are equal,
+    there is no band.
     """
     excess = threshold - value if sign == "≥" else value - threshold
     if excess > 0:
@@ -84,15 +86,15 @@ class Rule(NamedTuple):
     """One threshold of the filter.
 
     Attributes:
-        name: what findings call it; rules that mean the same to people share a name.
-        part: what tells rules of one name apart, in a word.
-        measure: what is measured, in words, with its unit.
+        name: its name in findings; rules with the same meaning share a name.
+        part: a word that distinguishes rules of the same name.
+        measure: the measured quantity, in words, with its unit.
         setting: the field of `FilterSettings` that holds the threshold.
-        sign: what a good value is to the threshold.
-        field: of a rule on one crop, its value: a field of `CropMeasures`, or one of those that
-            `judge_crops` adds.
-        scale_end: where the scale ends that the band of suspicion is measured on.
-        is_exact: whether what is measured is known so well that nothing need be suspected.
+        sign: relation of a good value to the threshold.
+        field: for a rule on single crops, the field of its value: one of `CropMeasures`, or one
+            that `judge_crops` adds.
+        scale_end: end of the scale that the band of suspicion is measured on.
+        is_exact: whether values are exact, so that nothing is suspected.
     """
 
     name: str
@@ -106,7 +108,7 @@ class Rule(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The rule, and which of its thresholds this is."""
+        """Return the name of the rule, and which of its thresholds this is."""
         return f"{self.name}, {self.part}" if self.part else self.name
 
     @property
@@ -115,13 +117,13 @@ class Rule(NamedTuple):
         return FilterSettings.model_fields[self.setting].annotation is int
 
     def threshold(self, settings: FilterSettings) -> float:
-        """What values are compared with."""
+        """Return the threshold that values are compared with."""
         return float(getattr(settings, self.setting))
 
     def judge(
         self, frame: int | None, value: float, settings: FilterSettings, beside: int | None = None
     ) -> Measurement:
-        """The value of a frame, compared with the threshold."""
+        """Compare the value of a frame with the threshold."""
         value, threshold = rounded(value), self.threshold(settings)
         end = threshold if self.is_exact else self.scale_end
         outcome = outcome_of(value, threshold, self.sign, scale_end=end)
@@ -132,8 +134,11 @@ _FILE = resources.files("flows.ufine6926").joinpath("noise_rules.toml")
 RULES = tuple(Rule(**one) for one in tomllib.loads(_FILE.read_text("utf-8"))["rules"])
 """All rules, in the order in which they are applied and reported."""
 IMAGE_RULES = tuple(rule for rule in RULES if rule.field)
-"""The rules on one crop alone. Every rule judges every crop, even one that another rule drops, so
-that a report states all that is wrong with it."""
+"""The rules for single crops.
+
+Every rule judges every crop, even one that another rule drops, so that a report lists everything
+that is wrong with it.
+"""
 BODY_RULES = ("least_keypoints", "least_person", "least_person_share")
 """The settings of the rules that need a pose model."""
 SWITCH, OUTLIER, NEAR_DUPLICATE, TOO_FEW, SURPLUS = RULES[len(IMAGE_RULES) :]
@@ -141,7 +146,7 @@ RULE_NAMES = tuple(dict.fromkeys(rule.name for rule in RULES))
 
 
 def rules_table(settings: FilterSettings) -> str:
-    """The rules as a Markdown table, with their thresholds in `settings`."""
+    """Return the rules as a Markdown table, with their thresholds in `settings`."""
     rows = [
         f"| `{rule.name}` | {rule.measure} | `{rule.setting}` "
         f"| {rule.sign} {rule.threshold(settings):g} |"
@@ -151,9 +156,9 @@ def rules_table(settings: FilterSettings) -> str:
 
 
 def judge_crops(track: Track, settings: FilterSettings) -> Iterator[Measurement]:
-    """What every rule says of every crop of a track, frame by frame.
+    """Apply every rule for single crops to every crop of a track, frame by frame.
 
-    What a pose model saw is looked at only where the settings name one.
+    Results of a pose model are used only if the settings name one.
     """
     rules = [rule for rule in IMAGE_RULES if settings.pose_model or rule.setting not in BODY_RULES]
     usual = median(observation.measures.sharpness for observation in track.observations)
@@ -170,17 +175,17 @@ def judge_crops(track: Track, settings: FilterSettings) -> Iterator[Measurement]
                 yield rule.judge(observation.frame, value, settings)
 
 
-# Where a track passes from one person to another, by the embeddings of its frames.
+# Finds where a track passes from one person to another, by the embeddings of its frames.
 
 LEAST_SIDE = 2
-"""Frames that must speak for a person: one alone that differs is an outlier, no person."""
+"""Minimum number of frames of a person: a single frame that differs is an outlier."""
 
 Embeddings = NDArray[np.float32]
 """Embeddings of unit length, of shape (n, d)."""
 
 
 class Stretch(NamedTuple):
-    """Frames `begin` to `end` (exclusive) of a piece, and how far they are from its rest."""
+    """Frames `begin` to `end` (exclusive) of a piece, and their distance from the rest of it."""
 
     begin: int
     end: int
@@ -188,7 +193,7 @@ class Stretch(NamedTuple):
 
 
 def embeddings_of(observations: Sequence[Observation]) -> Embeddings | None:
-    """The embeddings, (n, d); None where the detector knows nothing of appearance."""
+    """Return the embeddings, (n, d); None if the detector provides none."""
     if not observations or not all(one.embedding for one in observations):
         return None
     return np.stack([unpacked(one.embedding) for one in observations])
@@ -197,15 +202,15 @@ def embeddings_of(observations: Sequence[Observation]) -> Embeddings | None:
 def judge_switches(
     observations: Sequence[Observation], settings: FilterSettings
 ) -> tuple[list[Sequence[Observation]], list[Measurement]]:
-    """The observations between identity switches; and the switches, those suspected included.
+    """Split the observations at identity switches; also return suspected switches.
 
-    Any stretch of frames may be another person's: a head, a tail, or, as when a passer-by takes the
-    track over for a while, a middle. Of the stretches that are farther than `switch_distance` from
-    the rest (see `_distances`), the one that explains most is cut out, and each piece is examined
-    in the same way. Best explained is what takes most from the squared distances to the mean
-    (Ward's criterion), which favours neither small nor large stretches. Times are not looked at,
-    only their order, so that a gap is no reason to cut. A cut is reported as suspected: it drops no
-    frame. In a piece that is not cut, the ends of the farthest stretch are measured.
+    Any stretch of frames may show another person: a head, a tail, or a middle, if a passer-by takes
+    over the track for a while. Of the stretches that are farther than `switch_distance` from the
+    rest (see `_distances`), the one that explains most is cut out, and each piece is examined in
+    the same way. The best explanation is the largest decrease in the squared distances to the mean
+    (Ward's criterion), which favours neither small nor large stretches. Only the order of frames
+    counts, not their times, so that a gap is not a reason to cut. A cut is reported as suspected:
+    it drops no frame. In a piece that is not cut, the ends of the farthest stretch are measured.
     """
     vectors = embeddings_of(observations)
     if vectors is None:
@@ -240,10 +245,10 @@ def judge_switches(
 
 
 def most_different_stretch(embeddings: Embeddings, limit: float) -> Stretch | None:
-    """The stretch to cut out, or where none is farther than `limit` the farthest one.
+    """Return the stretch to cut out; if none is farther than `limit`, the farthest one.
 
-    None for fewer frames than two sides need. Both stretch and rest have at least `LEAST_SIDE`
-    frames, and so has each end of the rest that is not empty.
+    None if there are too few frames for two sides. The stretch, the rest, and each end of the rest
+    that is not empty have at least `LEAST_SIDE` frames.
     """
     count = len(embeddings)
     # Tails and middles: a head is the rest of a tail.
@@ -277,11 +282,12 @@ def _distances(
     own: NDArray[np.float64],
     rest: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """How far each stretch is from its rest: (m,) cosine distances, rounded.
+    """Return how far each stretch is from its rest: (m,) cosine distances, rounded.
 
-    That is the distance of the two means; but no more than the lower quartile of the distances that
-    the frames of one side have from the other side's mean. So a single frame that lies far off,
-    with a neighbour that does not, is no person: the rule for outliers sees to it.
+    That is the distance of the two means, but not more than the lower quartile of the distances of
+    the frames of one side from the mean of the other. A single distant frame, together with a
+    neighbour that is not distant, is therefore not another person; the rule for outliers handles
+    it.
     """
     own, rest = (
         means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
@@ -297,19 +303,19 @@ def _distances(
 def _lower_quartiles(
     distances: NDArray[np.float64], chosen: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """For each row, the value below which a quarter of the chosen values lies; (m, n) to (m,)."""
+    """Return the lower quartile of the selected values of each row; (m, n) to (m,)."""
     rising = np.sort(np.where(chosen, distances, np.inf), axis=1)
     places = (chosen.sum(axis=1) - 1) // 4
     quartiles: NDArray[np.float64] = rising[np.arange(len(rising)), places]
     return quartiles
 
 
-# Which images of a tracklet are kept, where there are more than are wanted.
+# Chooses the images of a tracklet to keep if there are more than wanted.
 
 VARIETY = 1.0
-"""How much the difference from images chosen already counts in addition to quality, from 0."""
+"""Weight, from 0, of the difference from images chosen already, relative to quality."""
 SUSPICION = 0.5
-"""What quality is multiplied by for every rule that suspects the image."""
+"""Factor that quality is multiplied by for every rule that suspects the image."""
 _FAR_BITS = 32  # hashes of unrelated pictures differ in half of their 64 bits
 _FAR_COSINE = 0.4
 _FAR_ASPECT = log(2)
@@ -318,11 +324,11 @@ _FAR_ASPECT = log(2)
 def in_order_of_choice(
     observations: Sequence[Observation], suspicions: Mapping[int | None, int]
 ) -> list[Observation]:
-    """The observations, the one to keep first at the front.
+    """Return the observations in the order of preference, the best to keep first.
 
     The best one comes first, then always the one with the greatest sum of quality (as a share of
-    the best's) and dissimilarity to the nearest of those before it: so a choice of any number is
-    good as well as varied. Of equals the earlier comes first.
+    the best's) and dissimilarity to the nearest one before it. Any number of the first ones is
+    therefore both good and varied. In case of a tie the earlier comes first.
 
     Args:
         observations: the images, in the order of time.
@@ -349,11 +355,11 @@ def in_order_of_choice(
 
 
 def dissimilarities(observations: Sequence[Observation]) -> NDArray[np.float64]:
-    """How unlike each two images are, (n, n), 0 to 1: the mean over time, picture, pose and looks.
+    """Return pairwise dissimilarities, (n, n), 0 to 1: the mean over time, image, pose and looks.
 
-    Each part is 1 from where it says all it can: time at the length of the tracklet, pHash at 32
-    bits, the boxes' aspect at a factor of 2 (a stride, a turn), embeddings at a cosine distance of
-    0.4 (left out where there are none).
+    Each part saturates at 1: time at the length of the tracklet, pHash at 32 bits, the aspect ratio
+    of the boxes at a factor of 2 (a stride, a turn), embeddings at a cosine distance of 0.4 (left
+    out if there are none).
     """
     times = np.array([one.time_seconds for one in observations])
     measures = [one.measures for one in observations]
@@ -372,8 +378,8 @@ def dissimilarities(observations: Sequence[Observation]) -> NDArray[np.float64]:
     return unlike
 
 
-# The rules that look at the images of one person together. Each takes the images that no earlier
-# rule has dropped, in the order of time, and judges each of them.
+# The rules for the images of one person together. Each takes the images that no earlier rule
+# dropped, in the order of time, and judges each of them.
 
 _ALL_BITS = 64
 
@@ -381,7 +387,7 @@ _ALL_BITS = 64
 def judge_outliers(
     observations: Sequence[Observation], settings: FilterSettings
 ) -> Iterator[Measurement]:
-    """How far each image is from the medoid: the one that is nearest to all others."""
+    """Measure how far each image is from the medoid, the image nearest to all others."""
     vectors = embeddings_of(observations)
     if vectors is None:
         return
@@ -396,12 +402,12 @@ def judge_outliers(
 def judge_duplicates(
     observations: Sequence[Observation], settings: FilterSettings
 ) -> Iterator[Measurement]:
-    """Which images are near-duplicates of a sharper one that stays.
+    """Find images that are near-duplicates of a sharper image that is kept.
 
-    From the sharpest image down (the earlier of equals first), an image stays if it differs from
-    all that stay in more than `duplicate_bits` bits: of a run of near-duplicates the sharpest
-    stays, no two that stay are near-duplicates, and none goes without one that stands for it.
-    Because bits are whole, the band of suspicion is one of at least one bit.
+    From the sharpest image down (the earlier one first in case of a tie), an image is kept if it
+    differs from all kept ones in more than `duplicate_bits` bits. Of a run of near-duplicates the
+    sharpest is kept, no two kept images are near-duplicates, and each dropped image has a kept
+    near-duplicate. Because bits are whole numbers, the band of suspicion is at least one bit wide.
     """
     limit = settings.duplicate_bits
     kept: list[Observation] = []
@@ -427,7 +433,7 @@ def judge_duplicates(
 def judge_number(
     observations: Sequence[Observation], settings: FilterSettings
 ) -> Iterator[Measurement]:
-    """Whether there are enough images; where not, all of them are dropped."""
+    """Check that there are enough images; otherwise all of them are dropped."""
     for one in observations:
         yield TOO_FEW.judge(one.frame, len(observations), settings)
 
@@ -437,7 +443,7 @@ def judge_surplus(
     suspicions: Mapping[int | None, int],
     settings: FilterSettings,
 ) -> Iterator[Measurement]:
-    """Which images are kept, where there are more than `most_images`.
+    """Choose the images to keep if there are more than `most_images`.
 
     Args:
         observations: the images.

@@ -41,11 +41,11 @@ class UFine6926Run(PipelineRun[UFine6926Build]):
 def ufine6926_pipeline(
     make_detector: DetectorMaker = build_detector,
 ) -> PipelineSpec[UFine6926Build, UFine6926Run]:
-    """Tracks people, filters noise, asks which tracklets are good, forms and describes identities.
+    """Track people, filter noise, have tracklets reviewed, then form and describe identities.
 
-    People are asked twice: which tracklets are good, then what the images of their people show. A
-    person's name and split depend on all tracklets, as any may show the same person or video:
-    images are made when all are decided.
+    Annotators are asked twice: which tracklets are good, then what the images of the identities
+    show. A person's name and split depend on all tracklets, because any of them may show the same
+    person or video. Images are therefore made once all tracklets are decided.
     """
     return PipelineSpec(
         form=UFine6926Build,
@@ -69,9 +69,9 @@ def ufine6926_pipeline(
 
 
 def _models(build: UFine6926Build, profile: Profile) -> list[ModelSpec]:
-    """The detector, the filter's model of poses, and what drafts descriptions, if anything does.
+    """Return the detector, the filter's pose model, and the models that draft descriptions, if any.
 
-    Built-in drafts are no matter where people write every description.
+    Built-in drafts do not count if annotators write every description.
     """
     tracking, filtering = _video_settings(build, profile)
     pose = filtering.pose_model
@@ -87,7 +87,7 @@ def _models(build: UFine6926Build, profile: Profile) -> list[ModelSpec]:
 def _video_settings(
     build: UFine6926Build, profile: Profile
 ) -> tuple[TrackingSettings, FilterSettings]:
-    """Of the profile, for drawn people without the models that know photographs only."""
+    """Return the profile's settings; for drawn people without models that only know photographs."""
     tracking, filtering = profile.tracking, profile.filter
     if not build.drawn:
         return tracking, filtering
@@ -98,7 +98,7 @@ def _video_settings(
 
 
 def _require_own_dataset(run: UFine6926Run) -> None:
-    """A dataset built from videos has no other sources."""
+    """Require that a dataset built from videos has no other sources."""
     for kind in (Source.kind, Sample.kind):
         if next(find(run.store, run.dataset, kind), None) is not None:
             raise ConfigurationError(
@@ -124,7 +124,7 @@ def _track(run: UFine6926Run) -> None:
 
 
 def _filter_and_propose(run: UFine6926Run) -> None:
-    """Proposes tracklets of what is no noise; rejects those proposed under other settings."""
+    """Propose tracklets of the filtered tracks; reject those proposed under other settings."""
     context, dataset = run.context, run.dataset
     filtering = plan_filter(context, dataset, _video_settings(run.build, run.profile)[1])
     run.add(filter_tracks(context, dataset, filtering))

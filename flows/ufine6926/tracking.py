@@ -1,4 +1,4 @@
-"""Follows the people of videos: every finished track is stored, whatever happens later."""
+"""Track the people in videos; every finished track is stored at once."""
 
 import io
 import os
@@ -52,19 +52,19 @@ from sources.video.finding import FoundVideo, video_digest
 from sources.video.problem import VideoProblem, VideoRefusedError
 from sources.video.reader import open_video
 
-# Has a pose model look at the crops of tracks.
+# Measures the crops of tracks with a pose model.
 
 PoseModelMaker = Callable[[tracking.PoseModelSpec], PoseModel]
 Read = Callable[[str, str], bytes]
-"""The bytes of a SHA-256 and media type, as `BlobStore.read` gives them."""
+"""Returns the bytes of a SHA-256 and media type, as `BlobStore.read` does."""
 
 
 def body_measurer(
     read: Read, spec: tracking.PoseModelSpec | None, make: PoseModelMaker = build_pose_model
 ) -> Callable[[Track], Track]:
-    """Gives tracks the body of each observation, whose crops `read` gives.
+    """Return a function that adds bodies to a track's observations; `read` returns crops.
 
-    Without a pose model tracks stay as they are.
+    Without a pose model, tracks are returned unchanged.
     """
     if spec is None:
         return lambda track: track
@@ -81,16 +81,16 @@ def body_measurer(
     )
 
 
-# What is remembered between two frames is bounded by how many people can still come back, not by
-# the length of the video. It can be saved after any frame; a tracker restored from it goes on
-# exactly as the one before would have.
+# The state between two frames is bounded by how many people can still come back, not by the length
+# of the video. It can be saved after any frame; a tracker restored from it continues exactly as the
+# one before would have.
 
 STAGE = "track_people"
 VERSION = "2"
 
 
 class _Memory(Record):
-    """What is remembered in addition to the tracker's own state."""
+    """The follower's state in addition to the tracker's own state."""
 
     frames: int
     tracks: int
@@ -99,10 +99,10 @@ class _Memory(Record):
 
 
 class PeopleFollower:
-    """Follows the people of one video; frames are given in order, `end` after the last one.
+    """Follows the people of one video; frames are passed in order, then `end` is called.
 
     Args:
-        tracker: a tracker that has seen nothing yet.
+        tracker: a new tracker.
         origin: what all tracks of the video share.
         observations: how many observations are kept of each track.
         put: stores the crops.
@@ -110,7 +110,7 @@ class PeopleFollower:
     Attributes:
         frames: how many frames were followed.
         tracks: how many tracks were finished.
-        unseen: how many more never had a box inside the frame, so that there is nothing of them.
+        unseen: how many more never had a box inside the frame and are therefore left out.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class PeopleFollower:
         self.frames = self.tracks = self.unseen = 0
 
     def follow(self, frame: Frame) -> TrackedFrame:
-        """The people in the next frame; tracks that cannot come back after it are finished."""
+        """Return the people in the next frame; finish the tracks that cannot come back."""
         tracked = self._tracker.follow(frame)
         for person in tracked.people:
             if person.number not in self._pools:
@@ -136,23 +136,23 @@ class PeopleFollower:
         return tracked
 
     def end(self) -> None:
-        """Finishes everybody: the video is over."""
+        """Finish all tracks at the end of the video."""
         self._close(set(self._pools))
 
     def take_finished(self) -> tuple[Track, ...]:
-        """The tracks that were finished since the last call, in the order in which they were."""
+        """Return the tracks finished since the last call, in the order they were finished."""
         finished, self._finished = self._finished, []
         return tuple(finished)
 
     def state(self) -> bytes:
-        """All that is remembered. What was finished is not: it is taken before."""
+        """Return the complete state, without finished tracks, which are taken before."""
         pools = tuple(pool.state(self._put) for pool in self._pools.values())
         memory = _Memory(frames=self.frames, tracks=self.tracks, unseen=self.unseen, pools=pools)
         parts = {"tracker": self._tracker.state(), "memory": memory.model_dump_json().encode()}
         return as_bytes({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     def restore(self, state: bytes) -> None:
-        """Remembers what another follower of the same video did.
+        """Restore the state of another follower of the same video.
 
         Raises:
             IntegrityError: these are not the bytes of a follower's state.
@@ -178,43 +178,43 @@ class PeopleFollower:
 
 
 def _others(person: TrackedPerson, boxes_xyxy: Boxes) -> Boxes:
-    """All detections but the person's own: that which overlaps the person's box most."""
+    """Return all detections except the person's own: the one that overlaps their box most."""
     if not len(boxes_xyxy):
         return boxes_xyxy
     return np.delete(boxes_xyxy, overlaps(person.box_xyxy[None], boxes_xyxy)[0].argmax(), axis=0)
 
 
-# Follows the people of videos: every track that is finished is stored, whatever happens later.
+# The step: follows the people of videos and stores every finished track.
 #
-# A video is one input. While it is worked on, what was finished and what has to be known to go on
-# is committed every few hundred frames, so that a killed run costs the frames since.
+# A video is one input. While it is processed, the finished tracks and the state needed to continue
+# are committed every few hundred frames, so that a killed run loses only the frames since.
 
 DetectorMaker = Callable[[DetectorSpec], PersonDetector]
 _FAULTS_OF_THE_WORLD = frozenset(
     ["missing_video", "changed_video", "unreadable_video", "unreachable_video", "empty_file"]
 )
-"""Why the bytes that were imported cannot be had now; another time they may be."""
+"""Reasons why the imported bytes are temporarily unavailable."""
 
 
 @dataclass(frozen=True)
 class TrackingPlan:
-    """How the videos of one source are tracked, and the entity that says so."""
+    """How the videos of one source are tracked, and the entity that records it."""
 
     settings: TrackingSettings
     entity: NewEntity
 
     def group(self, video_id: str) -> str:
-        """The group of the tracks that the plan makes of a video."""
+        """Return the group of the tracks that the plan makes of a video."""
         return digest_of(video_id, self.entity.id)
 
 
 def plan_tracking(
     context: RunContext, dataset: str, settings: TrackingSettings, every_nth_frame: int | None
 ) -> TrackingPlan:
-    """The plan by the profile's settings; `every_nth_frame` is what the source says instead.
+    """Return the plan for the profile's settings; `every_nth_frame` is that of the source.
 
-    How often a checkpoint is made, where the detector's weights lie and on which device it runs
-    change no track and are no part of the plan; what the weights are, is.
+    The checkpoint interval, the location of the detector's weights and the device change no track
+    and are not part of the plan; the digest of the weights is.
 
     Raises:
         ModelError: the weights cannot be read.
@@ -235,10 +235,10 @@ def track_videos(
     plan: TrackingPlan,
     make_detector: DetectorMaker = build_detector,
 ) -> StageReport:
-    """Follows the people of all videos that `dataset` took from `spec`.
+    """Follow the people of all videos that `dataset` took from `spec`.
 
-    A video whose bytes are not to be had now (away, changed, out of reach) is left for a later
-    run; one that does not decode is rejected. One that breaks off gives the tracks up to there,
+    A video whose bytes are unavailable now (missing, changed, unreachable) is left for a later run;
+    one that cannot be decoded is rejected. A video that is cut off yields the tracks up to there,
     and a notice.
 
     Raises:
@@ -258,7 +258,7 @@ def track_videos(
         independent=True,
         label=f"track {spec.name}",
     )
-    tracking = _Tracking(context, dataset, stage, plan, _Files(spec.videos), make_detector)
+    tracking = _Tracking(context, dataset, stage, plan, _SourceFiles(spec.videos), make_detector)
     report = run_stage(
         context, stage, Pending(dataset, Video.kind, ("proposed",), spec.name), tracking.work
     )
@@ -266,17 +266,17 @@ def track_videos(
     return report
 
 
-class _Files:
-    """Where the files of a source are now."""
+class _SourceFiles:
+    """The current location of the files of a source."""
 
     def __init__(self, addresses: Iterable[str]) -> None:
         self._addresses = addresses
 
     def url_of(self, video: Video) -> str:
-        """Where the very bytes are that were imported.
+        """Return the location of exactly the bytes that were imported.
 
         Raises:
-            VideoRefusedError: they cannot be found now.
+            VideoRefusedError: they cannot be found.
         """
         urls = self._found.get(video.file_path, ())
         for url in urls:
@@ -305,7 +305,7 @@ class _Tracking:
     dataset: str
     stage: Stage
     plan: TrackingPlan
-    files: _Files
+    files: _SourceFiles
     make_detector: DetectorMaker
     idle: list[PersonDetector] = field(default_factory=list)
 
@@ -316,7 +316,7 @@ class _Tracking:
         return register_plan(self.context.store, stage.name, stage.version, stage.configuration)
 
     def work(self, videos: Sequence[StoredEntity]) -> list[StageResult]:
-        """One result per video: its last tracks and its summary, or why it cannot be used."""
+        """Return a result per video: its last tracks and summary, or why it cannot be used."""
         return [self._track(video) for video in videos]
 
     def _track(self, entity: StoredEntity) -> StageResult:
@@ -330,7 +330,7 @@ class _Tracking:
             return WorkResult(entity.seq, rejection=rejection_of(refusal.as_problem(), STAGE))
 
     def _followed(self, entity: StoredEntity, video: Video, url: str) -> WorkResult:
-        """Follows a video from where an earlier run stopped."""
+        """Follow a video from where an earlier run stopped."""
         settings, store = self.plan.settings, self.context.store
         rate = video.facts.frame_rate / settings.every_nth_frame
         with (
@@ -346,7 +346,7 @@ class _Tracking:
                 follower.restore(checkpoint.state)
                 start = checkpoint.position
             frames = reader.frames(start, settings.every_nth_frame)
-            for last in _stretches(frames, follower, settings.checkpoint_frames):
+            for last in _follow_in_stretches(frames, follower, settings.checkpoint_frames):
                 self._save(entity, follower, last + 1)
             follower.end()
         tracks = [self._entity(entity, track) for track in follower.take_finished()]
@@ -376,7 +376,7 @@ class _Tracking:
 
     @contextmanager
     def _detector(self) -> Iterator[PersonDetector]:
-        """A detector that no other video has now; workers make one each."""
+        """Take a free detector, or make one; each is used by one video at a time."""
         try:
             detector = self.idle.pop()
         except IndexError:
@@ -387,7 +387,7 @@ class _Tracking:
             self.idle.append(detector)
 
     def _save(self, entity: StoredEntity, follower: PeopleFollower, position: int) -> None:
-        """Commits what is finished and where to go on."""
+        """Commit the finished tracks and the state to continue from."""
         activity = self.context.activity(self.plan_id, self.dataset, None, *self.stage.agents)
         tracks = [self._entity(entity, track) for track in follower.take_finished()]
         checkpoint = StoredCheckpoint(position, follower.state())
@@ -402,8 +402,10 @@ class _Tracking:
         )
 
 
-def _stretches(frames: Iterator[Frame], follower: PeopleFollower, length: int) -> Iterator[int]:
-    """Follows `frames`; gives the number of the last one after each `length` of them."""
+def _follow_in_stretches(
+    frames: Iterator[Frame], follower: PeopleFollower, length: int
+) -> Iterator[int]:
+    """Follow `frames`; yield the number of the last one after each `length` of them."""
     while True:
         last = None
         for count, frame in enumerate(islice(frames, length), start=1):

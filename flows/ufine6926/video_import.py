@@ -1,4 +1,4 @@
-"""Imports collections of videos: every file looked at, its digest recorded."""
+"""Import collections of videos: inspect every file and record its digest."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -21,16 +21,16 @@ TAKE_STAGE = "take_videos"
 VERSION = "1"
 FORMAT = "videos"
 NO_ANNOTATIONS = "(none: videos)"
-"""What stands for the annotation file of a collection that has none, with the digest of nothing."""
+"""Stands for the annotation file of a collection without one; its digest is that of no bytes."""
 
 _NUMBER_DIGITS = 15
 
 
 def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity, StageReport]:
-    """Imports the videos of `spec` into the dataset of its name; later ones join them.
+    """Import the videos of `spec` into the dataset of its name; later ones are added to it.
 
-    A file that was looked at before and did not change since (by its size and time) is not read
-    again. What cannot be used goes to quarantine.
+    A file that was inspected before and is unchanged since (by size and time) is not read again.
+    Unusable files go to quarantine.
     """
     described = Source(
         name=spec.name,
@@ -77,10 +77,10 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
 
 
 def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageReport:
-    """Copies the imported videos of a source into the dataset that is built.
+    """Copy the imported videos of a source into the dataset that is built.
 
-    Bytes that are there already under another name go to quarantine: the people in them would be
-    there twice. Of several new ones the first by path is taken.
+    Bytes that the dataset has under another name go to quarantine: the people in them would occur
+    twice. Of several new ones the first by path is taken.
     """
     stage = Stage(
         name=TAKE_STAGE,
@@ -112,7 +112,7 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
 
 
 def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProblem]:
-    """What the addresses name, in their order; a file that two of them name comes once."""
+    """Return the videos at the addresses, in order; a file named twice is returned once."""
     seen: set[str] = set()
     for address in addresses:
         for found in find_videos(address):
@@ -124,7 +124,7 @@ def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProb
 
 
 def _numbered(addresses: Sequence[str]) -> Iterator[tuple[int, FoundVideo | VideoProblem]]:
-    """Each file with a number that changes when the file does, which is not read for this."""
+    """Number each file, from metadata that changes when the file does; contents are not read."""
     import fsspec
 
     for found in find_all_videos(addresses):
@@ -143,7 +143,7 @@ def _numbered(addresses: Sequence[str]) -> Iterator[tuple[int, FoundVideo | Vide
 
 
 def rejection_of(problem: VideoProblem, stage: str) -> Rejection:
-    """What is wrong with a video, as what a stage says of an input that it cannot use."""
+    """Return the problem of a video as the rejection of a stage."""
     return Rejection(
         stage=stage,
         reason=problem.reason,

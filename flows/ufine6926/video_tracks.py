@@ -1,4 +1,4 @@
-"""`loupe track`: tracks one video into a folder, or given detections."""
+"""`loupe track`: track one video, or given detections, into a folder."""
 
 import json
 import re
@@ -31,14 +31,14 @@ from sources.video.finding import FoundVideo, inspect_video
 from sources.video.problem import VideoProblem
 from sources.video.reader import VideoReader, open_video
 
-# Tracking over detections from a file: no video, no detector.
+# Tracking over detections from a file, without a video or detector.
 
 RESULT_FILE = "result.txt"
 
 
 @dataclass(frozen=True)
 class TrackedDetections:
-    """The tracks of a file of detections: where they were written, and their numbers."""
+    """The tracks of a file of detections: where they were written, and their counts."""
 
     result: Path
     detections: int
@@ -48,7 +48,7 @@ class TrackedDetections:
     bad_lines: tuple[BadLine, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the record for `--json`."""
         lines = [line._asdict() for line in self.bad_lines]
         return {**vars(self), "result": str(self.result), "bad_lines": lines}
 
@@ -56,11 +56,11 @@ class TrackedDetections:
 def track_detections(
     path: Path, out: Path, settings: AssociationSettings, frame_rate: float
 ) -> TrackedDetections:
-    """Follows the people of a MOTChallenge file into `result.txt` in the folder `out`.
+    """Follow the people of a MOTChallenge file into `result.txt` in the folder `out`.
 
     Raises:
         FormatError: the file cannot be read or is of another format.
-        UsageError: the frame rate is none, or the result cannot be written.
+        UsageError: the frame rate is invalid, or the result cannot be written.
     """
     association = Association(settings, frame_rate)
     detections, bad_lines = read_boxes(path)
@@ -77,10 +77,10 @@ def track_detections(
 
 
 def follow(association: Association, boxes: Boxes) -> Iterator[Result]:
-    """The people of all frames, in order.
+    """Yield the people of all frames, in order.
 
     The video is taken to begin with the first frame that has boxes. Later frames without boxes
-    count as seen and empty; they are passed over once nobody is left who could come back.
+    count as seen and empty; they are skipped once no track can come back.
     """
     nobody = Detections(np.empty((0, 4), np.float32), np.empty(0, np.float32), None)
     expected = None
@@ -97,7 +97,7 @@ def follow(association: Association, boxes: Boxes) -> Iterator[Result]:
         expected = frame + 1
 
 
-# Tracks one video into a folder: crops, filtered tracklets, every box; no store is needed.
+# Tracks one video into a folder: crops, filtered tracklets, every box. It needs no store.
 
 TRACKLETS_FILE = "tracklets.json"
 CROPS_FOLDER = "crops"
@@ -107,10 +107,10 @@ _CROP_NAME = re.compile(r"\d{4,}-\d{6,}\.jpg")
 
 @dataclass
 class VideoTracks:
-    """The tracks of a video: where they were written, and their numbers.
+    """The tracks of a video: where they were written, and their counts.
 
     `rejected` counts the tracks of which the filter left nothing, `unseen` those that never had a
-    box inside the frame; `problem` says why the video ended before it should have.
+    box inside the frame. `problem` says why the video ended early.
     """
 
     folder: Path
@@ -124,7 +124,7 @@ class VideoTracks:
     problem: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the record for `--json`."""
         return {**vars(self), "folder": str(self.folder), "seconds": round(self.seconds, 3)}
 
 
@@ -135,16 +135,16 @@ def track_video(
     progress: Progress,
     make_detector: DetectorMaker = build_detector,
 ) -> VideoTracks:
-    """Follows the people of a video; writes what is left of them after the filter to `out`.
+    """Follow the people of a video; write what the filter keeps of them to `out`.
 
     - `crops/TRACK-FRAME.jpg`: the crops of all tracklets;
     - `tracklets.json`: the tracklets with frames, times, boxes, scores and crops, and the tracks
       that were rejected, each with the reason;
     - `result.txt`: every box of every frame, in MOTChallenge's format.
 
-    Crops of a run before are removed first.
+    Crops of an earlier run are removed first.
 
-    Memory does not grow with the length of the video but for the lines of `tracklets.json`.
+    Memory does not grow with the length of the video, except for the lines of `tracklets.json`.
 
     Raises:
         FormatError: the file cannot be used as a video.
@@ -165,7 +165,7 @@ def track_video(
 
 
 def _prepare(out: Path) -> None:
-    """Makes the folders; a run before leaves nothing in them that this one did not find."""
+    """Make the folders and remove the results of an earlier run."""
     crops = out / CROPS_FOLDER
     try:
         crops.mkdir(parents=True, exist_ok=True)
@@ -178,7 +178,7 @@ def _prepare(out: Path) -> None:
 
 
 class _Writing:
-    """One video on its way into a folder."""
+    """One video being written into a folder."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class _Writing:
         self._origin = origin
 
     def run(self, progress: Progress) -> VideoTracks:
-        """Follows, filters and writes."""
+        """Follow, filter and write."""
         write_results(self._report.folder / RESULT_FILE, self._results(progress))
         self._follower.end()
         self._take_finished()
@@ -227,7 +227,7 @@ class _Writing:
             self._take_finished()
 
     def _put(self, data: bytes, _media_type: str) -> str:
-        """Holds a crop until the filter has spoken."""
+        """Hold a crop until its track is filtered."""
         sha256 = sha256_of(data)
         self._crops[sha256] = data
         return sha256
@@ -300,7 +300,7 @@ class _Writing:
 
 @contextmanager
 def _written(path: Path) -> Iterator[Path]:
-    """The path of a file that is written.
+    """Return the path of a file that is written.
 
     Raises:
         UsageError: it cannot be written.
@@ -312,7 +312,7 @@ def _written(path: Path) -> Iterator[Path]:
 
 
 def _shown(reader: VideoReader, every: int, progress: Progress, name: str) -> Iterator[Frame]:
-    """The frames; `progress` is advanced with each."""
+    """Yield the frames and advance `progress` with each."""
     total = reader.facts.frame_count
     stage = StageReport(f"track {name}")
     started = time.perf_counter()
