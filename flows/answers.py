@@ -1,4 +1,4 @@
-"""Texts in a model's answer: found, cleaned, checked, or refused."""
+"""Find, clean and check the texts in a model's answer."""
 
 import json
 import re
@@ -18,12 +18,12 @@ from schemas.records import Rejection
 
 
 def text_schema(most_characters: int) -> dict[str, Any]:
-    """The schema of a text of 1 to `most_characters` characters."""
+    """Return the schema of a text of 1 to `most_characters` characters."""
     return {"type": "string", "minLength": 1, "maxLength": most_characters}
 
 
 def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an object with all of `properties` and no others."""
+    """Return the schema of an object with all of `properties` and no others."""
     return {
         "type": "object",
         "properties": properties,
@@ -36,22 +36,22 @@ def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def beside_quotes(text: str) -> str:
-    """`text` with a space for each quotation; what is quoted where that is all there is."""
+    """Return `text` with a space for each quotation; the quoted text if there is no other."""
     text = text.strip()
     if (whole := QUOTED.fullmatch(text)) is not None:
         return whole.group()[1:-1].strip()
     return QUOTED.sub(" ", text)
 
 
-# A model's own answer, quoted to it as data when it is asked once more.
+# A model's own answer, quoted as data in a repeated request.
 
 _MOST_CHARACTERS = 6000
 
 
 def quoted_answer(raw: str) -> str:
-    """`raw` as one JSON string without `<`, so that it can end no marker around it.
+    """Return `raw` as one JSON string without `<`, so that it cannot close a tag around it.
 
-    Of a longer answer than 6,000 characters the middle is left out.
+    The middle of an answer longer than 6,000 characters is left out.
     """
     if len(raw) > _MOST_CHARACTERS:
         half = _MOST_CHARACTERS // 2
@@ -59,10 +59,10 @@ def quoted_answer(raw: str) -> str:
     return json.dumps(raw, ensure_ascii=False).replace("<", "\\u003c")
 
 
-# Finds what a model says in the place of an answer: that it will not, or what it is about to do.
+# Find what a model writes instead of an answer: a refusal, or an announcement.
 #
-# Both are looked for as a sentence or clause of its own, outside quotation marks: a caption may
-# well say that a card reads “I'm sorry”.
+# Both are searched as a sentence or clause outside quotation marks, because a caption may well
+# state that a card reads “I'm sorry”.
 
 _CANNOT = (
     r"(?:i|we) (?:(?:can(?:no|')t|can not|won't|will not|do not|don't)"
@@ -91,13 +91,13 @@ _CHATTER = re.compile(
 
 
 def refusal_in(text: str) -> str | None:
-    """The words by which a model refuses, or None where `text` refuses nothing."""
+    """Return the words by which a model refuses, or None if `text` is not a refusal."""
     match = _REFUSAL.search(_own_words(text))
     return (match["clause"] or match["own"]) if match else None
 
 
 def chatter_in(text: str) -> str | None:
-    """What a model says before it answers («Sure! Here is the caption:»)."""
+    """Return what a model says before it answers («Sure! Here is the caption:»), or None."""
     match = _CHATTER.search(_own_words(text))
     return match.group() if match else None
 
@@ -106,7 +106,7 @@ def _own_words(text: str) -> str:
     return beside_quotes(text).replace("’", "'")
 
 
-# The words of a caption, by which two captions say the same or do not.
+# The words of a caption, which decide whether two captions say the same.
 
 _WORD = re.compile(r"[^\W_]+(?:['.,/-][^\W_]+)*|!=|[^\w\s]|_")
 _PUNCTUATION = frozenset(".,;:!?\"'“”‘’«»()…–—-。，、；：！？「」『』（）《》")
@@ -114,15 +114,15 @@ _MINUS = "-"
 
 
 Words = tuple[str, ...]
-"""What a text says, folded."""
+"""The folded words of a text."""
 
 
 def words_of(text: str) -> Words:
-    """The words of a text in their order, folded: two captions with the same say the same.
+    """Return the words of a text in their order, folded: equal words mean the same text.
 
-    Neither case nor space nor punctuation counts. Signs that carry a meaning (`+`, `=`, `_`, `[` …)
-    and numbers (`3.5`, `3/4`) are words, and so is the minus before a number: in captions of sums
-    and programs they are what distinguishes one from another.
+    Case, white space and punctuation are ignored. Signs with a meaning (`+`, `=`, `_`, `[` …) and
+    numbers (`3.5`, `3/4`) are words, and so is the minus before a number, because they distinguish
+    captions of sums and programs.
     """
     text = text.replace("’", "'").replace("−", _MINUS)
     found = []
@@ -133,26 +133,26 @@ def words_of(text: str) -> Words:
     return tuple(found)
 
 
-# Finds the one JSON object of an answer, among reasoning, chatter, fences and template marks.
+# Find the one JSON object of an answer among reasoning, chatter, fences and template marks.
 #
-# Only the text around the object is searched: the texts in it are the answer, whatever they look
-# like. A caption may quote `<think>`, three backticks, or a template's `</s>`.
+# Only the text around the object is searched. The texts in it are the answer, whatever they look
+# like: a caption may quote `<think>`, three backticks, or a template's `</s>`.
 
 REASONING = ("think", "thinking", "reasoning", "thought", "analysis", "scratchpad")
-"""The tags between which models think before they answer."""
+"""Tags that enclose a model's reasoning."""
 
 _NAMES = "|".join(REASONING)
 _OPEN_TAG = re.compile(rf"<\s*({_NAMES})\b[^>]*>", re.IGNORECASE)
 _CLOSE_TAG = re.compile(rf"<\s*/\s*({_NAMES})\s*>", re.IGNORECASE)
 _BLOCK = re.compile(rf"<\s*({_NAMES})\b[^>]*>.*?<\s*/\s*\1\s*>", re.DOTALL | re.IGNORECASE)
 _FENCE = "```"
-_OBJECT = re.compile(r"\{\s*[\"}]")  # of other braces there may be some in what is said around it
+_OBJECT = re.compile(r"\{\s*[\"}]")  # other braces may be part of the surrounding text
 
 
 class UnusableAnswerError(Exception):
-    """Why an answer, or a text in it, cannot be used.
+    """An answer, or a text in it, cannot be used.
 
-    `reason` is a stable word, `detail` a sentence.
+    `reason` is a stable snake_case word, `detail` a sentence.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -162,13 +162,13 @@ class UnusableAnswerError(Exception):
 
 
 def find_object(raw: str) -> dict[str, Any] | None:
-    """The JSON object of an answer; None where there is no brace outside its reasoning.
+    """Return the JSON object of an answer; None if there is no brace outside its reasoning.
 
-    The text before a lone closing tag is reasoning, too, objects included.
+    Everything before a lone closing tag is reasoning, including objects.
 
     Raises:
         UnusableAnswerError: `truncated_answer` (the object, its fence or the reasoning does not
-            end) or `unparseable_answer` (it is no JSON, or there are several).
+            end) or `unparseable_answer` (invalid JSON, or several objects).
     """
     at = start = 0
     while start >= 0:
@@ -186,15 +186,15 @@ def find_object(raw: str) -> dict[str, Any] | None:
 
 
 def _start_of_object(raw: str, at: int) -> int:
-    """Where an object begins, or where only a brace is; -1 where there is none from `at` on."""
+    """Return the start of an object, or else of a brace, from `at` on; -1 if there is none."""
     match = _OBJECT.search(raw, at)
     return match.start() if match else raw.find("{", at)
 
 
 def _object_or_reasoning(raw: str, at: int, start: int) -> tuple[dict[str, Any] | None, int]:
-    """The object at `start`, or None where it is reasoning; and where that or this ends.
+    """Return the object at `start` (None if it is reasoning) and the end of either.
 
-    Reasoning that no tag opened begins at `at`.
+    Reasoning without an opening tag begins at `at`.
     """
     try:
         value, end = _decoded(raw, start)
@@ -211,7 +211,7 @@ def _object_or_reasoning(raw: str, at: int, start: int) -> tuple[dict[str, Any] 
 
 
 def _unended_reasoning(tag: str) -> UnusableAnswerError:
-    """The error of an answer that ends inside the reasoning that `tag` began."""
+    """Return the error of an answer that ends inside the reasoning that `tag` began."""
     return UnusableAnswerError("truncated_answer", f"The answer ends inside its reasoning ({tag}).")
 
 
@@ -223,7 +223,7 @@ def _end_of_reasoning(raw: str, opened: re.Match[str]) -> int:
 
 
 def _require_quiet(before: str, rest: str) -> None:
-    """Around the object there may be chatter, but no second object: which one would be meant?"""
+    """Raise if a second object or an unclosed block surrounds the object."""
     if (opened := _OPEN_TAG.search(rest)) is not None:
         raise _unended_reasoning(opened.group())
     if _OBJECT.search(rest) is not None:
@@ -235,9 +235,9 @@ def _require_quiet(before: str, rest: str) -> None:
 
 
 def _decoded(text: str, start: int) -> tuple[dict[str, Any], int]:
-    """The object that starts at `start`, and where it ends."""
+    """Return the object that starts at `start`, and where it ends."""
     try:
-        # not strict: some servers' schema enforcement lets raw control characters into strings
+        # not strict: some servers' schema enforcement allows raw control characters in strings
         decoder = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
         value, end = decoder.raw_decode(text, start)
     except json.JSONDecodeError as error:
@@ -264,20 +264,20 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-# Texts in the fields of a model's answer: as they are, in the language of a caption, or refused.
+# Check texts in the fields of a model's answer, including their language.
 #
-# Nothing but white space is changed in a text: a caption may quote asterisks, tags and notes, and
-# without them it would not be what the model wrote. What cannot be used is refused.
+# Only white space is changed in a text: a caption may quote asterisks, tags and notes, and without
+# them it is not what the model wrote. Unusable texts are rejected.
 
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
-"""Marks without width that change nothing of a text: soft hyphen, byte order mark …"""
+"""Zero-width marks that do not change a text: soft hyphen, byte order mark …"""
 _SPACES = "\n\r\t "
 _UNPRINTABLE = ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp")
-_JOINERS = "\u200c\u200d"  # of letters, in some scripts
+_JOINERS = "\u200c\u200d"  # joins letters in some scripts
 _AROUND = re.compile(
     rf"^<\s*(?:{'|'.join(REASONING)})\b[^>]*>|^(\*\*|__|\*)(?=\S)(?:(?!\1).)+\1$", re.IGNORECASE
 )
-"""Reasoning before a text, or emphasis around the whole of it."""
+"""Reasoning before a text, or emphasis around all of it."""
 _MARKUP = re.compile(
     r"</?[a-z][^<>]*>|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});|```|\]\(|^#{1,6}\s|[{}]", re.IGNORECASE
 )
@@ -308,7 +308,7 @@ _SCRIPTS = {
     }.items()
 }
 _NOT_LATIN = frozenset[str]().union(*_SCRIPTS.values())
-"""Languages (ISO 639-1) that are written in other letters than Latin ones."""
+"""Languages (ISO 639-1) in non-Latin scripts."""
 _MOST_SHOWN = 60
 
 
@@ -318,12 +318,11 @@ T = TypeVar("T")
 def read_answer(
     answer: ChatAnswer, stage: str, read: Callable[[dict[str, Any]], T]
 ) -> T | Rejection:
-    """What `read` makes of the one JSON object of an answer, or why the answer cannot be used.
+    """Return the result of `read` for the one JSON object of an answer, or why it is unusable.
 
-    The object may be among reasoning, chatter and code fences; plain text is no answer where an
-    object was asked for. Reasons: `truncated_answer`, `unparseable_answer`, `refusal` (it is a text
-    by which the model refuses), and those that `read` raises as `UnusableAnswerError`. The raw
-    answer is in the context.
+    The object may be surrounded by reasoning, chatter and code fences; plain text is rejected.
+    Reasons: `truncated_answer`, `unparseable_answer`, `refusal` (the model refuses in plain text),
+    and those that `read` raises as `UnusableAnswerError`. The context has the raw answer.
     """
     try:
         return read(_object_of(answer))
@@ -342,7 +341,7 @@ def _object_of(answer: ChatAnswer) -> dict[str, Any]:
 
 
 def only_field(found: dict[str, Any], field: str) -> Any:
-    """What the only field of an object holds.
+    """Return the value of the only field of an object.
 
     Raises:
         UnusableAnswerError: `missing_field`, `extra_fields`.
@@ -355,7 +354,7 @@ def only_field(found: dict[str, Any], field: str) -> Any:
 
 
 def check_fields(found: dict[str, Any], fields: Sequence[str], name: str) -> None:
-    """Nothing, if an object has these fields and no others.
+    """Raise unless an object has these fields and no others.
 
     Raises:
         UnusableAnswerError: `missing_field`, `extra_fields`.
@@ -368,7 +367,7 @@ def check_fields(found: dict[str, Any], fields: Sequence[str], name: str) -> Non
 
 
 def refused_answer(answer: ChatAnswer, stage: str, unusable: UnusableAnswerError) -> Rejection:
-    """The rejection of an answer, with the answer in its context."""
+    """Return the rejection of an answer, with the answer in its context."""
     return Rejection(
         stage=stage,
         reason=unusable.reason,
@@ -378,16 +377,16 @@ def refused_answer(answer: ChatAnswer, stage: str, unusable: UnusableAnswerError
 
 
 def read_text(value: object, name: str, most_characters: int) -> str:
-    """`value` as one line of plain text in words.
+    """Return `value` as one line of plain text in words.
 
     Args:
-        value: what the answer holds.
-        name: what the text is called in messages.
-        most_characters: the longest that is taken.
+        value: a field of the answer.
+        name: what messages call the text.
+        most_characters: the maximum length.
 
     Raises:
-        UnusableAnswerError: as `read_line`; `no_words` (there are signs and numbers alone) and
-            `markup`, which is fine between quotation marks.
+        UnusableAnswerError: as `read_line`; `no_words` (only signs and numbers) and `markup`
+            outside quotation marks.
     """
     line = read_line(value, name, most_characters)
     markup = _MARKUP.search(beside_quotes(line)) or _ESCAPE.search(line)
@@ -399,24 +398,24 @@ def read_text(value: object, name: str, most_characters: int) -> str:
 
 
 def read_line(value: object, name: str, most_characters: int) -> str:
-    """`value` as one line, nothing changed but its white space.
+    """Return `value` as one line, with only its white space changed.
 
-    A line may hold whatever an image shows: signs of programs and sums, tags, braces.
+    A line may contain whatever an image shows: signs of programs and sums, tags, braces.
 
     Args:
-        value: what the answer holds.
-        name: what the text is called in messages.
-        most_characters: the longest that is taken.
+        value: a field of the answer.
+        name: what messages call the text.
+        most_characters: the maximum length.
 
     Raises:
-        UnusableAnswerError: `wrong_type`, `too_long`, `control_characters`, `empty`, `no_words` (it
-            has neither letters nor signs with a meaning), `markup` (reasoning before it, emphasis
-            around all of it, or JSON again), `refusal` and `chatter`.
+        UnusableAnswerError: `wrong_type`, `too_long`, `control_characters`, `empty`, `no_words`
+            (neither letters nor signs with a meaning), `markup` (reasoning before it, emphasis
+            around all of it, or nested JSON), `refusal` and `chatter`.
     """
     if not isinstance(value, str):
         kind = type(value).__name__
         raise UnusableAnswerError("wrong_type", f"{name} must be a text; got {kind}.")
-    if len(value) > 2 * most_characters:  # before anything looks for patterns in it
+    if len(value) > 2 * most_characters:  # before any pattern is searched in it
         raise _too_long(name, len(value), most_characters)
     text = value.translate(_UNSEEN)
     if (control := _control_character(text)) is not None:
@@ -443,10 +442,10 @@ def read_line(value: object, name: str, most_characters: int) -> str:
 
 
 def check_language(text: str, name: str, like: str) -> None:
-    """Nothing, if `text` is in the script and language of the caption `like`.
+    """Raise unless `text` has the script and language of the caption `like`.
 
-    Text in quotation marks is ignored: captions quote signs. The language of fewer than three words
-    is unknown.
+    Text in quotation marks is ignored because captions quote signs. The language of fewer than
+    three words is unknown.
 
     Raises:
         UnusableAnswerError: `wrong_language`.
@@ -463,11 +462,11 @@ def check_language(text: str, name: str, like: str) -> None:
 
 
 def check_translation(text: str, name: str, caption: str, language: str) -> None:
-    """Nothing, if `text` may be a translation of `caption` into `language` (ISO 639-1).
+    """Raise unless `text` may be a translation of `caption` into `language` (ISO 639-1).
 
     Raises:
-        UnusableAnswerError: `untranslated` (it is the caption), `wrong_language` (it is surely in
-            another).
+        UnusableAnswerError: `untranslated` (it is the caption), `wrong_language` (it surely is in
+            another language).
     """
     if text.casefold() == caption.casefold():
         detail = f"{name} is its caption, wanted it in {language!r}."
@@ -485,19 +484,19 @@ def check_translation(text: str, name: str, caption: str, language: str) -> None
 
 
 def shown(text: str) -> str:
-    """The beginning of a text, quoted, for messages."""
+    """Quote the beginning of a text for messages."""
     return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")
 
 
 @lru_cache(maxsize=256)
 def _language_of(caption: str) -> str:
-    """The language of a caption: English, unless it is surely another."""
+    """Return the language of a caption: English, unless it surely is another."""
     guess, probability = guessed_language(caption)
     return guess if probability >= SURE and not _is_english(caption) else _ENGLISH
 
 
 def _is_english(text: str) -> bool:
-    """Whether a text that looks like another language is English: most of its words are."""
+    """Return whether most words of a text that looks like another language are English."""
     found = [finding.rule for finding in check_grammar(text, _NAMES_COUNT)]
     if LANGUAGE in found:
         return False
@@ -505,7 +504,7 @@ def _is_english(text: str) -> bool:
 
 
 def _control_character(text: str) -> str | None:
-    """The first character that is no part of a text: control, format, private use, unassigned."""
+    """Return the first invalid character: control, format, private use or unassigned."""
     if text.isprintable() and "\ufffd" not in text:
         return None
     for character in text:
@@ -539,20 +538,20 @@ def _wrong_language(name: str, what: str, text: str) -> UnusableAnswerError:
     return UnusableAnswerError("wrong_language", f"{name} is {what}: {shown(text)}.")
 
 
-# What a model says in the place of words of its own: those of its prompt, or the same ones again.
+# What a model says instead of its own words: its prompt, or the same words again.
 
-_DATA = re.compile(r"<(\w+)>.*?</\1>", re.DOTALL)  # what a prompt is about stands between tags
+_DATA = re.compile(r"<(\w+)>.*?</\1>", re.DOTALL)  # the data of a prompt is between tags
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _CLAUSE_END = re.compile(r"[.!?;:,]\s+|\n")
-_ECHOED_WORDS = 6  # of a sentence that no chance puts into a text
+_ECHOED_WORDS = 6  # the shortest sentence that does not match by chance
 _LOOPED_WORDS = 4
 _LOOPED_TIMES = 3
 
 
 def echo_in(text: str, prompt: str) -> str | None:
-    """The sentence of `text` that is an instruction of `prompt`, or all of it; None where none is.
+    """Return the sentence of `text` that is an instruction of `prompt`, all of it, or None.
 
-    What the prompt holds as data, between tags, may be said again.
+    Repeating the data of the prompt, between tags, is permitted.
     """
     instructions = f" {' '.join(words_of(_DATA.sub(' ', prompt)))} "
     words = words_of(text)
@@ -566,7 +565,7 @@ def echo_in(text: str, prompt: str) -> str | None:
 
 
 def loop_in(text: str) -> str | None:
-    """The clause of four words or more that `text` says three times or more; None where none is."""
+    """Return the clause of at least four words that `text` has at least three times, or None."""
     said = Counter(words_of(clause) for clause in _CLAUSE_END.split(text))
     for words, times in said.items():
         if times >= _LOOPED_TIMES and len(words) >= _LOOPED_WORDS:
@@ -575,7 +574,7 @@ def loop_in(text: str) -> str | None:
 
 
 def check_own_words(text: str, prompt: str) -> None:
-    """Nothing, if `text` is in words of its own.
+    """Raise unless `text` is in its own words.
 
     Raises:
         UnusableAnswerError: `instruction_echo`, `repetition`.
@@ -588,10 +587,10 @@ def check_own_words(text: str, prompt: str) -> None:
         raise UnusableAnswerError("repetition", detail)
 
 
-# Takes a description of a person, or its rewrite, out of a raw model answer.
+# Extract a description of a person, or its rewrite, from a raw model answer.
 #
-# Descriptions of people hardly quote anything, so what looks like reasoning, chatter or emphasis in
-# them is taken out. Captions of images may quote all of these: see `flows.answers`.
+# Descriptions of people rarely quote anything, so apparent reasoning, chatter and emphasis are
+# removed. Captions of images may quote all of these: see `flows.answers`.
 
 STAGE = "rewrite_description"
 FIELD = "rewrite"
@@ -616,23 +615,23 @@ _TAIL = re.compile(
     r"|this (?:version|rewrite|description) (?:keeps|retains|preserves)\b).*\Z",
     re.IGNORECASE | re.DOTALL,
 )
-# Controls, lone surrogates (which cannot be stored), overrides of the writing direction.
+# Control characters, lone surrogates (which cannot be stored), bidirectional overrides.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _EMPHASIS = re.compile(r"(\*\*|__|\*)(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
 
 
 def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str | Rejection:
-    """The rewrite that `raw` holds, as one clean paragraph, or why there is none.
+    """Return the rewrite in `raw` as one clean paragraph, or why there is none.
 
-    Takes `{"rewrite": …}` and plain text, both possibly wrapped in reasoning blocks, fences, quotes
-    and chatter. Reasons: `truncated_answer` (the answer, its JSON or its reasoning does not end),
-    `unparseable_answer`, `extra_fields`, `empty`, `control_characters`, `too_long`. The raw answer
-    is in the context.
+    Accepts `{"rewrite": …}` and plain text, both possibly wrapped in reasoning blocks, fences,
+    quotes and chatter. Reasons: `truncated_answer` (the answer, its JSON or its reasoning does not
+    end), `unparseable_answer`, `extra_fields`, `empty`, `control_characters`, `too_long`. The
+    context has the raw answer.
 
     Args:
-        raw: what the model said.
-        max_characters: the longest rewrite that is taken.
-        truncated: whether the server says that the answer ended at the token limit.
+        raw: the model's answer.
+        max_characters: the maximum length of a rewrite.
+        truncated: whether the server reports that the answer ended at the token limit.
     """
     reason, detail = "truncated_answer", "The answer ended at the token limit."
     if not truncated:
@@ -655,7 +654,7 @@ def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str 
 
 
 def _text_in(raw: str) -> str:
-    """The text in an answer, without reasoning: the field of its JSON object, or all of it."""
+    """Return the text of an answer without reasoning: its JSON object's field, or all of it."""
     found = find_object(raw)
     if found is None:
         text = _without_reasoning(raw)
@@ -684,7 +683,7 @@ def _text_in(raw: str) -> str:
 
 
 def _without_reasoning(raw: str) -> str:
-    """`raw` without reasoning blocks; the text before a lone closing tag is reasoning too."""
+    """Return `raw` without reasoning blocks, and without text before a lone closing tag."""
     text = _BLOCK.sub(" ", _CLEAN_ANSWER_MARKUP.sub(" ", raw))
     for closing in list(_CLOSE_TAG.finditer(text))[-1:]:
         text = text[closing.end() :]
@@ -694,7 +693,7 @@ def _without_reasoning(raw: str) -> str:
 
 
 def _tidied(text: str) -> str:
-    """`text` without chatter, quotes and emphasis, white space single."""
+    """Return `text` without chatter, quotes and emphasis, with single spaces."""
     text = _LEAD.sub("", text.strip(), count=1)
     text = _TAIL.sub("", text)
     text = _EMPHASIS.sub(r"\2", text)
@@ -702,7 +701,7 @@ def _tidied(text: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """`text` without the quotation marks around the whole of it."""
+    """Return `text` without quotation marks around all of it."""
     while len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and text[0] not in text[1:-1]:
         text = text[1:-1].strip()
     return text

@@ -1,4 +1,4 @@
-"""Checks the grammar and the spelling of English captions, offline, with Harper."""
+"""Check the grammar and spelling of English captions offline with Harper."""
 
 import io
 import json
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 SURE = 0.8
-"""How probable another language must be before a text is said to be in it."""
+"""The least probability at which a text counts as another language."""
 
 
 class ForeignText(NamedTuple):
-    """A part of a text that is not English: its place, and its language or script in words."""
+    """A part of a text that is not English: its position, and its language or script in words."""
 
     start: int
     end: int
@@ -35,9 +35,9 @@ class ForeignText(NamedTuple):
 
 
 def foreign_script(text: str) -> ForeignText | None:
-    """The first word that has letters that are not Latin, if there is one.
+    """Return the first word with letters that are not Latin, if any.
 
-    Single Greek letters are signs, as in «the angle α», and no text.
+    Single Greek letters are symbols, as in «the angle α», and are ignored.
     """
     for match in _LETTERS.finditer(text):
         script = next((name for one in match.group() if (name := _script(one))), None)
@@ -47,13 +47,13 @@ def foreign_script(text: str) -> ForeignText | None:
 
 
 def guessed_language(text: str) -> tuple[str, float]:
-    """(ISO 639-1 code, probability in [0, 1]) of the language that a text most looks like."""
+    """Return (ISO 639-1 code, probability in [0, 1]) of the most likely language of a text."""
     guess, probability = _identifier().classify(text)
     return str(guess), float(probability)
 
 
 def _script(character: str) -> str | None:
-    """The script of a letter that is not Latin."""
+    """Return the script of a letter that is not Latin."""
     if not character.isalpha() or character.isascii():
         return None
     name = unicodedata.name(character, "LATIN").split()[0]
@@ -74,13 +74,13 @@ def _identifier() -> Any:
 
 # Number agreement, as rules in Weir, Harper's own rule language.
 #
-# Harper has no rule for "a man are riding" or "two dog". These are made for captions: they know the
-# subjects that captions begin with, and what captions say of them. A rule holds where its subject
-# opens the sentence (see `opens_sentence`): Weir cannot look back, and in "two men in a boat are"
-# the verb is right.
+# Harper has no rule for "a man are riding" or "two dog". These rules are made for captions: they
+# know the subjects that captions begin with, and the verbs of captions. A rule applies if its
+# subject opens the sentence (see `opens_sentence`), because Weir cannot look back, and in "two men
+# in a boat are" the verb is right.
 
 PREFIX = "Agreement"
-"""What the names of these rules begin with."""
+"""Prefix of the names of these rules."""
 
 _SENTENCE_END = re.compile(r"[.!?;:]\s+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|\d+")
@@ -88,7 +88,7 @@ _LONGEST_SUBJECT = 5
 
 
 def rule_pack() -> bytes:
-    """All rules as a Weirpack; Harper runs the tests in them when it takes them in."""
+    """Return all rules as a Weirpack; Harper runs its tests when it loads it."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as pack:
         manifest = {
@@ -104,7 +104,7 @@ def rule_pack() -> bytes:
 
 
 def rules() -> Iterator[tuple[str, str]]:
-    """(name, rule in Weir): a rule for each verb and each noun, in both numbers."""
+    """Yield (name, rule in Weir) for each verb and each noun, in both numbers."""
     nouns = [*_pairs("irregular_nouns"), *((noun, f"{noun}s") for noun in _words("regular_nouns"))]
     ones, manies = (", ".join(forms) for forms in zip(*nouns, strict=True))
     of_many_words = ", ".join(_words("of_many"))
@@ -156,7 +156,7 @@ def _data() -> dict[str, str]:
 
 
 def _subjects(determiner: str, noun: str) -> list[str]:
-    """The beginnings of expressions: a subject, with an adjective or without."""
+    """Yield the beginnings of expressions: a subject with and without an adjective."""
     return [f"({determiner} {more}{noun} " for more in ("", "ADJ ")]
 
 
@@ -174,10 +174,10 @@ def _facts(right: str) -> str:
 
 
 def opens_sentence(text: str, start: int) -> bool:
-    """Whether what ends at `start` is the subject that opens its sentence, and nothing else.
+    """Return whether the text up to `start` is only the subject that opens its sentence.
 
-    It is short, has one determiner at most, no preposition, conjunction or comma and no participle:
-    what follows is then the verb of its last noun.
+    Such a subject is short, has at most one determiner, and no preposition, conjunction, comma or
+    participle. What follows is then the verb of its last noun.
     """
     ends = [match.end() for match in _SENTENCE_END.finditer(text, 0, start)]
     subject = text[ends[-1] if ends else 0 : start].casefold()
@@ -190,7 +190,7 @@ def opens_sentence(text: str, start: int) -> bool:
     return not set(words[1:]).intersection(_words("openers"))
 
 
-# The grammar of a caption: Harper's findings, less what is known to be wrong about captions.
+# The grammar of a caption: Harper's findings, without known false positives for captions.
 
 STAGE = "check_grammar"
 VERSION = "1"
@@ -210,21 +210,21 @@ _TWICE = re.compile(r"\b([^\W\d_]{3,})[ \t]+\1\b", re.IGNORECASE)
 _RIGHT = frozenset(("had", "that"))
 _CHECK_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _DEFAULTS = GrammarSettings()
-_AT_ONCE = Lock()  # two threads must not share a linter; a caption takes a millisecond
+_AT_ONCE = Lock()  # threads must not share a linter; a caption takes a millisecond
 
 
 def check_grammar(
     text: str, settings: GrammarSettings = _DEFAULTS, known_words: frozenset[str] = frozenset()
 ) -> tuple[GrammarFinding, ...]:
-    """What is wrong with an English caption, in the order of the text.
+    """Return the errors of an English caption in the order of the text.
 
-    A text that is not English, or is so in part, has one finding, `Language`, and no other: rules
-    of English would only find noise there.
+    A text that is not English, at least in part, has a single finding, `Language`, because rules of
+    English would only report false errors.
 
     Args:
         text: a caption.
         settings: what is not reported.
-        known_words: words that are right in this caption, as names among what is known of it.
+        known_words: words that are correct in this caption, such as names in its facts.
     """
     plain = _without(_QUOTED, text) if settings.quotes else text
     plain = _without(_CODE, plain) if settings.code else plain
@@ -240,7 +240,7 @@ def check_grammar(
 
 
 def words_of(texts: Iterable[str]) -> frozenset[str]:
-    """The words of texts that are known to be right, as the facts of an image: `known_words`."""
+    """Return the `known_words` of texts that are known to be right, such as an image's facts."""
     return frozenset(word for text in texts for word in _CHECK_WORD.findall(text))
 
 
@@ -271,9 +271,9 @@ def _findings(
 def _repetitions(
     text: str, plain: str, settings: GrammarSettings, found: list[GrammarFinding]
 ) -> list[GrammarFinding]:
-    """Words that are repeated in a row, but for those that may be, which Harper has not found.
+    """Yield repeated words that Harper has not found, except those that may be repeated.
 
-    It looks only for those of grammar («the the»).
+    Harper only finds repeated function words («the the»).
     """
     if RULE in settings.ignored_rules:
         return []
@@ -294,7 +294,7 @@ def _repetitions(
 
 
 def _is_sure(rule: str, text: str, start: int) -> bool:
-    """Whether a rule holds here: those of verbs that agree only where the subject is known."""
+    """Return whether a rule applies: rules of verbs only apply if the subject is known."""
     of_verbs = f"{PREFIX}Singular", f"{PREFIX}Plural"
     return not rule.startswith(of_verbs) or opens_sentence(text, start)
 
@@ -302,7 +302,7 @@ def _is_sure(rule: str, text: str, start: int) -> bool:
 def _is_right(
     text: str, start: int, end: int, settings: GrammarSettings, allowed: frozenset[str]
 ) -> bool:
-    """Whether a word that the American dictionary lacks is right all the same."""
+    """Return whether a word that is not in the American dictionary is correct."""
     word = text[start:end]
     if word.removesuffix("'s").removesuffix("’s") in allowed:
         return True
@@ -313,7 +313,7 @@ def _is_right(
 
 
 def _other_language(text: str, found: list[GrammarFinding]) -> str | None:
-    """The language of a text of which many words are unknown, where it is sure to be no English."""
+    """Return the language of a text with many unknown words, if it surely is not English."""
     words = _CHECK_WORD.findall(text)
     unknown = sum(one.rule == SPELLING for one in found)
     if len(words) < _FEWEST_WORDS or unknown < _UNKNOWN_SHARE * len(words):
@@ -334,12 +334,12 @@ def _language_finding(text: str, start: int, end: int, what: str) -> GrammarFind
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:
-    """`text` with `X` for all that a pattern finds, so that places stay the same."""
+    """Return `text` with matches of a pattern replaced by `X`, which keeps positions."""
     return pattern.sub(lambda match: "X" * len(match.group()), text)
 
 
 def _without_known(text: str, words: frozenset[str]) -> str:
-    """`text` with `X` for known words of other scripts, that a caption of a translation has."""
+    """Return `text` with known words of other scripts replaced by `X`, for translated captions."""
     for word in words:
         if not word.isascii():
             text = text.replace(word, "X" * len(word))
@@ -357,7 +357,7 @@ def _replacements(lint: "Lint") -> Iterator[str]:
 
 
 def _cased(suggestion: str, problem: str) -> str:
-    """A suggestion for «A» is «An», not «AN»."""
+    """Return a suggestion with the case of the original: for «A», «An» instead of «AN»."""
     return suggestion.capitalize() if len(problem) == 1 and suggestion.isupper() else suggestion
 
 
@@ -371,7 +371,7 @@ def _lints(text: str, dialect: str) -> "list[tuple[str, Lint]]":
 
 @lru_cache(maxsize=2)
 def _linter(dialect: str) -> Any:
-    """Harper for a dialect of English, with our rules of agreement."""
+    """Return a Harper linter for a dialect of English, with our rules of agreement."""
     from harper import Dialect, Linter
 
     linter = Linter(Dialect[dialect])

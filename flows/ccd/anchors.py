@@ -1,6 +1,6 @@
-"""The anchors of a contrastive benchmark: drawn from the sources, each with its coarse captions.
+"""The anchors of a contrastive benchmark, drawn from the sources with their coarse captions.
 
-Fine captions are made from the coarse ones and released beside them.
+Fine captions are refined from the coarse ones and released with them.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from schemas.build import CcdBuild, SourceSpec
 from schemas.records import Caption, Granularity, Image
 
 MOST_CAPTIONS = 5
-"""How many captions of an anchor are taken: CCD has five; COCO sometimes has more."""
+"""The most captions taken of an anchor: CCD has five, COCO sometimes has more."""
 
 
 def take_anchors(
@@ -38,17 +38,17 @@ def take_anchors(
 
 
 def anchors_of(store: Store, dataset: str) -> list[StoredEntity]:
-    """The anchors of a benchmark, whatever was decided on them, oldest first."""
+    """Return the anchors of a benchmark, oldest first, whatever was decided on them."""
     return [one for one in find(store, dataset, Image.kind) if is_anchor(one)]
 
 
 def is_anchor(image: StoredEntity) -> bool:
-    """Whether an image of a contrastive benchmark is an anchor."""
+    """Return whether an image of a contrastive benchmark is an anchor."""
     return image.record(Image).contrast is None
 
 
 def coarse_captions(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
-    """The captions that each anchor came with, by position."""
+    """Return the coarse captions of each anchor in the order of their positions."""
     found = captions_below(store, image_ids)
     return {
         image_id: sorted(

@@ -1,4 +1,4 @@
-"""What speaks against the captions of groups: wording, style, and what the embedder finds."""
+"""Checks of the captions of groups: wording, style, and similarity by the embedder."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -32,29 +32,29 @@ from schemas.requests import StyleLimits
 
 
 def refused_phrase(caption: str, coarse: str) -> Phrase | None:
-    """The first phrase by which a caption speaks of another image; None where it speaks of none."""
+    """Return the first phrase by which a caption refers to another image, or None."""
     others = (one for one in _own_phrases(caption, coarse) if one.kind is PhraseKind.OTHER_IMAGE)
     return next(others, None)
 
 
 def doubtful_phrases(caption: str, coarse: str) -> list[Phrase]:
-    """Phrases that compare with what is not shown, or name what is not there."""
+    """Return phrases that compare with something not shown or name something absent."""
     return [one for one in _own_phrases(caption, coarse) if one.kind is not PhraseKind.OTHER_IMAGE]
 
 
 def _own_phrases(caption: str, coarse: str) -> list[Phrase]:
-    """The phrases of a caption that its coarse caption does not have.
+    """Return the phrases of a caption that its coarse caption does not have.
 
-    What that has, too, speaks of what is seen: «two pictures on a wall».
+    A phrase that both have describes what the image shows: «two pictures on a wall».
     """
     allowed = {words_of(one.text) for one in phrases(coarse)}
     return [one for one in phrases(caption) if words_of(one.text) not in allowed]
 
 
 def same_captions(captions: Sequence[str]) -> list[tuple[int, int]]:
-    """The positions of captions that say what an earlier one says, with that one's before them.
+    """Return (first, repeated) positions of captions that have the same words.
 
-    Neither case nor space nor punctuation counts (`words_of`).
+    Case, white space and punctuation are ignored (`words_of`).
     """
     first: dict[tuple[str, ...], int] = {}
     found = []
@@ -65,7 +65,7 @@ def same_captions(captions: Sequence[str]) -> list[tuple[int, int]]:
     return found
 
 
-# How close a fine caption is to the style of its coarse one.
+# How close the style of a fine caption is to that of its coarse one.
 
 _SENTENCE_END = re.compile(r"[.!?]+[\"”’»)]*(?=\s+\S|$)")
 _ABOUT_THE_IMAGE = re.compile(
@@ -82,20 +82,20 @@ _FORMS: dict[str, Callable[[str], bool]] = {
     "speaks to somebody": lambda text: _SPOKEN_TO.search(text) is not None,
     "asks or exclaims": lambda text: text.rstrip(' "”’»)').endswith(("?", "!")),
 }
-"""Ways of speaking."""
+"""Changes of form."""
 
 
 class Style(NamedTuple):
-    """The measures of a fine caption compared with its coarse one.
+    """Measures of a fine caption compared with its coarse one.
 
     Attributes:
-        words: of the fine caption.
-        length_ratio: its words to those of the coarse caption.
-        kept_share: the share of the coarse caption's content words of which it has a form.
-        sentences: how many it has.
-        further_sentences: how many more than the coarse caption.
-        new_forms: ways of speaking that the coarse caption has not: `is about the image` («The
-            picture shows …»), `speaks to somebody` (I, we, you), `asks or exclaims`.
+        words: words of the fine caption.
+        length_ratio: its words divided by those of the coarse caption.
+        kept_share: share of the content words of the coarse caption of which it has a form.
+        sentences: its number of sentences.
+        further_sentences: how many more sentences it has than the coarse caption.
+        new_forms: forms that the coarse caption does not have: `is about the image` («The picture
+            shows …»), `speaks to somebody` (I, we, you), `asks or exclaims`.
     """
 
     words: int
@@ -107,10 +107,11 @@ class Style(NamedTuple):
 
 
 def style_beside(fine: str, coarse: str) -> Style:
-    """The measures of a fine caption compared with its coarse one.
+    """Measure a fine caption compared with its coarse one.
 
-    Forms of a word are words with the same beginning: four letters, or by all but one where one has
-    fewer. Sentences end with `.`, `!` or `?`; a text without has one.
+    Words with the same beginning are forms of one word: the first four letters, or all but the last
+    letter of shorter words. Sentences end with `.`, `!` or `?`; a text without these has one
+    sentence.
     """
     words, coarse_words = len(WORD.findall(fine)), len(WORD.findall(coarse))
     wanted, said = content_words(coarse), content_words(fine)
@@ -128,7 +129,7 @@ def style_beside(fine: str, coarse: str) -> Style:
 
 
 def style_doubts(fine: str, coarse: str, limits: StyleLimits) -> list[str]:
-    """What of a fine caption's style speaks against it, as ends of a sentence about it."""
+    """Return objections to the style of a fine caption, as ends of a sentence about it."""
     style = style_beside(fine, coarse)
     doubts = []
     if style.length_ratio < limits.shortest_ratio:
@@ -151,7 +152,7 @@ def _is_form(one: str, other: str) -> bool:
     return one[:letters] == other[:letters] if min(len(one), len(other)) > 2 else one == other
 
 
-# Problems of a group's captions: doubts for people, and captions that are unusable.
+# Problems of a group's captions: doubts for reviewers, and captions that are unusable.
 
 CHECKS_STAGE = "check_group"
 CHECKS_VERSION = "1"
@@ -160,13 +161,13 @@ _LIMITS = StyleLimits()
 
 
 class GroupCheck(NamedTuple):
-    """What speaks against a group.
+    """Problems of a group.
 
     Attributes:
-        doubts: sentences for people, the first captions first; `CaptionGroup.doubts`.
+        doubts: sentences for reviewers in the order of the captions; `CaptionGroup.doubts`.
         unusable: captions with which the group cannot be released, even if it was accepted: they
-            speak of another image, or two images have the same. The context has `caption` (A1 is
-            the first caption of the anchor), `row` and `column`, both from 0.
+            refer to another image, or two images have the same caption. The context has `caption`
+            (A1 is the first caption of the anchor), `row` and `column`, both from 0.
     """
 
     doubts: tuple[str, ...]
@@ -174,10 +175,10 @@ class GroupCheck(NamedTuple):
 
 
 def check_group(group: CaptionGroup, limits: StyleLimits = _LIMITS) -> GroupCheck:
-    """What the words of a group's captions show to be wrong with it.
+    """Return the problems that the words of a group's captions show.
 
-    Captions are compared with the coarse caption that they were made from and with those of the
-    other images that were made from the same. The images are not looked at: see `two_way_check`.
+    Captions are compared with their coarse caption and with the captions of the other images that
+    were refined from the same coarse caption. The images are not read: see `two_way_check`.
     """
     return GroupCheck(
         doubts=(*_wording_doubts(group, limits), *_contrast_doubts(group), *_repeated(group)),
@@ -186,7 +187,7 @@ def check_group(group: CaptionGroup, limits: StyleLimits = _LIMITS) -> GroupChec
 
 
 def _cells(group: CaptionGroup) -> Iterator[tuple[int, int, str, str]]:
-    """Row, column, coarse and fine caption of each."""
+    """Return the row, column, coarse caption and fine caption of each cell."""
     for row, coarse in enumerate(group.coarse_captions):
         for column, member in enumerate(group.members):
             yield row, column, coarse, member.captions[row]
@@ -212,7 +213,7 @@ def _contrast_doubts(group: CaptionGroup) -> Iterator[str]:
 
 
 def _repeated(group: CaptionGroup) -> Iterator[str]:
-    """Captions of one image that say the same."""
+    """Return the captions of one image that have the same words."""
     for column, member in enumerate(group.members):
         for first, second in same_captions(member.captions):
             names = caption_name(first, column), caption_name(second, column)
@@ -247,24 +248,24 @@ def _unusable(reason: str, row: int, column: int, detail: str, text: str) -> Rej
 
 # Whether each caption of a group prefers its own image, and each image its own captions.
 #
-# A caption that an embedder assigns to a sibling's image need not be wrong: it goes to people.
+# A caption that an embedder assigns to a sibling's image may be right, so a reviewer decides.
 
 Vectors = NDArray[np.floating]
 _DECIMALS = 6
 
 
 class CaptionPreference(NamedTuple):
-    """What an embedder makes of one caption.
+    """How an embedder compares one caption with the images and captions of its group.
 
     Attributes:
-        row: the coarse caption that it was made from, from 0.
-        column: its image.
-        similarity: its cosine to its own image.
-        nearest_image: of the other images, the one that it is nearest to.
-        nearest_similarity: its cosine to that.
-        best_caption: of the other images' captions from the same coarse one, that of the image
-            whose caption its own image is nearest to.
-        best_similarity: the cosine of that caption to the caption's own image.
+        row: the coarse caption that it was refined from, counted from 0.
+        column: its image, counted from 0.
+        similarity: cosine to its own image.
+        nearest_image: the nearest of the other images.
+        nearest_similarity: cosine to that image.
+        best_caption: image whose caption is nearest to the caption's own image, among the other
+            images' captions refined from the same coarse caption.
+        best_similarity: cosine of that caption to the caption's own image.
     """
 
     row: int
@@ -277,17 +278,17 @@ class CaptionPreference(NamedTuple):
 
     @property
     def prefers_other_image(self) -> bool:
-        """Whether another image is as near to the caption as its own, or nearer."""
+        """Whether another image is at least as near to the caption as its own image."""
         return self.nearest_similarity >= self.similarity
 
     @property
     def loses_own_image(self) -> bool:
-        """Whether another image's caption is as near to its own image, or nearer."""
+        """Whether another image's caption is at least as near to the image as its own caption."""
         return self.best_similarity >= self.similarity
 
     @property
     def sentence(self) -> str:
-        """What is wrong, for people; empty where nothing is."""
+        """Return what is wrong as a sentence for reviewers; empty if nothing is."""
         name, own = caption_name(self.row, self.column), image_letter(self.column)
         problems = []
         if self.prefers_other_image:
@@ -305,18 +306,19 @@ class CaptionPreference(NamedTuple):
 
 
 def check_preferences(text_vectors: Vectors, image_vectors: Vectors) -> list[CaptionPreference]:
-    """One finding for each caption: row by row, in each the images in their order.
+    """Return a finding for each caption, by row and then in the order of the images.
 
-    A caption has to be nearer to its own image than to any other of the group, and its image
-    nearer to it than to the other images' captions from the same coarse caption. Cosines are
-    rounded to six decimals, so that the same comes out on every machine; ties are errors.
+    A caption has to be nearer to its own image than to every other image of the group. Its image
+    has to be nearer to it than to the other images' captions refined from the same coarse caption.
+    Cosines are rounded to six decimals so that all machines return the same result; ties are
+    errors.
 
     Args:
-        text_vectors: of k coarse captions × n images, of unit length, of shape (k, n, d).
-        image_vectors: of the images, of unit length, of shape (n, d), n at least 2.
+        text_vectors: unit embeddings of k coarse captions × n images, of shape (k, n, d).
+        image_vectors: unit embeddings of the images, of shape (n, d), n at least 2.
 
     Raises:
-        ValueError: the shapes do not fit, or a value is no finite number.
+        ValueError: the shapes do not match, or a value is not a finite number.
     """
     cosines = _cosines(text_vectors, image_vectors)  # [row, caption's image, image]
     others = cosines.copy()
@@ -352,9 +354,9 @@ def _cosines(text_vectors: Vectors, image_vectors: Vectors) -> NDArray[np.float6
 
 
 def refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
-    """Rejects accepted groups that cannot be released, and says why.
+    """Reject accepted groups that cannot be released, with the reason.
 
-    What people write into a group is checked here first. A new answer with other captions makes
+    This is the first check of captions that people wrote. A new answer with other captions makes
     another group, which is checked again.
     """
     refused: list[tuple[StoredEntity, Rejection]] = []
@@ -385,7 +387,7 @@ def group_doubts(
     limits: StyleLimits,
     groups: Sequence[CaptionGroup],
 ) -> list[tuple[str, ...]]:
-    """What speaks against each group, a sentence each, the worst first."""
+    """Return the doubts about each group as sentences, the most important first."""
     found = []
     for group, preferences in zip(groups, _preferences(context, embedder, groups), strict=True):
         check = check_group(group, limits)
@@ -397,9 +399,9 @@ def group_doubts(
 def _preferences(
     context: RunContext, embedder: CachedEmbedder, groups: Sequence[CaptionGroup]
 ) -> list[list[str]]:
-    """For each group the captions that the embedder assigns to other images, a sentence each.
+    """Return a sentence for each caption that the embedder assigns to another image, by group.
 
-    Row by row, in each the images in their order; lone anchors have no other image.
+    Sentences are ordered by row and then image. A lone anchor has no other image.
     """
     compared = [group for group in groups if len(group.members) > 1]
     if not compared:

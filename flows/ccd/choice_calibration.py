@@ -1,15 +1,14 @@
-"""Where the bounds of the choice should lie, and the page on the similarity of results.
+"""Suggest the bounds of the choice of candidates, and render the page on similarities.
 
-The *floor*. Where people judged candidates, it is what all but `LOST_SHARE` of those that they
-accepted are above. Where they have not yet, a result should be nearer to its anchor than unrelated
-pictures are: the floor is what only `LOST_SHARE` of pairs of an anchor and a result of *another*
-anchor's search are above.
+The *floor*: if people judged candidates, all but `LOST_SHARE` of the accepted ones are above it.
+Otherwise results should be nearer to their anchor than unrelated images are, so only `LOST_SHARE`
+of the pairs of an anchor and a result of *another* anchor's search are above it.
 
-The *ceiling* separates near-duplicates, which fingerprints and people find, from other results: of
-all values the one that puts the fewest on the wrong side, and no lower than all but `LOST_SHARE` of
-the candidates that people accepted.
+The *ceiling* separates near-duplicates, found by fingerprints and by people, from other results. It
+is the value with the fewest results on the wrong side, and at least as high as all but `LOST_SHARE`
+of the accepted candidates.
 
-A bound is suggested only where there are `LEAST_KNOWN` of what it is found on.
+A bound is only suggested from at least `LEAST_KNOWN` values.
 """
 
 from collections.abc import Sequence
@@ -42,7 +41,7 @@ from schemas.provenance import Role
 LOST_SHARE = 0.05
 LEAST_KNOWN = 20
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""The quantiles that are reported."""
+"""Quantiles to report."""
 _DECIMALS = 3
 
 
@@ -53,15 +52,15 @@ def calibrate_choice(
     settings: ChoiceSettings,
     embedder: str,
 ) -> ChoiceCalibration:
-    """What results are like, and the bounds that follow.
+    """Return statistics of the results and the bounds they suggest.
 
     Args:
-        observed: results of searches, candidates that people judged among them.
-        anchors: how many anchors they are of.
+        observed: results of searches, including candidates that people judged.
+        anchors: number of anchors that were searched for.
         unrelated: similarities of anchors to results of other anchors, of shape (m,); see
             `unrelated_similarities`.
-        settings: the bounds in force.
-        embedder: what the similarities are of, as `name@revision`.
+        settings: the current bounds.
+        embedder: the embedder of the similarities, as `name@revision`.
     """
     others = np.array([one.similarity for one in observed if not one.near_duplicate])
     duplicates = np.array([one.similarity for one in observed if one.near_duplicate])
@@ -89,12 +88,12 @@ def calibrate_choice(
 def unrelated_similarities(
     anchors: NDArray[np.floating], results: NDArray[np.floating], owners: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The cosine of each anchor to each result of another one's search, of shape (m,).
+    """Return the cosine of each anchor to each result of other anchors' searches, of shape (m,).
 
     Args:
-        anchors: embeddings of unit length, of shape (a, d).
-        results: embeddings of unit length, of shape (n, d).
-        owners: for each result the row of its anchor, of shape (n,).
+        anchors: unit embeddings, of shape (a, d).
+        results: unit embeddings, of shape (n, d).
+        owners: the row of each result's anchor, of shape (n,).
     """
     cosines = np.asarray(anchors, np.float64) @ np.asarray(results, np.float64).T
     apart = np.arange(len(anchors))[:, None] != owners[None, :]
@@ -137,9 +136,10 @@ def _ceiling(
 
 
 def _best_split(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple[float, int]:
-    """The value with the fewest of `lower` above it and of `upper` at or below it, and how many.
+    """Return the value that separates `lower` from `upper` best, and the number of errors.
 
-    Of equally good values the middle of the lowest room between two of them.
+    Errors are values of `lower` above it and values of `upper` at or below it. Of equally good
+    values, the middle of the lowest gap is returned.
     """
     values = np.unique(np.concatenate((lower, upper)))
     middles = np.append((values[:-1] + values[1:]) / 2, values[-1])
@@ -163,18 +163,18 @@ def _rounded(value: float | np.floating) -> float:
     return round(float(value), _DECIMALS)
 
 
-# What the results of a dataset are like.
+# Collect the similarities of the results of a dataset.
 
 _MOST_SEARCHES = 200
-"""Searches whose results are compared with other anchors: their pairs are more than enough."""
+"""The most searches whose results are compared with other anchors."""
 
 
 def calibrate_choices(
     context: RunContext, dataset: str, settings: ContrastSettings, embedder: CachedEmbedder
 ) -> list[str]:
-    """Stores how similar results are, and writes the page `reports/<dataset>-choices.html`.
+    """Store the similarities of results, and write the page `reports/<dataset>-choices.html`.
 
-    What is to be said of it, a sentence each; nothing where no search gave a result.
+    Returns sentences for the run's report, empty if no search returned a result.
     """
     searches = [
         (one, record)
@@ -213,7 +213,7 @@ def calibrate_choices(
 
 
 def _people_said(store: Store, considered: Sequence[StoredEntity]) -> dict[str, bool]:
-    """Of each search whose candidate people decided on, whether they accepted it."""
+    """Return for each search whose candidate people decided on, whether they accepted it."""
     orders = parents_of(store, [one.id for one in considered], Role.CONSIDERED_FOR)
     made = children_of(store, [found[0] for found in orders.values()], Role.ORDERED_BY)
     entities = fetch(store, {id_ for many in made.values() for id_ in many})
@@ -232,7 +232,7 @@ def _people_said(store: Store, considered: Sequence[StoredEntity]) -> dict[str, 
 def _unrelated(
     context: RunContext, records: Sequence[ResultsConsidered], embedder: CachedEmbedder
 ) -> NDArray[np.float64]:
-    """The similarities of anchors to the results of others."""
+    """Return the similarities of anchors to the results of other anchors."""
     anchors = list(dict.fromkeys(record.anchor_id for record in records))
     place = {anchor: at for at, anchor in enumerate(anchors)}
     pairs = [(place[record.anchor_id], id_) for record in records for id_ in record.picture_ids]
@@ -247,11 +247,11 @@ def _unrelated(
 def uncalibrated_threshold_warning(
     settings: ContrastSettings, found: ChoiceCalibration
 ) -> str | None:
-    """A warning on the bounds of the choice; None where they were measured with the embedder.
+    """Return a warning if the bounds of the choice were not measured with the embedder.
 
     Args:
-        settings: the bounds in force, and whose they are.
-        found: what the results of searches suggest.
+        settings: the current bounds and their embedder.
+        found: the bounds that the results of searches suggest.
     """
     if _are_measured(settings):
         return None
@@ -265,7 +265,7 @@ def uncalibrated_threshold_warning(
 
 
 def edit_bounds_warning(settings: ContrastSettings) -> str | None:
-    """A warning on the bounds of the check of edits; None where they were measured."""
+    """Return a warning if the bounds of the check of edits were not measured."""
     check = settings.edit_check
     if _are_measured(settings) or check.least_shift is None:
         return None
@@ -290,11 +290,11 @@ def _suggested(what: str, bound: SuggestedBound) -> str:
 
 _TEMPLATE = "choice_report.html.j2"
 SERIES = ("accepted", "rejected", "not judged", "near-duplicate")
-"""What is known of a result; the order of the bars' parts, from the bottom."""
+"""Kinds of results, in the order of the parts of a bar from the bottom."""
 
 
 class PlacedValue(NamedTuple):
-    """A value, its place in percent from the left, and its name."""
+    """A value, its position in percent from the left, and its name."""
 
     place: float
     value: float
@@ -302,10 +302,10 @@ class PlacedValue(NamedTuple):
 
 
 class ChoicePlot(NamedTuple):
-    """A histogram of similarities with the bounds on it.
+    """A histogram of similarities with the bounds.
 
-    `bars` have their parts by `SERIES`; `highest` is the count of the highest; `bounds` are those
-    in force, `suggested` those that the calibration suggests instead.
+    The parts of `bars` are ordered by `SERIES`; `highest` is the highest count; `bounds` are the
+    current ones, `suggested` those that the calibration suggests.
     """
 
     bars: tuple[HistogramBar, ...]
@@ -316,7 +316,7 @@ class ChoicePlot(NamedTuple):
 
 
 def choice_plot(calibration: ChoiceCalibration, observed: Sequence[ObservedResult]) -> ChoicePlot:
-    """The plot, on a scale that holds all results and bounds."""
+    """Return the plot, on a scale that includes all results and bounds."""
     values = np.array([one.similarity for one in observed])
     series = np.array([_series(one) for one in observed], np.int64)
     settings = calibration.settings
@@ -348,12 +348,12 @@ def choice_plot(calibration: ChoiceCalibration, observed: Sequence[ObservedResul
 def render_choice_report(
     calibration: ChoiceCalibration, observed: Sequence[ObservedResult], dataset: str
 ) -> str:
-    """The report as one HTML page that needs nothing else.
+    """Render the report as one self-contained HTML page.
 
     Args:
-        calibration: what `calibrate_choice` found in `observed`.
+        calibration: result of `calibrate_choice` for `observed`.
         observed: the results.
-        dataset: what they are for.
+        dataset: the dataset they were found for.
     """
     return (
         flow_pages()

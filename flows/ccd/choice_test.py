@@ -1,4 +1,4 @@
-"""The forced-choice test of the papers: its items, and its report."""
+"""The forced-choice test of the papers: its items and its report."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ VERSION = "1"
 
 
 def released_samples(store: Store, dataset: str) -> list[Sample]:
-    """The images of a dataset with their captions, as a release would have them, in its order.
+    """Return the images of a dataset with their captions, as and in the order of a release.
 
     Raises:
         IntegrityError: the dataset cannot be released as it is.
@@ -64,10 +64,10 @@ def _sample(row: ReleaseRow, number: int, first_caption: int) -> Sample:
 def similarities(
     samples: list[Sample], text_embeddings: Path | None, image_embeddings: Path | None
 ) -> Similarities:
-    """What the most similar ones are found by: embeddings where given, else the captions' words.
+    """Return what similarities are computed from: embeddings if given, else captions' words.
 
     Raises:
-        UsageError: embeddings do not fit the released rows.
+        UsageError: the embeddings do not match the released rows.
     """
     texts = [caption.text for sample in samples for caption in sample.captions]
     captions: Similarity
@@ -93,7 +93,7 @@ def draw_and_store(
     software: AgentRef,
     code_revision: str,
 ) -> DrawnChoices:
-    """Draws the tests and stores them; tests that are there already stay as they are.
+    """Draw the tests and store them; existing tests are left unchanged.
 
     Raises:
         UsageError: there are too few samples.

@@ -1,4 +1,4 @@
-"""Downloads the hits of searches whose licence permits it (CCD, step 2)."""
+"""Download the hits of searches whose licence permits it (CCD, step 2)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -39,31 +39,31 @@ from sources.images import ImageProblem, InspectedImage, inspect_image
 from sources.web.downloading import ImageDownloader
 
 WEB: Final = ("http://", "https://")
-"""How addresses begin that services on the web may name."""
+"""Prefixes of addresses that web services may return."""
 FOLDER: Final = ("folder:",)
-"""How those begin that the search of a folder names."""
+"""Prefixes of addresses that the search of a folder returns."""
 DOWNLOAD, ATTEMPT, LIST = "download_images", "download_attempt", "list_folder"
 VERSION = "3"
 MOST_ATTEMPTS = 3
-"""Hours in which an address is tried in vain before its fault is its own."""
+"""Number of different hours in which an address is tried before it is rejected."""
 
-_NO_WORD = frozenset({"unreachable", "timed_out", "interrupted"})
-_PASSING = _NO_WORD | {"asked_to_wait"}
-_PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-_ENOUGH_TO_TELL = 20
-"""Addresses of which none answers: it is this machine that is cut off."""
+_UNREACHABLE = frozenset({"unreachable", "timed_out", "interrupted"})
+_TRANSIENT = _UNREACHABLE | {"asked_to_wait"}
+_TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+_OFFLINE_AFTER = 20
+"""If none of this many addresses responds, the network of this machine is assumed to be down."""
 
 DownloaderMaker = Callable[[DownloadSettings], ImageDownloader]
-"""Makes what downloads images, open."""
+"""Opens an image downloader."""
 Result = DownloadedImage | InspectedImage | Rejection
 
 
 def refused_hit(query: str, hit: SearchHit, schemes: tuple[str, ...] = WEB) -> Rejection | None:
-    """Why nothing is downloaded for a hit; None where its image may be used.
+    """Return why a hit is not downloaded, or None if its image may be used.
 
-    `licence_not_permitted`: its licence is unknown, or lets no derived work be released.
-    `page_missing`: there is no page to name with it. `not_an_address`: the image has no address
-    that begins with one of `schemes`, so that no service leads to a file of ours.
+    `licence_not_permitted`: the licence is unknown or does not permit derived works.
+    `page_missing`: the hit has no page to attribute. `not_an_address`: the image has no address
+    that begins with one of `schemes`; this keeps web services from naming local files.
     """
     if not permits_release(hit.licence):
         reason = "licence_not_permitted"
@@ -85,23 +85,23 @@ def refused_hit(query: str, hit: SearchHit, schemes: tuple[str, ...] = WEB) -> R
     )
 
 
-def may_pass(refusal: Rejection) -> bool:
-    """Whether an address that was refused may give an image later: the fault is the world's."""
-    return refusal.reason in _PASSING or refusal.context.get("status") in _PASSING_STATUSES
+def is_transient(refusal: Rejection) -> bool:
+    """Return whether a refused address may succeed later because the error is transient."""
+    return refusal.reason in _TRANSIENT or refusal.context.get("status") in _TRANSIENT_STATUSES
 
 
-# Search and download in one.
+# Search and download.
 
 
 class Found(NamedTuple):
     """The outcome of a search.
 
     Attributes:
-        search: the digest of the search, which its hits belong to.
-        contents: what determines the bytes of its pictures, which those count by.
-        plans: the numbers of the plans that orders were searched for and hits downloaded by.
-        reports: what was done.
-        stopped: why orders or hits are left for another run: a limit, a service, or the web.
+        search: digest of the search that the hits belong to.
+        contents: digest of the settings that determine the bytes of the images.
+        plans: numbers of the plans of the searches and of the downloads.
+        reports: reports of the stages.
+        stopped: why requests or hits are left for another run: a limit, a service, or the network.
     """
 
     search: str
@@ -119,17 +119,17 @@ def find_images(
     make_downloader: DownloaderMaker = ImageDownloader,
     clock: Clock = utc_now,
 ) -> Found:
-    """Serves every request for a search, up to the pictures that were found.
+    """Serve every search request, up to downloading the images that were found.
 
-    Which day it is for the service's daily budget, `clock` says. Where that or a limit of the run
-    is reached, or the service is down, what was found until then is downloaded all the same.
+    `clock` determines the day for the service's daily budget. If this budget or a limit of the run
+    is reached, or the service is down, the hits found until then are still downloaded.
 
     Raises:
-        ConfigurationError: something that the search needs is missing.
+        ConfigurationError: a requirement of the search is missing.
     """
 
     def refuse(rejections: Sequence[Rejection]) -> None:
-        """Keeps why images of a folder cannot be found."""
+        """Quarantine the images of a folder that cannot be searched."""
         listed = digest_of(*(rejection.model_dump_json() for rejection in rejections))
         if rejections:
             stage = Stage(LIST, VERSION, dataset, {"refused": listed})
@@ -161,7 +161,7 @@ def find_images(
 
 
 def _source(context: RunContext, service: ModelRef) -> NewEntity:
-    """The service, as what its images are imported from."""
+    """Return the service as the source that images are imported from."""
     record = Source(
         name=service.name,
         format="image-search",
@@ -174,12 +174,12 @@ def _source(context: RunContext, service: ModelRef) -> NewEntity:
 
 
 def _contents_key(settings: DownloadSettings) -> str:
-    """Names what determines the bytes of pictures."""
+    """Return the digest of the settings that determine the bytes of images."""
     return digest_of(canonical_json(settings.contents))[:12]
 
 
 def _left(report: StageReport) -> ServiceError | None:
-    """The error on hits that are left for later; None where there are none."""
+    """Return the error on hits that are left for later, or None if there are none."""
     if not report.deferred:
         return None
     reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
@@ -194,18 +194,18 @@ def _left(report: StageReport) -> ServiceError | None:
 class _HitDownloads:
     """The downloads of one run.
 
-    An address whose fault may pass is left for later, and tried in `MOST_ATTEMPTS` different hours
-    before it is rejected; hours in which no address answers do not count. Where none of many does,
-    the rest is left, too.
+    An address with a transient error is left for later. It is rejected after failing in
+    `MOST_ATTEMPTS` different hours; hours in which no address responds do not count. If none of
+    many addresses responds, the remaining ones are left for later, too.
 
     Args:
         context: the run.
-        dataset: that is built.
+        dataset: the dataset to build.
         settings: limits and politeness.
-        search: the digest of the search that the hits belong to.
+        search: digest of the search that the hits belong to.
         source: the service that found them.
-        folder: where the images lie; None where they are on the web.
-        clock: says what time it is.
+        folder: folder of the images; None if they are on the web.
+        clock: returns the time.
     """
 
     def __init__(
@@ -231,15 +231,15 @@ class _HitDownloads:
         self._has_answered = False
 
     def run(self, downloader: ImageDownloader) -> tuple[int, StageReport]:
-        """Downloads every hit of an active request; the number of the plan, and what was done."""
+        """Download the hits of active requests; return the plan's number and the reports."""
         stage = Stage(
             name=DOWNLOAD,
             version=VERSION,
             dataset=self._dataset,
             configuration={"contents": self._settings.contents},
             chunk_size=100,
-            workers=1,  # the downloader keeps many requests in flight itself
-            independent=True,  # what is left for later keeps nothing else
+            workers=1,  # the downloader itself keeps many requests in flight
+            independent=True,  # a hit left for later does not hold up the others
             label="download images",
         )
         wanted = ParentFilter(Role.FOUND_FOR, ("proposed",))
@@ -256,17 +256,17 @@ class _HitDownloads:
         passing = {
             hits[place].seq: result
             for place, result in found.items()
-            if isinstance(result, Rejection) and may_pass(result)
+            if isinstance(result, Rejection) and is_transient(result)
         }
-        # Where nobody answers, the fault may be this machine's.
+        # If no address responds, the network of this machine may be down.
         self._has_answered = self._has_answered or any(map(_is_answer, found.values()))
-        silent = {hit for hit, fault in passing.items() if fault.reason in _NO_WORD}
-        self._is_cut_off = not self._has_answered and len(silent) >= _ENOUGH_TO_TELL
+        silent = {hit for hit, fault in passing.items() if fault.reason in _UNREACHABLE}
+        self._is_cut_off = not self._has_answered and len(silent) >= _OFFLINE_AFTER
         tried = self._attempts([one for one in passing if self._has_answered or one not in silent])
         results: list[StageResult] = []
         for place, hit in enumerate(hits):
             if place not in found:
-                results.append(Deferred(hit.seq, "not_asked"))  # the run stops
+                results.append(Deferred(hit.seq, "not_asked"))  # the run is being stopped
             elif hit.seq in passing and tried.get(hit.seq, 0) < MOST_ATTEMPTS:
                 fault = passing[hit.seq]
                 results.append(Deferred(hit.seq, fault.reason, fault.detail))
@@ -275,7 +275,7 @@ class _HitDownloads:
         return results
 
     def _attempts(self, hits: Sequence[int]) -> dict[int, int]:
-        """In how many hours each hit was tried in vain, this one included."""
+        """Count the hours in which each hit failed, including the current one."""
         if not hits:
             return {}
         store = self._context.store
@@ -289,7 +289,7 @@ class _HitDownloads:
     def _results(
         self, hits: Sequence[StoredEntity], downloader: ImageDownloader
     ) -> Iterator[tuple[int, Result]]:
-        """The result of each hit, by its place."""
+        """Yield the result of each hit by its position."""
         web: list[int] = []
         for place, entity in enumerate(hits):
             record = entity.record(FoundHit)
@@ -343,7 +343,7 @@ class _HitDownloads:
 
 
 def _is_answer(result: Result) -> bool:
-    """Whether a server on the web answered."""
+    """Return whether a web server responded."""
     return isinstance(result, DownloadedImage) or (
         isinstance(result, Rejection) and "status" in result.context
     )
@@ -362,14 +362,14 @@ def _read(folder: Path, image_url: str) -> InspectedImage | Rejection:
 
 
 class SearchResults(NamedTuple):
-    """What one search gave for an order.
+    """The results of one search for a request.
 
     Attributes:
-        is_answered: whether the service has answered the query.
-        is_looked_at: whether each of the hits was downloaded or refused.
-        hits: how many there are.
-        refusals: how many of them were refused, by reason.
-        pictures: what was downloaded as is wanted now, by rank: of each hit what came last.
+        is_answered: whether the service responded to the query.
+        is_looked_at: whether every hit was downloaded or refused.
+        hits: number of hits.
+        refusals: number of refused hits by reason.
+        pictures: images downloaded with the current settings, by rank; the latest of each hit.
     """
 
     is_answered: bool
@@ -382,7 +382,7 @@ class SearchResults(NamedTuple):
 def search_results(
     store: Store, searched: Found, orders: Sequence[StoredEntity]
 ) -> dict[str, SearchResults]:
-    """The results of one search for each of the orders, by the order's id."""
+    """Return the results of one search for each request, by the request's id."""
     search_plan, download_plan = searched.plans
     below = children_of(store, [one.id for one in orders], Role.FOUND_FOR)
     stored = fetch(store, {id_ for many in below.values() for id_ in many})

@@ -1,4 +1,4 @@
-"""What an edit changed, whether that is what was wanted, and how people are shown it (CCD)."""
+"""Measure what an edit changed, judge whether this was intended, and mark it for reviewers."""
 
 import io
 import math
@@ -15,28 +15,28 @@ from schemas.proposals import Box, EditMeasurement
 from schemas.records import Rejection
 from schemas.taxonomy import DifferenceType
 
-# Alignment of two pictures of the same size.
+# Alignment of two images of the same size.
 #
-# A diffusion model redraws the whole picture: it may come back moved or zoomed by a pixel or two,
-# and a little warmer. None of that is an edit, so it is removed before pixels are compared.
+# A diffusion model redraws the whole image. The result may be moved or zoomed by a pixel or two,
+# and slightly warmer. This is not an edit, so it is removed before pixels are compared.
 
 Lab = NDArray[np.float32]
-"""A picture in CIELAB, of shape (height, width, 3): L* from 0 to 100, a* and b* about as wide."""
+"""An image in CIELAB, of shape (height, width, 3): L* from 0 to 100, a* and b* about as wide."""
 
 _MOST_MOVED = 0.03
-"""What moved further than this share of the longer side is moved on purpose."""
+"""A shift by more than this share of the longer side is intended."""
 _FEWEST_PX = 32
 _ITERATIONS, _PRECISION = 60, 1e-5
 _UNTOUCHED_SHARE = 0.2
-"""Where so much of what has edges is the very same, the picture lies where it lay."""
+"""If this share of the edges is identical, the images are aligned already."""
 _ENOUGH = 20.0
-"""A colour difference (ΔE*ab) beyond which two pixels are other pixels."""
+"""A colour difference (ΔE*ab) beyond which two pixels differ."""
 _BETTER = 0.98
-"""A registration is believed if it leaves less than this share of the difference."""
+"""A registration is used if it leaves less than this share of the difference."""
 
 
 def lab_of(picture: Image.Image, size: tuple[int, int]) -> Lab:
-    """The picture in CIELAB, scaled to `size` (width, height)."""
+    """Convert an image to CIELAB, scaled to `size` (width, height)."""
     scaled = picture.convert("RGB")
     if scaled.size != size:
         scaled = scaled.resize(size, Image.Resampling.LANCZOS, reducing_gap=3)
@@ -45,18 +45,18 @@ def lab_of(picture: Image.Image, size: tuple[int, int]) -> Lab:
 
 
 def compared_size(width_px: int, height_px: int, side_px: int) -> tuple[int, int]:
-    """The size of a picture whose longer side is `side_px`; smaller ones are enlarged."""
+    """Return the size of an image scaled to a longer side of `side_px`."""
     scale = side_px / max(width_px, height_px)
     return max(1, round(width_px * scale)), max(1, round(height_px * scale))
 
 
 def laid_over(anchor: Lab, edited: Lab, drift: float) -> tuple[Lab, NDArray[np.bool_]]:
-    """`edited`, moved onto `anchor` and without its drift in colour.
+    """Align `edited` with `anchor`, and remove its drift in colour.
 
     Args:
-        anchor: what stays where it is.
+        anchor: the reference, which is not moved.
         edited: of the same shape.
-        drift: the most that is taken off, as a colour difference.
+        drift: the largest colour difference that is removed.
 
     Returns:
         The picture, and where it is known, of shape (height, width): what was moved leaves an edge
@@ -75,9 +75,9 @@ def laid_over(anchor: Lab, edited: Lab, drift: float) -> tuple[Lab, NDArray[np.b
 
 
 def _untouched_share(anchor: Lab, edited: Lab) -> float:
-    """The share of the anchor's edges that the other picture has exactly so.
+    """Return the share of the anchor's edges that the other image has at the same position.
 
-    Flat parts say nothing: they are the same wherever they lie.
+    Flat areas are ignored because they look the same at every position.
     """
     light = anchor[..., 0]
     edges = np.zeros(light.shape, np.bool_)
@@ -89,7 +89,7 @@ def _untouched_share(anchor: Lab, edited: Lab) -> float:
 
 
 def _registered(anchor: Lab, edited: Lab) -> tuple[Lab, NDArray[np.bool_]]:
-    """`edited` moved, zoomed and sheared a little, where that makes the two more similar."""
+    """Move, zoom and shear `edited` slightly if this makes the images more similar."""
     everywhere = np.ones(edited.shape[:2], np.bool_)
     height, width = edited.shape[0], edited.shape[1]
     warp = _warp(np.ascontiguousarray(anchor[..., 0]), np.ascontiguousarray(edited[..., 0]))
@@ -105,16 +105,16 @@ def _registered(anchor: Lab, edited: Lab) -> tuple[Lab, NDArray[np.bool_]]:
 
 
 def _apart(anchor: Lab, edited: Any, known: NDArray[np.bool_]) -> float:
-    """The mean difference of two pictures; more than enough is enough, so that edits say little."""
+    """Return the mean difference of two images, clipped so that edits count little."""
     differences = np.linalg.norm(edited - anchor, axis=2)[known]
     return float(np.minimum(differences, _ENOUGH).mean())
 
 
 def _warp(anchor: NDArray[np.float32], edited: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """The small affine map from the anchor's pixels to the edited ones; None where there is none.
+    """Return the small affine map from anchor pixels to edited pixels, or None if not found.
 
-    By enhanced correlation (Evangelidis and Psarakis, 2008), which neither brightness nor contrast
-    disturbs.
+    Maximizes the enhanced correlation coefficient (Evangelidis and Psarakis, 2008), which is
+    invariant to brightness and contrast.
     """
     height, width = anchor.shape
     if min(height, width) < _FEWEST_PX:
@@ -125,7 +125,7 @@ def _warp(anchor: NDArray[np.float32], edited: NDArray[np.float32]) -> NDArray[n
         _, found = cv2.findTransformECC(
             anchor, edited, warp, cv2.MOTION_AFFINE, until, np.ones((height, width), np.uint8), 5
         )
-    except cv2.error:  # it does not converge: the two have too little in common
+    except cv2.error:  # it does not converge: the images have too little in common
         return None
     corners = np.array([[0, 0, 1], [width, 0, 1], [0, height, 1], [width, height, 1]], np.float32)
     by_px = np.linalg.norm(corners @ np.asarray(found).T - corners[:, :2], axis=1)
@@ -134,25 +134,25 @@ def _warp(anchor: NDArray[np.float32], edited: NDArray[np.float32]) -> NDArray[n
     )
 
 
-# Where two pictures differ visibly.
+# Where two images differ visibly.
 
 Mask = NDArray[np.bool_]
-"""What has changed, of shape (height, width)."""
+"""Mask of changed pixels, of shape (height, width)."""
 
 _AROUND_PX = 5
-"""How wide the place is that a pixel is compared with, in pixels of the comparison."""
+"""Width of the neighbourhood that a pixel is compared with, in pixels of the comparison."""
 _GRAIN_PX = 3
-"""What is thinner than this, in pixels of the comparison, is an edge that was redrawn."""
+"""Thinner areas, in pixels of the comparison, are redrawn edges."""
 _JOINED_PX = 7
-"""Changes this near to each other are one."""
+"""Changes within this distance are merged."""
 
 
 class Change(NamedTuple):
     """What an edit changed, at the size of the comparison.
 
     Attributes:
-        mask: where it did.
-        colours: how colours moved, of shape (height, width, 3).
+        mask: changed pixels.
+        colours: the change of each colour, of shape (height, width, 3).
     """
 
     mask: Mask
@@ -160,7 +160,7 @@ class Change(NamedTuple):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height."""
+        """Width and height in pixels."""
         return self.mask.shape[1], self.mask.shape[0]
 
 
@@ -168,9 +168,9 @@ class Area(NamedTuple):
     """A changed area.
 
     Attributes:
-        box: (left, top, right, bottom), the ends exclusive.
-        pixels: how many of its pixels changed.
-        colour: how these moved on average, as a vector in CIELAB.
+        box: (left, top, right, bottom); right and bottom are exclusive.
+        pixels: number of changed pixels.
+        colour: mean change of these pixels, as a vector in CIELAB.
     """
 
     box: tuple[int, int, int, int]
@@ -179,11 +179,11 @@ class Area(NamedTuple):
 
 
 def change_between(anchor: Image.Image, edited: Image.Image, settings: EditCheckSettings) -> Change:
-    """Where `edited` differs visibly from `anchor`.
+    """Return where `edited` differs visibly from `anchor`.
 
-    Both are smoothed, and a pixel has changed if its colour is none that the other picture has
-    around that place: so noise, compression blocks and edges that were redrawn a pixel away
-    do not count. What is left of those is thin and is taken out.
+    Both images are smoothed. A pixel has changed if the other image does not have its colour in the
+    neighbourhood. This ignores noise, compression blocks and edges redrawn a pixel away; thin
+    remainders of these are removed.
     """
     size = compared_size(*anchor.size, settings.side_px)
     one = lab_of(anchor, size)
@@ -198,7 +198,7 @@ def change_between(anchor: Image.Image, edited: Image.Image, settings: EditCheck
 
 
 def changed_areas(change: Change) -> list[Area]:
-    """The areas that changed, the largest first; near ones are one area."""
+    """Return the changed areas, largest first; nearby ones are merged."""
     joined = _morphed(change.mask, cv2.MORPH_DILATE, _JOINED_PX)
     count, labels = cv2.connectedComponents(joined.astype(np.uint8), connectivity=8)
     places = np.asarray(labels)[change.mask]
@@ -217,21 +217,21 @@ def changed_areas(change: Change) -> list[Area]:
 def scaled_box(
     box: tuple[float, float, float, float], from_size: tuple[int, int], to_size: tuple[int, int]
 ) -> Box:
-    """A box of a picture of one size (width, height) in pixels of another size."""
+    """Scale a box from an image of one size (width, height) to one of another size."""
     across, down = to_size[0] / from_size[0], to_size[1] / from_size[1]
     left, top, right, bottom = box
     return (left * across, top * down, right * across, bottom * down)
 
 
 def _beyond(picture: Lab, other: Lab) -> NDArray[np.float32]:
-    """How far each colour of `picture` is from those that `other` has around it, as a ΔE*ab."""
+    """Return the distance (ΔE*ab) of each colour of `picture` to those nearby in `other`."""
     lowest, highest = cv2.erode(other, _disc(_AROUND_PX)), cv2.dilate(other, _disc(_AROUND_PX))
     beyond = np.maximum(np.maximum(lowest - picture, picture - highest), 0)
     return np.asarray(np.linalg.norm(beyond, axis=2), np.float32)
 
 
 def _morphed(mask: Mask, operation: int, across_px: int) -> Mask:
-    """The mask opened, closed or dilated with a disc."""
+    """Open, close or dilate a mask with a disc."""
     morphed = cv2.morphologyEx(mask.astype(np.uint8), operation, _disc(across_px))
     return np.asarray(morphed, np.bool_)
 
@@ -242,29 +242,30 @@ def _disc(across_px: int) -> NDArray[np.uint8]:
     )
 
 
-# How much an edit changed, where, and whether it came nearer to what was wanted.
+# How much an edit changed, where, and whether it came nearer to the intended difference.
 
 Vector = NDArray[Any]
-"""An embedding of unit length, of shape (d,)."""
+"""A unit embedding, of shape (d,)."""
 
 _AREAS = {
     DifferenceType.ENTITY_TYPE: 1,
     DifferenceType.ENTITY_ATTRIBUTE: 1,
     DifferenceType.ENTITY_EMOTION: 1,
     DifferenceType.EVENT_TYPE: 1,
-    DifferenceType.ENTITY_RELATION: 2,  # what moves leaves one place and takes another
-    DifferenceType.EVENT_ATTRIBUTE: 2,  # who does it, and who it is done to
+    DifferenceType.ENTITY_RELATION: 2,  # a moved object leaves one place and appears in another
+    DifferenceType.EVENT_ATTRIBUTE: 2,  # the agent and the patient
 }
-"""How many changed areas a difference is expected to have; the other types concern all of it."""
+"""The areas that a difference is expected to change; other types affect the whole image.
+"""
 _SAME_COLOUR = 20.0
-"""Areas whose colours moved in the same way (ΔE*ab between the moves) changed together."""
+"""Areas whose colour changes differ by less than this (ΔE*ab) changed together."""
 _EDGE_PX = 3
-"""What changed so near to a region, in pixels of the comparison, is its own smoothed edge."""
+"""Changes within this distance of a region, in pixels of the comparison, are its smoothed edge."""
 _DECIMALS = 6
 
 
 def concerns_all(difference: DifferenceType) -> bool:
-    """Whether a difference of the type is expected to change all of a picture."""
+    """Return whether a difference of this type is expected to change the whole image."""
     return difference not in _AREAS
 
 
@@ -277,21 +278,20 @@ def measure_edit(
     region_by: str = "the editor",
     shift: float | None = None,
 ) -> EditMeasurement:
-    """How much of the anchor an edit changed, and how much of that where it was not wanted.
+    """Measure how much of the anchor an edit changed, and how much outside the intended region.
 
-    What was wanted cannot be inferred from what was done: where no region is known, none is made
-    up, and the measurement states how much changed in further places. The region is given as one
-    box around all of its boxes; what lies between these is outside.
+    The intended region cannot be inferred from the edit. If no region is known, the share of
+    further changed areas is measured instead. The reported region is one box around all given
+    boxes; the space between these still counts as outside.
 
     Args:
         change: what the edit changed.
         size: width and height of the anchor in pixels.
-        difference: the type that was wanted. It explains one changed area (two where something
-            moves, all that took the same colour for an attribute); a place or a style explains all.
-        regions: boxes around where the change was wanted, in pixels of the anchor; none where
-            nobody knows.
-        region_by: who knows.
-        shift: see `caption_shift`, where there are embeddings.
+        difference: the intended type. It explains one changed area (two if something moves, all
+            with the same change of colour for an attribute); a place or a style explains all.
+        regions: boxes around the intended change, in pixels of the anchor; empty if unknown.
+        region_by: who specified the region.
+        shift: see `caption_shift`, if there are embeddings.
     """
     measured = EditMeasurement(
         changed_share=round(float(change.mask.mean()), _DECIMALS), shift=shift
@@ -311,17 +311,17 @@ def measure_edit(
 
 
 def caption_shift(anchor: Vector, candidate: Vector, caption: Vector, wanted: Vector) -> float:
-    """By how much more the candidate fits the wanted caption than the anchor's, -4 to 4.
+    """Return how much better the candidate fits the wanted caption than the anchor does, -4 to 4.
 
     [s(candidate, wanted) - s(candidate, caption)] - [s(anchor, wanted) - s(anchor, caption)], where
-    s is the cosine: what an embedder generally thinks of either caption, or of such pictures, falls
-    out of it.
+    s is the cosine. The differences remove the embedder's general bias towards a caption or an
+    image.
 
     Args:
-        anchor: the embedding of the anchor, of unit length like all of them.
-        candidate: that of the edited picture.
-        caption: that of the anchor's caption.
-        wanted: that of the caption of the contrastive image.
+        anchor: unit embedding of the anchor.
+        candidate: unit embedding of the edited image.
+        caption: unit embedding of the anchor's caption.
+        wanted: unit embedding of the caption of the contrastive image.
     """
     moved = np.asarray(candidate, np.float64) - np.asarray(anchor, np.float64)
     turned = np.asarray(wanted, np.float64) - np.asarray(caption, np.float64)
@@ -329,9 +329,9 @@ def caption_shift(anchor: Vector, candidate: Vector, caption: Vector, wanted: Ve
 
 
 def _explained_areas(change: Change, difference: DifferenceType) -> list[Area]:
-    """The areas that a difference of the type explains.
+    """Return the areas that a difference of the type explains.
 
-    Of an attribute those that changed as the largest did, too: three apples become green together.
+    For an attribute these include areas that changed as the largest did: three apples turn green.
     """
     areas = changed_areas(change)
     if difference is not DifferenceType.ENTITY_ATTRIBUTE:
@@ -340,7 +340,7 @@ def _explained_areas(change: Change, difference: DifferenceType) -> list[Area]:
 
 
 def _outside(mask: Mask, boxes: Sequence[Box]) -> float:
-    """The share of the picture's pixels that changed and lie in none of the boxes."""
+    """Return the share of the image's pixels that changed outside all boxes."""
     left_over = mask.copy()
     for left, top, right, bottom in boxes:
         rows = slice(max(0, int(top) - _EDGE_PX), max(0, math.ceil(bottom) + _EDGE_PX))
@@ -353,21 +353,21 @@ def _around(boxes: Sequence[Box]) -> Box:
     return (min(lefts), min(tops), max(rights), max(bottoms))
 
 
-# The verdict: whether the picture was edited at all, and the doubts about the edit.
+# The verdict: whether the image was edited at all, and doubts about the edit.
 
 STAGE = "judge_edits"
 
 NO_CHANGE = "no_change"
-"""The reason for which an edit is tried again with another seed."""
+"""The reason of a rejection after which an edit is retried with another seed."""
 
 
 def judge_edit(
     measurement: EditMeasurement, difference: DifferenceType, settings: EditCheckSettings
 ) -> tuple[str, ...] | Rejection:
-    """What speaks against an edit, a sentence each; a rejection (`no_change`) where it is none.
+    """Return doubts about an edit as sentences, or a rejection (`no_change`).
 
-    It is none where next to nothing changed visibly, or where the embedder finds that the candidate
-    fits the wanted caption no better than the anchor does.
+    An edit is rejected if almost nothing changed visibly, or if the candidate fits the wanted
+    caption no better than the anchor does by the embedder.
     """
     changed, outside = measurement.changed_share, measurement.outside_share
     apart = measurement.apart_share
@@ -409,7 +409,7 @@ def judge_edit(
             "in it."
         )
     doubtful_shift = settings.doubtful_shift
-    if apart is not None:  # at an unknown place: the embedder alone tells the right thing
+    if apart is not None:  # at an unknown place, only the embedder can identify the intended change
         doubtful_shift = max(doubtful_shift, settings.doubtful_unplaced_shift)
     if shift is not None and shift < doubtful_shift:
         doubts.append(
@@ -420,30 +420,32 @@ def judge_edit(
 
 
 def _percent(share: float) -> str:
-    """A share in percents, with as many digits as say something."""
+    """Format a share in percent with as many digits as are meaningful."""
     percents = 100 * share
     return f"{percents:.0f} %" if percents >= 10 else f"{percents:.2g} %"
 
 
-# The anchor with the changed areas marked on it.
+# The anchor with the changed areas marked.
 
 _TINT = np.array([230, 159, 0], np.float32)
-"""Orange (Okabe and Ito, 2008): distinct from grey in every kind of colour vision."""
+"""Orange (Okabe and Ito, 2008), which is distinct from grey in all kinds of colour blindness."""
 _TINT_SHARE = 0.6
 _PALE = 0.55
-"""How much white lies on what did not change."""
+"""Opacity of the white over unchanged pixels."""
 _CLOSED_PX = 9
-"""Holes no wider than this, in pixels of the comparison, are filled."""
+"""Holes up to this width, in pixels of the comparison, are filled."""
 _LINE_SHARE = 0.0025
-"""How wide the line around a change is, as a share of the longer side."""
+"""Width of the line around a change, as a share of the longer side."""
 
 
 def difference_overlay(anchor: Image.Image, change: Change) -> bytes:
-    """The anchor in pale grey, what changed tinted with a dark line around it, as PNG.
+    """Draw the anchor in pale grey with changes tinted and outlined, as PNG.
 
-    For pictures that show the same from the same place: edits. It has the size of the anchor.
+    For images of the same scene from the same viewpoint, such as edits. The result has the anchor's
+    size.
     """
-    closed = _morphed(change.mask, cv2.MORPH_CLOSE, _CLOSED_PX)  # a changed thing is shown as one
+    # a changed object is shown as one area
+    closed = _morphed(change.mask, cv2.MORPH_CLOSE, _CLOSED_PX)
     grown = cv2.resize(closed.astype(np.float32), anchor.size, interpolation=cv2.INTER_LINEAR)
     mask = np.asarray(grown, np.float32) >= 0.5
     grey = np.asarray(anchor.convert("L"), np.float32)
@@ -451,7 +453,7 @@ def difference_overlay(anchor: Image.Image, change: Change) -> bytes:
     tinted = grey[..., None] * (1 - _TINT_SHARE) + _TINT * _TINT_SHARE
     ground[mask] = tinted[mask]
     pixels = np.ascontiguousarray(ground.round().astype(np.uint8))
-    # a black line with a white one around it shows on any ground
+    # a black line with a white border is visible on every background
     found: Any = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     width = max(1, round(_LINE_SHARE * max(mask.shape)))
     cv2.drawContours(pixels, found[0], -1, (255, 255, 255), 3 * width)

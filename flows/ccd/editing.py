@@ -1,4 +1,4 @@
-"""Makes contrastive images by editing anchors, and measures what changed (CCD, step 2)."""
+"""Make contrastive images by editing anchors, and measure what changed (CCD, step 2)."""
 
 import io
 import time
@@ -53,7 +53,7 @@ from schemas.video import StageSettings
 def unfit_for_editing(
     instruction: str, most_words: int = MOST_INSTRUCTION_WORDS
 ) -> Rejection | None:
-    """Why no image is edited after `instruction`; None where one can be.
+    """Return why `instruction` cannot be used for an edit, or None if it can.
 
     An instruction of more than `most_words` words is dropped; its strategy may still be searched.
     """
@@ -68,15 +68,15 @@ def unfit_for_editing(
     )
 
 
-# The commit of an editor is looked up once for each dataset and then kept: provenance names it, a
-# run without an edit asks nobody, and a moved branch does not change the model of a dataset.
+# The commit of an editor is looked up once per dataset and kept, because provenance names it. A run
+# without an edit sends no request, and a moved branch does not change the model of a dataset.
 
 EDITOR_PINS_STAGE = "pin_editor"
 EDITOR_PINS_VERSION = "1"
 
 
 def known_pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditorSpec | None:
-    """`spec` with the commit that is known to be meant in this dataset; None where none is."""
+    """Return `spec` with the commit stored for this dataset, or None if there is none."""
     if isinstance(spec, BuiltinEditor):
         return spec
     for one in find(context.store, dataset, StageSettings.kind):
@@ -87,10 +87,10 @@ def known_pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> Image
 
 
 def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditorSpec:
-    """`spec` with the commit that is meant in this dataset, looked up where it is not known.
+    """Return `spec` with the commit of this dataset, which is looked up if it is unknown.
 
     Raises:
-        ModelError: the model's repository cannot tell.
+        ModelError: the commit cannot be looked up in the model's repository.
     """
     known = known_pin(context, dataset, spec)
     if known is not None or isinstance(spec, BuiltinEditor):
@@ -107,18 +107,18 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
     return found
 
 
-# The ledger of edits: each picture is stored as it comes, and none is made twice.
+# The ledger of edits: each image is stored at once, and none is made twice.
 
 EDIT_LEDGER_STAGE = "edit_pictures"
 EDIT_LEDGER_VERSION = "1"
 
 
 MOST_ATTEMPTS = 3
-"""In so many runs an edit is tried that an editor could not make, such as for lack of memory."""
+"""The most runs in which an edit is attempted if the editor fails, such as for lack of memory."""
 
 
 class AskedEdit(NamedTuple):
-    """An edit that is wanted, the strategy that it is for, and its key."""
+    """A requested edit, its strategy and its key."""
 
     strategy_id: str
     request: EditRequest
@@ -126,29 +126,29 @@ class AskedEdit(NamedTuple):
 
 
 class MadeEdit(NamedTuple):
-    """An edit that was made, in this run or an earlier one, and its entity."""
+    """An edit made in this run or an earlier one, and its entity."""
 
     id: str
     record: StoredEdit
 
 
 class RecordedEditor:
-    """An editor whose every picture is stored.
+    """An editor that stores every image.
 
-    Model, parameters, seed, instruction and image are an edit's identity: with equal ones, the
-    picture that is stored is given. An edit that failed is tried again, in at most
-    `MOST_ATTEMPTS` runs, so that one picture does not keep the others waiting.
+    An edit is identified by model, parameters, seed, instruction and image. For an edit that was
+    made before, the stored image is returned. A failed edit is retried in at most `MOST_ATTEMPTS`
+    runs, so that one image does not hold up the others.
     """
 
     def __init__(self, context: RunContext, dataset: str, spec: ImageEditorSpec) -> None:
         self._context = context
         self._dataset = dataset
         self._spec = spec
-        self._failed: dict[str, EditFailure] = {}  # in this run, in which none is tried again
+        self._failed: dict[str, EditFailure] = {}  # in this run, which does not retry them
 
     @cached_property
     def _editor(self) -> ImageEditor:
-        """Loaded when the first edit is to be made: a run without one does not pay for it."""
+        """Load the editor for the first edit; a run without edits does not load it."""
         return build_image_editor(self._spec)
 
     @cached_property
@@ -162,15 +162,15 @@ class RecordedEditor:
         )
 
     def asked(self, strategy_id: str, request: EditRequest) -> AskedEdit:
-        """An edit to ask for."""
+        """Return the requested edit with its key."""
         return AskedEdit(strategy_id, request, request.key(self._spec.ref, self._spec.parameters))
 
     def edit(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
-        """The outcome of each edit.
+        """Return the outcome of each edit.
 
         Raises:
-            ModelError: the editor cannot go on; what it made before is stored.
-            SystemExit: the run is to stop; so is what it made before.
+            ModelError: the editor cannot continue; earlier edits are stored.
+            SystemExit: the run is being stopped; earlier edits are stored.
         """
         found: dict[int, MadeEdit | EditFailure] = {}
         waiting = pauses()
@@ -183,10 +183,11 @@ class RecordedEditor:
         return found
 
     def _made_or_known(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
-        """The outcomes of the edits that no other run is making."""
+        """Return the outcomes of the edits that no other run is making."""
         claims = _claim_edits(self._context.store, asked)
         try:
-            # A claim ends after its edit was stored: what others made before ours began is found.
+            # A claim ends after its edit is stored, so edits finished before the claim are found
+            # here.
             stored = self._stored({one.strategy_id for one in asked.values()})
             known: dict[str, MadeEdit | EditFailure] = {**self._failed, **stored}
             found = {place: known[one.key] for place, one in asked.items() if one.key in known}
@@ -199,7 +200,7 @@ class RecordedEditor:
         return found
 
     def _stored(self, strategy_ids: set[str]) -> dict[str, MadeEdit]:
-        """The edits that were made for these strategies, by their keys; of equal ones the first."""
+        """Return the edits made for these strategies by their keys; of equal keys the first."""
         found: dict[str, MadeEdit] = {}
         for one in self._below(strategy_ids, Role.EDITED_FOR):
             record = one.record(StoredEdit)
@@ -242,7 +243,7 @@ class RecordedEditor:
         return MadeEdit(self._commit(record, Role.EDITED_FOR, asked, started_at), record)
 
     def _counted(self, asked: AskedEdit, failure: EditFailure, started_at: datetime) -> EditFailure:
-        """The failure, final where the edit failed too often; each is stored that may be tried."""
+        """Return the failure, which is final after too many attempts; others are stored."""
         if not failure.retriable:
             return failure
         failed = [
@@ -262,7 +263,7 @@ class RecordedEditor:
     def _commit(
         self, record: EntityRecord, role: Role, asked: AskedEdit, started_at: datetime
     ) -> str:
-        """Stores what came of an edit; the id of its entity."""
+        """Store the outcome of an edit, and return the id of its entity."""
         entity = new_entity(record, self._dataset, parents=[(role, asked.strategy_id)])
         editor = AgentRef.of_model(self._spec.ref)
         activity = self._context.activity(self._plan_id, self._dataset, started_at, editor)
@@ -273,14 +274,14 @@ class RecordedEditor:
 
 @retried
 def _claim_edits(store: Store, asked: Mapping[int, AskedEdit]) -> dict[int, str]:
-    """The claims on those edits that no other run has claimed."""
-    in_order = sorted(asked.items(), key=lambda item: item[1].key)  # in one order by all runs
+    """Return claims on those edits that no other run has claimed."""
+    in_order = sorted(asked.items(), key=lambda item: item[1].key)  # all runs use the same order
     with store.write() as connection:
         taken = {place: store.claims.take(connection, f"edit/{one.key}") for place, one in in_order}
     return {place: claim_id for place, claim_id in taken.items() if claim_id is not None}
 
 
-# Makes contrastive images by editing anchors, and measures what changed (CCD, step 2).
+# Make contrastive images by editing anchors, and measure what changed (CCD, step 2).
 
 EDITED_IMAGES_STAGE = "edit_images"
 EDITED_IMAGES_VERSION = "2"
@@ -291,7 +292,7 @@ _SEEDS = 2**32
 _PNG = "image/png"
 _ATTEMPTS = 2
 _AGAIN = (NO_CHANGE, "bad_values")
-"""The reasons for which an edit is tried again with another seed."""
+"""The reasons of a rejection after which an edit is retried with another seed."""
 
 
 def edit_images(
@@ -301,17 +302,17 @@ def edit_images(
     embedder: CachedEmbedder,
     seed: int,
 ) -> StageReport:
-    """Serves every request for an edit; each gives a candidate, or the reason why not.
+    """Serve every edit request; each results in a candidate or a rejection.
 
-    Where nothing changed an edit is tried once more with another seed. What was edited once is
-    measured and judged again where the settings for that change, and not edited again. What the
-    editor could not make for now is left for later and counted in the report; the rest is done.
+    If nothing changed, the edit is retried once with another seed. If settings of the check change,
+    stored edits are measured and judged again instead of edited again. If the editor fails on an
+    edit for now, it is left for later and counted in the report, and the others go on.
 
     Raises:
-        ModelError: the editor or the embedder cannot go on at all.
+        ModelError: the editor or the embedder cannot continue at all.
     """
     orders = find(context.store, dataset, ImageRequest.kind, states=("proposed",))
-    if all(order.group != "edit" for order in orders):  # an editor is not looked up for nothing
+    if all(order.group != "edit" for order in orders):  # no need to look up the editor
         return StageReport(_LABEL)
     spec = pin(context, dataset, settings.editor)
     settings = settings.model_copy(update={"editor": spec})
@@ -322,7 +323,7 @@ def edit_images(
         dataset=dataset,
         configuration={"settings": with_settings.id},
         agents=(AgentRef.of_model(spec.ref),),
-        chunk_size=8,  # of pictures, which are held; each is stored as it comes
+        chunk_size=8,  # images are kept in memory; each is stored at once
         workers=1,
         independent=True,  # chunks do not grow
         label=_LABEL,
@@ -346,9 +347,9 @@ def edit_settings(
     embedder: CachedEmbedder,
     seed: int,
 ) -> NewEntity | None:
-    """What edits are made, measured and judged with now, as an entity.
+    """Return the current settings to make, measure and judge edits with, as an entity.
 
-    None where the editor's commit is not known yet, so that nothing was edited with it.
+    None if the editor's commit is not known yet, so that no edit was made with it.
     """
     spec = known_pin(context, dataset, settings.editor)
     if spec is None:
@@ -364,7 +365,7 @@ def _settings_of(
     embedder: CachedEmbedder,
     seed: int,
 ) -> NewEntity:
-    """`picture` is what determines a picture; the rest is how it is measured and judged."""
+    """Return the settings: `picture` determines the image, the rest how it is judged."""
     spec = settings.editor
     values = {
         "picture": {"model": spec.ref.model_dump(), "parameters": spec.parameters, "seed": seed},
@@ -376,7 +377,7 @@ def _settings_of(
 
 
 class _Order(NamedTuple):
-    """An order, and the strategy that it is for."""
+    """A request and its strategy."""
 
     entity: StoredEntity
     stored_strategy: StoredEntity
@@ -394,7 +395,7 @@ class _Edited(NamedTuple):
 
 
 class _Editing:
-    """The edits of a run: made or made before, measured and judged."""
+    """The edits of a run, whether made in it or before, measured and judged."""
 
     def __init__(
         self,
@@ -413,7 +414,7 @@ class _Editing:
         self._editor = RecordedEditor(context, dataset, settings.editor)
 
     def results(self, orders: Sequence[_Order]) -> list[StageResult]:
-        """The result of each request."""
+        """Return the result of each request."""
         found: dict[int, StageResult] = {}
         open_: dict[int, _Order] = {}
         for place, order in enumerate(orders):
@@ -468,7 +469,7 @@ class _Editing:
         )
 
     def _shifts(self, edits: Sequence[tuple[Strategy, MadeEdit]]) -> list[float]:
-        """By how much more each edit fits the wanted caption than its anchor does."""
+        """Return how much better each edit fits the wanted caption than its anchor does."""
         if not edits:
             return []
         strategies = [strategy for strategy, _ in edits]

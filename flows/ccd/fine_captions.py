@@ -1,7 +1,7 @@
-"""Applies the decisions on groups to the captions that were written in them.
+"""Apply the decisions on groups to their captions.
 
-A group is judged as a whole: its captions are accepted or rejected with it, by the same judge.
-Captions that a person changed are replaced by new ones; the others stay.
+A group is judged as a whole, so its captions are accepted or rejected with it by the same judge.
+Captions that a person changed are replaced by new ones; the others are kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _JUDGED_AGAIN = "its group was judged again"
 
 
 class _Judged(NamedTuple):
-    """A group as it was written, as it is now (None: rejected), and who judged it."""
+    """A group as it was written, its current version (None: rejected), and who judged it."""
 
     written: StoredEntity
     standing: StoredEntity | None
@@ -43,7 +43,7 @@ class _Judged(NamedTuple):
 
 
 def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
-    """Brings all captions up to date with the decisions on their groups.
+    """Update all captions according to the decisions on their groups.
 
     Groups that cannot be released are rejected first, even if they were accepted.
     """
@@ -61,7 +61,7 @@ def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
 
 
 def _judged(store: Store, dataset: str) -> Iterator[_Judged]:
-    """The groups, as models wrote them, on which there is a decision."""
+    """Return the decided groups as models wrote them."""
     groups = {one.id: one for one in find(store, dataset, CaptionGroup.kind)}
     edited = parents_of(store, groups, Role.EDITED_FROM)
     standing = {
@@ -81,7 +81,7 @@ def _judged(store: Store, dataset: str) -> Iterator[_Judged]:
 def _changes(
     store: Store, judged: Sequence[_Judged]
 ) -> Iterator[tuple[AgentRef, list[NewEntity], list[NewDecision]]]:
-    """What each judgement asks for: its judge, new captions, and decisions."""
+    """Yield for each judgement its judge, new captions and decisions."""
     below = children_of(store, [one.written.id for one in judged], Role.WRITTEN_IN)
     captions = fetch(store, {id_ for many in below.values() for id_ in many})
     images = {id_: found[0] for id_, found in parents_of(store, captions, Role.DESCRIBES).items()}
@@ -105,7 +105,7 @@ def _changes(
 
 
 def _texts(group: CaptionGroup) -> dict[tuple[str | None, int, str | None], str]:
-    """The texts of a group by image, position and language; an empty one was taken out."""
+    """Return the texts of a group by image, position and language; removed texts are empty."""
     return {
         (member.picture.image_id, position, language): text
         for member in group.members
@@ -121,7 +121,7 @@ def _texts(group: CaptionGroup) -> dict[tuple[str | None, int, str | None], str]
 def _edit(
     judged: _Judged, caption: StoredEntity, image_id: str, text: str | None
 ) -> NewEntity | None:
-    """The caption as a person changed it; None where nobody did."""
+    """Return the caption as a person changed it, or None if it is unchanged."""
     record = caption.record(Caption)
     if text is None or judged.standing is None or text == record.text:
         return None
@@ -146,7 +146,7 @@ def _decisions(
     new: NewEntity | None,
     earlier: Sequence[StoredEntity],
 ) -> Iterator[NewDecision]:
-    """What is to be decided on a caption and its edits; nothing where all is as it should be."""
+    """Return the decisions to make on a caption and its edits; empty if it is up to date."""
     if caption.state == "withdrawn":
         return
     group = judged.standing or judged.written

@@ -1,4 +1,4 @@
-"""Groups of contrastive images with their anchors: active candidates, anchors that were lost."""
+"""Groups of contrastive images with their anchors; active candidates; attrition of anchors."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,19 +33,19 @@ from schemas.video import StageSettings
 def sync_active_candidates(
     context: RunContext, dataset: str, in_force: Mapping[str, NewEntity | None]
 ) -> None:
-    """Makes candidates inactive that no longer apply, and active that do again.
+    """Deactivate candidates that no longer apply, and reactivate those that do again.
 
-    A strategy has at most one active candidate, and none unless it is accepted: the first that was
-    not rejected, so that accepting a found image after all replaces the one edited in its place. A
-    candidate that was measured or judged with other settings is inactive, unless people decided on
-    it and its picture would be made the same now. A picture that people rejected is not shown again
-    because it was measured again.
+    A strategy has at most one active candidate, and none unless it is accepted. The first candidate
+    that was not rejected is active, so a found image that is accepted after all replaces the image
+    edited in its place. A candidate measured or judged with other settings is inactive, unless
+    people decided on it and its image would be the same with the current settings. An image that
+    people rejected is not shown again because it was measured again.
 
     Args:
         context: the run.
         dataset: the benchmark.
-        in_force: the settings of today by their stage; None where today's are not known yet, so
-            that nothing was made with them. Of other stages every result is as good as another.
+        in_force: the current settings by stage; None if they are not known yet, so that nothing was
+            made with them. Results of other stages are all current.
     """
     store = context.store
     candidates = {one.id: one for one in find(store, dataset, Candidate.kind)}
@@ -77,7 +77,7 @@ def sync_active_candidates(
 def _outdated(
     store: Store, candidates: Sequence[str], in_force: Mapping[str, NewEntity | None]
 ) -> set[str]:
-    """The candidates that would not be made as they are with the settings of today."""
+    """Return candidates that would not be made like this with the current settings."""
     by_people = decided_by_people(store, candidates)
     written = parents_of(store, candidates, Role.WRITTEN_WITH)
     settings = fetch(store, {found[0] for found in written.values()})
@@ -92,7 +92,7 @@ def _outdated(
         if today is not None and candidate in by_people:
             now = StageSettings.model_validate_json(today.payload)
             if now.values["picture"] == made_with.values["picture"]:
-                continue  # only measured and judged otherwise
+                continue  # only measured and judged with other settings
         outdated.add(candidate)
     return outdated
 
@@ -101,14 +101,14 @@ def _sha256(candidate: StoredEntity) -> str:
     return candidate.record(Candidate).image.sha256
 
 
-# Makes images of the candidates that were accepted, and groups of them with their anchors.
+# Make images of the accepted candidates, and group them with their anchors.
 
 VERSION = "1"
 _MAKE, _FORM = "make_contrastive_images", "form_groups"
 
 
 def make_images(context: RunContext, dataset: str) -> StageReport:
-    """Makes an image of every accepted candidate; an image is active while its candidate is."""
+    """Make an image of every accepted candidate; an image is active while its candidate is."""
     store = context.store
     accepted = list(find(store, dataset, Candidate.kind, states=("accepted",)))
     anchors = fetch(store, {_anchor_id(one) for one in accepted})
@@ -117,7 +117,7 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
     stage = Stage(_MAKE, VERSION, dataset, {"dataset": dataset}, label="make contrastive images")
 
     def made(number: int, candidate: StoredEntity) -> WorkResult:
-        """An image, accepted by the judge of its candidate."""
+        """Return an image, accepted by the judge of its candidate."""
         image = images[candidate.id]
         reason = f"as its candidate {candidate.id[:12]} was judged"
         decision = NewDecision(image.id, "accept", judges[candidate.id], reason)
@@ -141,10 +141,10 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
 
 
 def form_groups(context: RunContext, dataset: str, *, keep_lone_anchors: bool) -> StageReport:
-    """Groups each anchor with its live contrastive images; other groups become inactive.
+    """Group each anchor with its active contrastive images; deactivate other groups.
 
-    An anchor of which a strategy or a candidate is still undecided has no group yet. One that has
-    no contrastive image has a group of its own where lone anchors are kept, if it has captions.
+    An anchor with an undecided strategy or candidate has no group yet. An anchor without
+    contrastive images has a group of its own if lone anchors are kept and it has captions.
     """
     store = context.store
     records = list(_groups(store, dataset))
@@ -164,7 +164,7 @@ def form_groups(context: RunContext, dataset: str, *, keep_lone_anchors: bool) -
     def work(items: Sequence[tuple[int, NewEntity]]) -> list[WorkResult]:
         return [WorkResult(number, (group,)) for number, group in items]
 
-    # numbers are equal for equal groups alone
+    # numbers are equal for equal groups only
     numbered = [(int(digest_of(group.payload)[:15], 16), group) for group in groups]
     report = run_stream(context, stage, numbered, work, total=len(numbered))
     current = {group.id for group in groups}
@@ -173,9 +173,9 @@ def form_groups(context: RunContext, dataset: str, *, keep_lone_anchors: bool) -
 
 
 def _groups(store: Store, dataset: str) -> Iterator[ContrastGroup]:
-    """Every live anchor of which all is decided, with its live contrastive images.
+    """Return every active anchor without open decisions, with its active contrastive images.
 
-    Images are ordered by their ids: when each was made depends on which runs shared the work.
+    Images are ordered by id because the order of creation depends on which runs shared the work.
     """
     undecided = _undecided_anchors(store, dataset)
     members: dict[str, list[str]] = defaultdict(list)
@@ -188,9 +188,9 @@ def _groups(store: Store, dataset: str) -> Iterator[ContrastGroup]:
 
 
 def _undecided_anchors(store: Store, dataset: str) -> set[str | None]:
-    """The anchors that may still get an image.
+    """Return the anchors that may still get an image.
 
-    A strategy or a candidate is proposed, or was accepted after this run had looked at it.
+    A strategy or a candidate is proposed, or was accepted after this run had read it.
     """
     undecided: list[StoredEntity] = []
     for kind, role in ((Strategy.kind, Role.ORDERED_BY), (Candidate.kind, Role.ACCEPTED_FROM)):
@@ -204,9 +204,9 @@ def _undecided_anchors(store: Store, dataset: str) -> set[str | None]:
 def _images(
     store: Store, candidates: Sequence[StoredEntity], anchors: Mapping[str, StoredEntity]
 ) -> dict[str, NewEntity]:
-    """Candidates as images of the benchmark, by their ids, in the groups of their anchors.
+    """Return candidates as images of the benchmark by id, in the groups of their anchors.
 
-    What was edited is of its anchor's source and has its terms; what was found has its own.
+    An edited image has the source and the terms of its anchor; a found image has its own.
     """
     copied = parents_of(store, anchors, Role.SAMPLED_FROM)
     imported = parents_of(store, {found[0] for found in copied.values()}, Role.IMPORTED_FROM)
@@ -263,7 +263,7 @@ def _anchor_id(candidate: StoredEntity) -> str:
 
 
 def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> None:
-    """A group of captions is active while its images are a group and its settings are these."""
+    """Keep groups of captions active whose images are a group and whose settings are current."""
     store = context.store
     groups = [one.id for one in find(store, dataset, CaptionGroup.kind)]
     refined = parents_of(store, groups, Role.REFINED_FOR)
@@ -279,7 +279,7 @@ def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> N
 
 
 def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
-    """How many live anchors there are, and how many of them were lost at each step."""
+    """Count the active anchors, and how many of them were lost at each step."""
     anchors = {one.id for one in anchors_of(store, dataset) if one.state in LIVE}
     steps: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "without a strategy": (Strategy.kind, ("accepted",)),
@@ -298,7 +298,7 @@ def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
 
 
 def attrition_sentence(store: Store, dataset: str) -> str:
-    """The same in a sentence."""
+    """Return the attrition as a sentence."""
     count, lost = anchor_attrition(store, dataset)
     whole = count - sum(lost.values())
     sentence = f"{whole:,} of {count:,} anchors came to a group with captions"

@@ -1,9 +1,9 @@
-"""Chooses the candidate among the first results of each search (CCD, step 2).
+"""Choose the candidate among the first results of each search (CCD, step 2).
 
-CCD takes the most similar of five. That one is often the anchor itself, cropped or saved again: a
-caption of the anchor is true of it. So near-duplicates are left out first, then results above a
-ceiling (among them near-duplicates that no fingerprint finds). A result below a floor has nothing
-in common with the anchor but words.
+CCD takes the most similar of five results. This is often the anchor itself, cropped or saved again,
+and a caption of the anchor is true of it. So near-duplicates are excluded first, then results above
+a ceiling, including near-duplicates that no fingerprint finds. A result below a floor has only
+words in common with the anchor.
 """
 
 from collections.abc import Sequence
@@ -58,12 +58,12 @@ _DECIMALS = 6
 
 
 class Choice(NamedTuple):
-    """The result that was chosen.
+    """The chosen result.
 
     Attributes:
-        place: which of the results it is, from 0.
-        similarity: its cosine to the anchor.
-        considered: the verdict on each result that was looked at, in their order.
+        place: position of the result, from 0.
+        similarity: cosine to the anchor.
+        considered: the verdict on each result considered, in their order.
     """
 
     place: int
@@ -78,20 +78,19 @@ def choose_candidate(
     settings: ChoiceSettings,
     already_used: Sequence[bool] = (),
 ) -> Choice | Rejection:
-    """The candidate among the first results; of equally similar ones the first.
+    """Return the candidate among the first results; of equally similar ones the first.
 
-    Reasons of a rejection: `no_results`; `too_similar`, where all of them are near-duplicates of
-    the anchor or above the ceiling; `already_used`, where there are others, and each is an image of
-    the dataset already; `too_different` otherwise. Its context holds the bounds and the verdict on
-    each result.
+    Reasons of a rejection: `no_results`; `too_similar` if all are near-duplicates of the anchor or
+    above the ceiling; `already_used` if there are others, each of which already is an image of the
+    dataset; `too_different` otherwise. Its context has the bounds and the verdict on each result.
 
     Args:
-        anchor: the embedding of the anchor; of any length but 0.
-        results: those of the results, in the order of the search, of shape (n, d).
-        near_duplicates: for each of them whether it has the anchor's content.
-        settings: how many are looked at, and the bounds.
-        already_used: for each of them whether it is an image of the dataset already; none are,
-            where nothing is said.
+        anchor: embedding of the anchor, of any length but 0.
+        results: embeddings of the results in the order of the search, of shape (n, d).
+        near_duplicates: for each result, whether it has the anchor's content.
+        settings: the number of results to consider, and the bounds.
+        already_used: for each result, whether it already is an image of the dataset; default: none
+            is.
     """
     used = already_used or [False] * len(near_duplicates)
     similarities = similarities_to(anchor, results)[: settings.first]
@@ -110,10 +109,10 @@ def choose_candidate(
 
 
 def fit_doubts(fit: float, settings: ChoiceSettings) -> tuple[str, ...]:
-    """What speaks against a chosen result, a sentence each.
+    """Return doubts about a chosen result as sentences.
 
     Args:
-        fit: its cosine to the contrastive caption less that of the anchor to its own caption.
+        fit: its cosine to the contrastive caption minus the anchor's cosine to its own caption.
         settings: how much less a result may fit.
     """
     if fit >= -settings.doubtful_misfit:
@@ -126,10 +125,10 @@ def fit_doubts(fit: float, settings: ChoiceSettings) -> tuple[str, ...]:
 
 
 def similarities_to(anchor: Vector, results: CandidateVectors) -> list[float]:
-    """The cosine of each result to the anchor, six decimals; no results give none.
+    """Return the cosine of each result to the anchor, rounded to six decimals.
 
     Raises:
-        ValueError: the shapes do not fit each other.
+        ValueError: the shapes do not match.
     """
     if len(results) == 0:
         return []
@@ -203,15 +202,15 @@ def are_again(
     vectors: Vectors,
     settings: NearDuplicateSettings,
 ) -> list[bool]:
-    """For each picture after the first, the anchor, whether it has or may have its content.
+    """Return for each image after the anchor whether it has, or may have, the anchor's content.
 
-    What is in doubt counts: another result costs nothing, and the anchor among its own contrastive
-    images makes right answers wrong.
+    Doubtful pairs count, because another result costs nothing, and an anchor among its own
+    contrastive images makes right answers count as wrong.
 
     Args:
-        looks: the fingerprint of each picture, or why it has none: then similarity alone decides.
-        vectors: their embeddings, of shape (n, d).
-        settings: when two pictures have the same content.
+        looks: the fingerprint of each image, or why there is none; then only similarity decides.
+        vectors: embeddings of the images, of shape (n, d).
+        settings: when two images have the same content.
     """
     anchor, *results = looks
     return [
@@ -232,7 +231,7 @@ _PICTURES = "pictures"
 
 
 class _Search(NamedTuple):
-    """An order, the strategy that it is for, and the pictures that were found, by rank."""
+    """A request, its strategy, and the images that were found, by rank."""
 
     order: StoredEntity
     strategy: StoredEntity
@@ -240,17 +239,17 @@ class _Search(NamedTuple):
 
     @property
     def anchor_id(self) -> str:
-        """The image that the pictures are compared with."""
+        """Return the id of the image that the found images are compared with."""
         return self.strategy.record(Strategy).anchor.image_id or ""
 
     @property
     def pictures(self) -> list[Picture]:
-        """The pictures that were found."""
+        """Return the found images."""
         return [one.record(FoundPicture).picture for one in self.found]
 
 
 class _Rows(NamedTuple):
-    """What a search looks like to the embedder; `pictures` begin with the anchor."""
+    """The embeddings of a search; `pictures` begin with the anchor."""
 
     pictures: Vectors
     caption: Vectors
@@ -264,14 +263,14 @@ def choose_candidates(
     searched: Found,
     embedder: CachedEmbedder,
 ) -> StageReport:
-    """Chooses a candidate for every order that was searched for and whose hits were looked at.
+    """Choose a candidate for every request whose search and downloads are done.
 
     Args:
         context: the run.
-        dataset: that is built.
-        settings: the bounds, and when two pictures have the same content.
-        searched: the outcome of the search; hits of others do not count.
-        embedder: says how similar pictures are.
+        dataset: the dataset to build.
+        settings: the bounds, and when two images have the same content.
+        searched: outcome of the search; hits of other searches are ignored.
+        embedder: computes the similarity of images.
     """
     store = context.store
     stage = Stage(
@@ -286,8 +285,8 @@ def choose_candidates(
         },
         agents=(AgentRef.of_model(embedder.ref),),
         chunk_size=50,
-        independent=True,  # what a limit left for later keeps nothing else
-        workers=1,  # what was chosen for one strategy is not chosen for the next
+        independent=True,  # a request left for later does not hold up the others
+        workers=1,  # an image chosen for one strategy is not chosen for the next
         label="choose candidates",
     )
     choosing = _Choosing(context, dataset, settings, embedder)
@@ -313,15 +312,16 @@ def choose_candidates(
         results |= choosing.results(open_)
         return [results[order.id] for order in orders]
 
-    with sole_run(context, dataset, stage.label, VERSION):  # or two runs choose one picture twice
+    # without this, two runs could choose the same image
+    with sole_run(context, dataset, stage.label, VERSION):
         open_ = find(store, dataset, ImageRequest.kind, states=("proposed",))
         orders = [one for one in open_ if one.group == "search"]
         _take_back_outdated(store, orders, stage, searched)
         done = worked_items(context, stage, [one.seq for one in orders])
         pending = [one for one in orders if one.seq not in done]
         fits = choosing.fits(searched, pending)
-        # A picture is chosen once: for the strategy whose wanted caption it fits best. Numbers of
-        # orders depend on which chunk was committed first.
+        # An image is chosen once, for the strategy whose contrastive caption it fits best. The
+        # numbers of requests are not used because they depend on which chunk was committed first.
         pending.sort(key=lambda one: (-fits[one.id], one.id))
         return run_stream(
             context, stage, [(one.seq, one) for one in pending], work, total=len(pending)
@@ -331,7 +331,7 @@ def choose_candidates(
 def _take_back_outdated(
     store: Store, orders: Sequence[StoredEntity], stage: Stage, searched: Found
 ) -> None:
-    """Has those orders chosen for again whose pictures are others than when none was chosen."""
+    """Reopen requests without a candidate whose images have changed since."""
     plan = register_plan(store, stage.name, stage.version, stage.configuration)
     for page in pages(orders):
         rejected = rejections_of(store, plan, [one.seq for one in page])
@@ -347,7 +347,7 @@ def _take_back_outdated(
 
 
 def _no_download(order: StoredEntity, strategy: StoredEntity, results: SearchResults) -> WorkResult:
-    """That a search gave results, and why none of them is there to be chosen."""
+    """Return a rejection that says why none of the results was downloaded."""
     listed = ", ".join(f"{number} {reason}" for reason, number in sorted(results.refusals.items()))
     rejection = Rejection(
         stage=STAGE,
@@ -380,7 +380,7 @@ class _Choosing:
         self._looks: dict[str, ImageFingerprint | Rejection] = {}
 
     def results(self, searches: Sequence[_Search]) -> dict[str, WorkResult]:
-        """The result of each search, by the id of its request."""
+        """Return the result of each search, by the id of its request."""
         rows = self._rows(searches)
         return {
             search.order.id: self._result(search, own)
@@ -388,7 +388,7 @@ class _Choosing:
         }
 
     def fits(self, searched: Found, orders: Sequence[StoredEntity]) -> dict[str, float]:
-        """How well the best picture of each order fits the wanted caption, by the order's id."""
+        """Return how well the best image of each request fits its contrastive caption."""
         fits = {order.id: -inf for order in orders}
         for page in pages(orders):
             strategies = strategies_of_orders(self._context.store, page)
@@ -419,9 +419,9 @@ class _Choosing:
 
     @cached_property
     def _used(self) -> GrowingCollection:
-        """The active anchors and candidates by their owner (an anchor or a strategy).
+        """Return the active anchors and candidates by their owner (an anchor or a strategy).
 
-        Those of this run are added: one is enough of each.
+        The candidates of this run are added; one of each is enough.
         """
         store, dataset = self._context.store, self._dataset
         used = GrowingCollection(self._near)
@@ -434,7 +434,7 @@ class _Choosing:
         return used
 
     def _look(self, picture: Picture) -> ImageFingerprint | Rejection:
-        """The fingerprint of a picture, or why it has none; computed once by its bytes."""
+        """Return the fingerprint of an image, or why it has none; computed once per content."""
         if picture.sha256 not in self._looks:
             stored = stored_picture(self._context, picture)
             self._looks[picture.sha256] = fingerprint(stored.read(), stored.name)
@@ -445,7 +445,7 @@ class _Choosing:
         return picture.sha256, look if isinstance(look, ImageFingerprint) else None
 
     def _result(self, search: _Search, rows: _Rows) -> WorkResult:
-        """The candidate, or why there is none, and the verdict on each result."""
+        """Return the candidate, or why there is none, and the verdict on each result."""
         order, strategy = search.order, search.strategy.record(Strategy)
         anchor, results = rows.pictures[0], rows.pictures[1:]
         looks = [self._look(one) for one in (strategy.anchor, *search.pictures)]

@@ -30,7 +30,7 @@ VERSION = "1"
 def order_images(
     context: RunContext, dataset: str, method: Way, waiting: Collection[str] = ()
 ) -> StageReport:
-    """Requests an image by this method for every accepted strategy without an active candidate.
+    """Request an image by this method for every accepted strategy without an active candidate.
 
     The strategies in `waiting` are left out: an earlier method may still give them an image.
     """
@@ -52,7 +52,7 @@ def order_images(
 
 
 def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
-    """The accepted strategies whose anchor was not rejected."""
+    """Return the accepted strategies whose anchor was not rejected."""
     accepted = list(find(store, dataset, Strategy.kind, states=("accepted",)))
     anchor_of = {one.id: one.record(Strategy).anchor.image_id or "" for one in accepted}
     anchors = fetch(store, set(anchor_of.values()))
@@ -61,11 +61,11 @@ def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
 
 
 def sync_active_requests(context: RunContext, dataset: str) -> None:
-    """An order is active while its strategy is to be served.
+    """Keep requests active while their strategy needs an image from them.
 
-    A strategy that the accepted candidate of one order serves needs no other order. Nor is anything
-    searched for where a candidate stands, whatever found it: searches cost money, and another
-    service or another setting would only give a second image.
+    A strategy with an accepted candidate needs no other request. Nothing is searched for if there
+    is a candidate, whichever service found it: searches cost money, and another service or setting
+    would only return a second image.
     """
     store = context.store
     open_ = {one.id for one in _strategies_to_serve(store, dataset)}
@@ -91,7 +91,7 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
 
 
 def _served_by(store: Store, ids: Sequence[str], role: Role, states: Collection[str]) -> set[str]:
-    """Those of the strategies or orders that have a candidate in one of these states."""
+    """Return which of the strategies or requests have a candidate in one of these states."""
     made = children_of(store, ids, role)
     entities = fetch(store, {one for many in made.values() for one in many})
     candidates = {
@@ -101,14 +101,14 @@ def _served_by(store: Store, ids: Sequence[str], role: Role, states: Collection[
 
 
 def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[str]:
-    """The strategies whose orders a way left for another run, by what is reported of it."""
+    """Return the strategies whose requests a method left for another run, from its report."""
     left = report.deferred_inputs
     orders = [one for one in find(store, dataset, ImageRequest.kind) if one.seq in left]
     return {one.id for one in strategies_of_orders(store, orders).values()}
 
 
 def strategies_of_orders(store: Store, orders: Sequence[StoredEntity]) -> dict[str, StoredEntity]:
-    """The strategy that each order is for, by the order's id."""
+    """Return the strategy of each request, by the request's id."""
     found = parents_of(store, [one.id for one in orders], Role.ORDERED_BY)
     strategies = fetch(store, {many[0] for many in found.values()})
     return {order: strategies[many[0]] for order, many in found.items()}
@@ -120,7 +120,7 @@ def candidate_for(
     parents: Sequence[tuple[Role, str]],
     **values: Any,
 ) -> NewEntity:
-    """A candidate for the image of a strategy; `values` are what its method knows of it."""
+    """Return a candidate for a strategy; `values` are the fields that its method sets."""
     record = strategy.record(Strategy)
     candidate = Candidate(
         source=record.source,

@@ -1,4 +1,4 @@
-"""`build-ccd`: strategies, images, captions, people at each step (CCD)."""
+"""`build-ccd`: strategies, images and captions, with a review of each step (CCD)."""
 
 from collections.abc import Generator
 from contextlib import AbstractContextManager
@@ -35,12 +35,12 @@ from sources.web.downloading import ImageDownloader
 
 @dataclass
 class CcdRun(PipelineRun[CcdBuild]):
-    """What the steps share.
+    """State shared by the steps.
 
     Attributes:
-        clock: which day it is for a search service's daily budget.
+        clock: returns the time, which determines the day of a search service's daily budget.
         method: how images are obtained in this pass.
-        stopped: what stopped a method; raised once the images it did give are stored and chosen.
+        stopped: the error that stopped a method; raised once its images are stored and chosen.
         deferred: strategies whose results of an earlier method are not known yet.
     """
 
@@ -64,15 +64,15 @@ class CcdRun(PipelineRun[CcdBuild]):
 def ccd_pipeline(
     make_downloader: DownloaderMaker = ImageDownloader, clock: Clock = utc_now
 ) -> PipelineSpec[CcdBuild, CcdRun]:
-    """Proposes strategies, obtains an image for each, writes fine captions for whole groups.
+    """Propose strategies, obtain an image for each, and write fine captions for whole groups.
 
-    People are asked three times: whether strategies are right, whether images differ in the one
-    detail, and whether the captions of whole groups are right. A strategy whose image people
-    reject is tried again with the next method.
+    People review three times: whether strategies are right, whether images differ in the one
+    detail, and whether the captions of whole groups are right. A strategy whose image people reject
+    is tried again with the next method.
 
-    An edit depends on its strategy alone, and a group on what is made of one anchor. Without a
-    search both go on while other strategies and images wait for people. Which image a search gives
-    depends on those that other strategies have, so that it needs all decisions.
+    An edit depends only on its strategy, and a group only on what is made of its anchor. So without
+    a search, both go on while other strategies and images wait for review. Which image a search
+    returns depends on the images of other strategies, so it needs all decisions.
     """
     return PipelineSpec(
         form=CcdBuild,
@@ -109,7 +109,7 @@ def ccd_pipeline(
 
 
 def _models(build: CcdBuild, profile: Profile) -> list[ModelSpec]:
-    """The writers, the embedder, and what finds or makes images in the ways of the build."""
+    """Return the writers, the embedder, and the searches and editors of the build."""
     settings = profile.contrast
     search = _search_of(build, profile) if "search" in build.ways else None
     return [
@@ -131,7 +131,7 @@ def _propose_strategies(run: CcdRun) -> None:
 
 
 def _each_method(run: CcdRun) -> Generator[None]:
-    """A pass for each method of the build, until people have to decide."""
+    """Run a pass for each method of the build, until people have to decide."""
     for method in run.build.ways:
         if method == "search" and run.search is None:
             run.say(
@@ -151,12 +151,12 @@ def _each_method(run: CcdRun) -> Generator[None]:
 
 
 def _alone(run: CcdRun, work: str) -> AbstractContextManager[None]:
-    """Keeps other runs from making inactive what this one makes while they look at less of it."""
+    """Lock the step so that parallel runs do not deactivate what this run makes."""
     return sole_run(run.context, run.dataset, work, "1")
 
 
 def _edits_alone(run: CcdRun) -> bool:
-    """Whether no image of the build is searched for."""
+    """Return whether all images of the build are edited."""
     return run.search is None or "search" not in run.build.ways
 
 
@@ -167,7 +167,7 @@ def _request_images(run: CcdRun) -> None:
 
 
 def _search_images(run: CcdRun) -> None:
-    """Searches, downloads what was found, and chooses a candidate for each request."""
+    """Search, download the hits, and choose a candidate for each request."""
     if run.search is None:
         return
     context, dataset, settings = run.context, run.dataset, run.settings
@@ -190,7 +190,7 @@ def _edit_images(run: CcdRun) -> None:
 
 
 def _sync_candidates(run: CcdRun) -> None:
-    """Rejects candidates made under other settings, so that a request has one at most."""
+    """Deactivate candidates made with other settings, so that a request has at most one."""
     edits = edit_settings(run.context, run.dataset, run.settings, run.embedder, run.build.seed)
     with _alone(run, "choose active candidates"):
         sync_active_candidates(run.context, run.dataset, {EDITING: edits})
@@ -220,7 +220,7 @@ def _say_attrition(run: CcdRun) -> None:
 
 
 def _search_of(build: CcdBuild, profile: Profile) -> ImageSearchSpec | None:
-    """The service to search: the profile's, or the build's folder."""
+    """Return the search service of the profile, or the build's folder."""
     if build.search_folder is None:
         return profile.contrast.search
     if profile.contrast.search is not None:

@@ -1,4 +1,4 @@
-"""Fine captions of groups (CCD, step 3): asked for, read, stored."""
+"""Request, parse and store the fine captions of groups (CCD, step 3)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -54,13 +54,14 @@ _AREA = ImageArea()
 def resized_images(
     images: Sequence[ChatImage], area: ImageArea = _AREA
 ) -> tuple[ChatImage, ...] | Rejection:
-    """All images of a group as a model is shown them, or why one cannot be shown.
+    """Return all images of a group as a model is shown them, or why one cannot be shown.
 
-    Reasons of a rejection are those of `smart_resized`; its context has the `image`'s position.
+    The reasons of a rejection are those of `smart_resized`; its context has the position of the
+    `image`.
 
     Args:
-        images: all of the group, the anchor first; each is scaled once, for every request.
-        area: the size at which the model looks at each image.
+        images: all of the group, the anchor first; each is scaled once for all requests.
+        area: the size at which the model sees each image.
     """
     resized: list[ChatImage] = []
     for position, image in enumerate(images):
@@ -74,18 +75,18 @@ def resized_images(
 def request_refinement(
     images: Sequence[ChatImage], brief: RefinementBrief, prompt: Prompt
 ) -> ChatRequest:
-    """The request for a caption of each of `images`.
+    """Return the request for a caption of each of `images`.
 
-    The brief may hold anything, instructions to the model included: the prompt sets it apart as
+    The brief may contain anything, including instructions to the model, so the prompt marks it as
     data.
 
     Args:
-        images: all of the group, as `resized_images` gives them.
-        brief: the coarse caption, and how the images were meant to differ.
-        prompt: `refine_captions`, or one that takes `caption` in place of `brief`.
+        images: all of the group, as `resized_images` returns them.
+        brief: the coarse caption, and the planned differences of the images.
+        prompt: `refine_captions`, or a prompt with `caption` instead of `brief`.
 
     Raises:
-        ValueError: there are not as many images as the brief says.
+        ValueError: the number of images differs from the brief.
     """
     if len(images) != brief.images:
         raise ValueError(f"the brief describes {brief.images} images; got {len(images)}")
@@ -103,12 +104,12 @@ def request_refinement(
 def request_repair(
     request: ChatRequest, answer: ChatAnswer, rejection: Rejection, prompt: Prompt
 ) -> ChatRequest:
-    """The request to send once more, after `answer` to `request` was rejected.
+    """Return the request to send once more after `answer` to `request` was rejected.
 
     Args:
-        request: what was asked, by `request_refinement`.
-        answer: what came back; it is quoted as data.
-        rejection: why it cannot be used.
+        request: the request by `request_refinement`.
+        answer: the model's answer, which is quoted as data.
+        rejection: why the answer cannot be used.
         prompt: `repair_captions`.
     """
     values = _prompt_values(RefinementBrief.parse(request.subject), prompt)
@@ -124,7 +125,7 @@ def request_repair(
 
 
 def answer_schema(brief: RefinementBrief) -> dict[str, Any]:
-    """The JSON schema of an answer: as many captions as images, and translations where wanted."""
+    """Return the JSON schema of an answer: a caption of each image, and translations if wanted."""
     texts = {
         "type": "array",
         "items": text_schema(REFINEMENT_REQUEST_MOST_CHARACTERS),
@@ -136,7 +137,7 @@ def answer_schema(brief: RefinementBrief) -> dict[str, Any]:
 
 
 def _prompt_values(brief: RefinementBrief, prompt: Prompt) -> dict[str, str]:
-    """What `prompt` is filled in with: the brief, or the coarse caption alone as in the paper."""
+    """Return the values of `prompt`: the brief, or only the coarse caption as in the paper."""
     told = {"caption": brief.caption} if _tells_caption_alone(prompt) else {"brief": brief.text()}
     return {
         "images": str(brief.images),
@@ -163,13 +164,13 @@ class RefinedCaptions(NamedTuple):
 
 
 def read_refinement(answer: ChatAnswer, brief: RefinementBrief) -> RefinedCaptions | Rejection:
-    """The captions that `answer` holds, one of each image, or why they cannot be used.
+    """Return the captions in `answer`, one of each image, or why they cannot be used.
 
-    One that is unusable spoils the answer: a caption left out would make the others those of other
-    images. Reasons: `wrong_count`, `same_captions` (of two images), `speaks_of_other_image`,
-    `wrong_order` (captions have numbers, and not 1, 2, 3 …; right ones are taken out),
-    `missing_field`, `extra_fields`, `untranslated` (a translation is its caption), and those of
-    `flows.answers`. The raw answer is in the context.
+    One unusable caption makes the answer unusable, because without it the others could belong to
+    other images. Reasons: `wrong_count`, `same_captions` (of two images), `speaks_of_other_image`,
+    `wrong_order` (captions are numbered, but not 1, 2, 3 …; right numbers are removed),
+    `missing_field`, `extra_fields`, `untranslated` (a translation equals its caption), and those of
+    `flows.answers`. The context has the raw answer.
     """
     return read_answer(answer, STAGE, lambda found: _read(found, brief))
 
@@ -197,7 +198,7 @@ def _read(found: dict[str, Any], brief: RefinementBrief) -> RefinedCaptions:
 
 
 def _texts(value: object, name: str, count: int) -> tuple[str, ...]:
-    """The texts without the numbers before them, which must be those of the images."""
+    """Return the texts without leading numbers, which must be those of the images."""
     if not isinstance(value, list):
         detail = f"{name}s must be a list; got {type(value).__name__}."
         raise UnusableAnswerError("wrong_type", detail)
@@ -229,7 +230,7 @@ class _Group(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A group, and the brief on one of its coarse captions."""
+    """A group and the brief on one of its coarse captions."""
 
     group: _Group
     brief: RefinementBrief
@@ -244,15 +245,14 @@ def refine_captions(
     embedder: CachedEmbedder,
     second_language: str | None,
 ) -> StageReport:
-    """Has every coarse caption of every open group refined, one caption for each of its images.
+    """Refine every coarse caption of every open group into a caption for each image.
 
-    What was refined for a group that is formed again counts again, and costs nothing.
-    An unusable answer is asked for once more, with what is wrong; then the group goes to
-    quarantine with it.
+    Captions of a group that is formed again are reused at no cost. After an unusable answer, the
+    request is sent once more with the reason; then the group is quarantined with the answer.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: a model's server is gone; what came back before is stored.
+        ModelError: the model's server is unavailable; earlier answers are stored.
     """
     prompt = load_prompt(settings.refinement_prompt)
     repair_prompt = load_prompt(settings.refinement_repair_prompt)
@@ -269,7 +269,7 @@ def refine_captions(
     ).id
 
     def requests(entities: Sequence[StoredEntity]) -> Iterator[list[Ask[_Row]] | WorkResult]:
-        """A request for each coarse caption of each group."""
+        """Return a request for each coarse caption of each group."""
         for group in _loaded(refiner.context.store, entities):
             pictures = [refiner.picture(one) for one in group.images]
             resized = resized_images(pictures, settings.image_area)
@@ -283,7 +283,7 @@ def refine_captions(
             ]
 
     def outputs(groups: Sequence[Sequence[_Answer]]) -> list[WorkResult]:
-        """The captions of each group, and what speaks against them."""
+        """Return the captions of each group, and doubts about them."""
         records = [_record(rows, refiner.author, second_language) for rows in groups]
         doubts = group_doubts(refiner.context, embedder, settings.caption_style, records)
         return [
@@ -292,7 +292,7 @@ def refine_captions(
         ]
 
     def result(rows: Sequence[_Answer], record: CaptionGroup) -> WorkResult:
-        """The group as people judge it, and each of its captions."""
+        """Return the group as people judge it, and each of its captions."""
         group = rows[0].subject.group
         anchor = group.images[0]
         written_with = (Role.WRITTEN_WITH, settings_id)
@@ -351,7 +351,7 @@ def refine_captions(
         repair=lambda request, answer, problem: request_repair(
             request, answer, problem, repair_prompt
         ),
-        chunk_size=20,  # of groups, whose pictures are held
+        chunk_size=20,  # groups, whose images are kept in memory
     )
     return run_llm_step(refiner, step)
 
@@ -373,7 +373,7 @@ def _loaded(store: Store, entities: Sequence[StoredEntity]) -> list[_Group]:
 def _briefs(
     group: _Group, second_language: str | None, *, differences: bool
 ) -> list[RefinementBrief]:
-    """The briefs on the coarse captions, with the planned differences or without."""
+    """Return the briefs on the coarse captions, with or without the planned differences."""
     contrasts = [image.record(Image).contrast for image in group.images[1:]]
     planned = tuple(f"{one.difference}: {one.plan}" for one in contrasts if one and differences)
     return [
@@ -388,7 +388,7 @@ def _briefs(
 
 
 def _record(rows: Sequence[_Answer], author: str, second_language: str | None) -> CaptionGroup:
-    """The group as people judge it, before anything is said against it."""
+    """Return the group as people judge it, without doubts."""
     group, answers = rows[0].subject.group, [one.value for one in rows]
     members = []
     for place, image in enumerate(group.images):

@@ -1,4 +1,4 @@
-"""Scales images to the size at which a vision-language model looks at them (CCD, step 1)."""
+"""Scale images to the size at which a vision-language model sees them (CCD, step 1)."""
 
 import io
 import math
@@ -20,10 +20,10 @@ _DEEP_GREY = ("I;16", "I;16B", "I;16L", "I;16N")
 
 
 def smart_resized(image: ChatImage, area: ImageArea = _DEFAULT) -> ChatImage | Rejection:
-    """`image` upright, in RGB, with sides and pixels as `area` wants them, its aspect ratio kept.
+    """Return `image` upright, in RGB, resized to `area` with its aspect ratio kept.
 
-    An image that is so already comes back as it is; any other without loss, as PNG. What is
-    transparent becomes white. Reasons: `undecodable_image`, `extreme_aspect_ratio`.
+    An image that fits already is returned unchanged; others are encoded losslessly as PNG.
+    Transparent pixels become white. Reasons: `undecodable_image`, `extreme_aspect_ratio`.
     """
     try:
         with Image.open(io.BytesIO(image.data)) as opened:
@@ -50,10 +50,11 @@ def smart_resized(image: ChatImage, area: ImageArea = _DEFAULT) -> ChatImage | R
 
 
 def smart_size(width: int, height: int, area: ImageArea = _DEFAULT) -> tuple[int, int] | None:
-    """(width, height) in pixels at which an image is looked at; None where it is too narrow.
+    """Return (width, height) in pixels at which a model sees an image; None if it is too narrow.
 
-    The formula of Qwen-VL's `smart_resize` (`qwen_vl_utils.vision_process`): each side to the
-    nearest multiple, then both scaled alike, down where that is too many pixels, up where too few.
+    The formula of Qwen-VL's `smart_resize` (`qwen_vl_utils.vision_process`): each side is rounded
+    to the nearest multiple, then both are scaled by one factor, down if there are too many pixels,
+    up if there are too few.
     """
     if max(width, height) > area.longest_ratio * min(width, height):
         return None
@@ -73,8 +74,8 @@ def smart_size(width: int, height: int, area: ImageArea = _DEFAULT) -> tuple[int
 
 
 def _plain(picture: Image.Image) -> Image.Image:
-    """The picture in RGB, on white where it is transparent."""
-    if picture.mode in _DEEP_GREY:  # Pillow cuts off what does not fit into eight bits
+    """Convert the image to RGB, on white if it is transparent."""
+    if picture.mode in _DEEP_GREY:  # Pillow clips values that do not fit into eight bits
         picture = picture.convert("I").point(lambda value: value / 256).convert("L")
     if picture.has_transparency_data:
         coloured = picture.convert("RGBA")

@@ -1,4 +1,4 @@
-"""Searches for images: recorded, and asked once (CCD, step 2)."""
+"""Search for images with a ledger of queries, so that each is sent once (CCD, step 2)."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -65,26 +65,26 @@ from sources.importer import importer_for
 from sources.records import BadRow
 
 Clock = Callable[[], datetime]
-"""Says what time it is, with its zone."""
+"""Returns the time with its zone."""
 
 
 def utc_now() -> datetime:
-    """The time, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
-# An image search whose every query is stored as it returns, and never asked twice.
+# An image search that stores every answer, and never sends a query twice.
 
 
 class RecordedSearch:
-    """Wraps an image search: known queries are answered from the store.
+    """Wrap an image search: known queries are answered from the store.
 
-    The key of a query is made of service, parameters, words and count: neither dataset nor run is
-    part of it. `daily_budget` is how many requests the service may be sent on one of its days,
-    which begin at midnight in `zone`: counted in the store, retries included, by all runs together.
-    A failure that is worth another try is not stored as the query's outcome; requests that the
-    service counted are counted here, too. An answer that an earlier version read is read again out
-    of what came, and asked for no more. Safe in threads; runs may stand side by side.
+    The key of a query consists of service, parameters, words and count; dataset and run are not
+    part of it. `daily_budget` is the number of requests that may be sent to the service on one of
+    its days, which begin at midnight in `zone`. Requests of all runs are counted in the store,
+    including retries. A retriable failure is not stored as the query's outcome, but the requests
+    that the service counted are counted here, too. An answer read by an earlier version is read
+    again from its raw text instead of requested again. Safe in threads; runs may be parallel.
 
     Raises:
         ConfigurationError: there is a limit on money, but no price for this service.
@@ -119,19 +119,19 @@ class RecordedSearch:
 
     @property
     def ref(self) -> ModelRef:
-        """The service that is wrapped."""
+        """The wrapped service."""
         return self._search.ref
 
     def digest(self, count: int) -> str:
-        """Of the service, its parameters and how many results it is asked for: all but a query."""
+        """Return the digest of service, parameters and number of results, without the query."""
         return digest_of(str(self.ref), canonical_json(self._search.parameters), str(count))
 
     def search(self, query: str, count: int) -> SearchOutcome:
-        """As the search does; what is known is not asked.
+        """Return the outcome of a search; known queries are not sent.
 
         Raises:
-            BudgetReachedError: nothing more may be asked today, or in this run; what came back is
-                stored.
+            BudgetReachedError: no more requests are allowed today or in this run; earlier answers
+                are stored.
         """
         words = plain_query(query)
         if isinstance(words, SearchFailure):
@@ -207,7 +207,7 @@ class RecordedSearch:
         try:
             with self._store.claims.renewed():
                 return self._search.search(new.request.query, new.request.count, may_retry)
-        except LoupeError as error:  # what concerns all queries is found before one is sent
+        except LoupeError as error:  # what affects all queries is found before one is sent
             nothing = SearchFailure(reason="not_asked", detail=str(error), retriable=True)
             self._settle(new, claim_id, nothing)
             raise
@@ -236,21 +236,21 @@ class RecordedSearch:
         return today + timedelta(days=1)  # a day of the wall clock
 
 
-# Opening the image search of a profile, with its ledger.
+# Open the image search of a profile, with its ledger.
 
 Refuse = Callable[[Sequence[Rejection]], None]
-"""Keeps rejections."""
+"""Stores rejections."""
 
 
 class _FileInFolder(NamedTuple):
-    """A `ReadableImage`: upright, and without metadata that tells a place."""
+    """A `ReadableImage` that is upright and has no location metadata."""
 
     root: Path
     name: str
     sha256: str
 
     def read(self) -> bytes:
-        """Its bytes, as `ReadableImage` says."""
+        """Return its bytes: see `ReadableImage`."""
         found = inspect_image(self.root, self.name)
         if not isinstance(found, InspectedImage):
             raise IntegrityError(found.detail)
@@ -268,13 +268,13 @@ def open_recorded_search(
     clock: Clock = utc_now,
     refuse: Refuse = lambda _: None,
 ) -> RecordedSearch:
-    """The search that `spec` describes, recorded in `store` and held to its daily budget.
+    """Return the search that `spec` describes, recorded in `store` with its daily budget.
 
-    The images of a folder are embedded once, and kept; `refuse` takes what is wrong with others.
+    The images of a folder are embedded once and kept; `refuse` receives why others are unusable.
 
     Raises:
-        ConfigurationError: something from the environment is missing, or the folder is.
-        FormatError: the folder's licence file is not one.
+        ConfigurationError: an environment variable or the folder is missing.
+        FormatError: the folder's licence file is invalid.
         ModelError: the embedder of a folder's search cannot be loaded.
     """
     if isinstance(spec, FolderSearch):
@@ -308,17 +308,18 @@ def _open_folder(
         )
     model = cache(lambda: build_embedder(fixed.embedder))
     embedder = CachedEmbedder(store, fixed.embedder, progress, lambda _: model())
-    queries = CachedEmbedder(store, fixed.embedder, build=lambda _: model())  # no progress of each
+    # without a progress bar for each query
+    queries = CachedEmbedder(store, fixed.embedder, build=lambda _: model())
     files = [_FileInFolder(Path(fixed.folder), one.file_path, one.sha256) for one in images]
     return FolderImageSearch(fixed, images, embedder.embed_images(files), queries)
 
 
 def list_folder(spec: FolderSearch) -> list[FolderImage | Rejection]:
-    """Every image that the licence file names, or why it cannot be found.
+    """Return every image that the licence file names, or why it cannot be searched.
 
     Raises:
-        ConfigurationError: there is no such folder.
-        FormatError: the licence file cannot be read, or is of another format.
+        ConfigurationError: the folder does not exist.
+        FormatError: the licence file cannot be read, or has another format.
     """
     root = Path(spec.folder)
     if not root.is_dir():
@@ -347,17 +348,17 @@ def list_folder(spec: FolderSearch) -> list[FolderImage | Rejection]:
     return listed
 
 
-# Searches for what is ordered: each order's query is asked once, and its hits are stored.
+# Search for requests: each request's query is sent once, and its hits are stored.
 
 SEARCH, READ = "search_images", "read_results"
 VERSION = "3"
 _ENDED = "service_ended"
 _MOST_FAILURES = 3
-"""So many queries in a row without an answer: the service is down."""
+"""The service is considered down after this many queries in a row without an answer."""
 
 
 class Searched(NamedTuple):
-    """The outcome of searches: their plan, what was done, and why requests are left for later."""
+    """The outcome of searches: their plan, a report, and why requests are left for later."""
 
     plan: int
     reports: tuple[StageReport, ...]
@@ -365,17 +366,17 @@ class Searched(NamedTuple):
 
 
 class OrderSearches:
-    """The searches of one run, which go on from what is stored.
+    """The searches of one run, which continue from stored results.
 
-    They end at a limit, at settings that the service does not accept, and where it is gone: what
-    was found until then is kept, and the rest is left for another run. A service that has ended for
-    good answers no order any more: these are rejected, and may be served by another method.
+    They stop at a limit, if the service rejects the settings, or if it is down; then the hits found
+    until then are kept, and the rest is left for another run. If the service has been shut down for
+    good, open requests are rejected and may be served by another method.
 
     Args:
         context: the run.
-        dataset: that is built.
+        dataset: the dataset to build.
         search: the service.
-        first: how many results count.
+        first: number of results to keep.
     """
 
     def __init__(
@@ -393,7 +394,7 @@ class OrderSearches:
         self._has_said_end = False
 
     def run(self) -> Searched:
-        """Searches for every active request that the limits allow."""
+        """Search for every active request that the limits permit."""
         ref = self._search.ref
         configuration = {"search": self._digest}
         stage = Stage(
@@ -402,7 +403,7 @@ class OrderSearches:
             dataset=self._dataset,
             configuration=configuration,
             agents=(AgentRef("software", ref.name, ref.revision),),
-            chunk_size=10,  # queries may cost money: hits are committed soon
+            chunk_size=10,  # queries may cost money, so hits are committed soon
             workers=1,
             independent=True,  # chunks do not grow
             label="search images",
@@ -446,14 +447,14 @@ class OrderSearches:
                 FoundHit(engine=str(self._search.ref), search=self._digest, query=query, hit=hit),
                 self._dataset,
                 parents=[(Role.FOUND_FOR, order.id)],
-                group=self._digest,  # by which no other search takes its hits
+                group=self._digest,  # keeps hits of other searches apart
             )
             for hit in outcome.hits[: self._first]
         )
         return WorkResult(order.seq, tuple(hits))
 
     def _note_unreadable(self, order: StoredEntity, query: str, answer: SearchAnswer) -> None:
-        """Remembers the results that name no image, numbered by order and rank."""
+        """Quarantine the results that name no image, numbered by request and rank."""
         service = self._search.ref.name
         for one in answer.unreadable:
             number = int(digest_of(order.id, str(one.rank))[:15], 16)

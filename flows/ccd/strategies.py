@@ -1,4 +1,4 @@
-"""Contrastive strategies (CCD, step 1): asked for, read, stored one by one."""
+"""Request, parse and store contrastive strategies one by one (CCD, step 1)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ _EMPTY = frozenset(
         """,
     )
 )
-"""Words that only say of what a value is one: «the colour of the car is red» is «car red»."""
+"""Words that only name the attribute of a value: «the colour of the car is red» is «car red»."""
 
 _VERB = (
     r"\b(?:chang|turn|transform|convert|switch|alter|modif|shift|recolou?r|repaint|paint|dy"
@@ -86,21 +86,21 @@ _FROM = re.compile(r"\bfrom\s+", re.IGNORECASE)
 
 
 def folded(text: str) -> tuple[str, ...]:
-    """The words of a text in their order; neither case nor punctuation nor articles count."""
+    """Return the words of a text in their order, without case, punctuation and articles."""
     words = (word.casefold() for word in _WORD.findall(text))
     return tuple(word for word in words if word not in _ARTICLES)
 
 
 def what_stays(strategy: ProposedStrategy, caption: str) -> str | None:
-    """Why a strategy changes nothing, as a sentence; None where it does change something.
+    """Return why a strategy changes nothing, as a sentence, or None if it changes something.
 
-    It does not where the caption of the contrastive image says what the anchor's says, where plan
-    or instruction names the same value before and after, or where what the detail becomes is what
-    it is. The order of words counts: dogs that chase a cat are not a cat that chases dogs.
+    A strategy changes nothing if both captions say the same, if plan or instruction names the same
+    value before and after, or if the detail already has the new value. The order of words counts:
+    dogs that chase a cat are not a cat that chases dogs.
 
     Args:
-        strategy: what was proposed.
-        caption: of the anchor.
+        strategy: the proposed strategy.
+        caption: caption of the anchor.
     """
     if folded(strategy.contrastive_caption) == folded(caption):
         return "The caption of the contrastive image says what the caption of the image says."
@@ -118,7 +118,7 @@ def what_stays(strategy: ProposedStrategy, caption: str) -> str | None:
 
 
 def named_changes(text: str) -> Iterator[tuple[str, str]]:
-    """What a text says is changed, and into what: (before, after) of each change that it names.
+    """Return (before, after) of each change that a text names.
 
     «Change the colour of the car from red to blue» is a change of «red» to «blue».
     """
@@ -137,7 +137,7 @@ STAGE = STRATEGY_PURPOSE
 VERSION = "2"
 
 FIELDS = (DETAIL_FIELD, TYPE_FIELD, PLAN_FIELD, CAPTION_FIELD, INSTRUCTION_FIELD)
-"""The fields of a strategy, in the order in which a model writes them."""
+"""The fields of a strategy in the order in which a model writes them."""
 
 _AREA = ImageArea()
 
@@ -145,16 +145,16 @@ _AREA = ImageArea()
 def request_strategies(
     image: ChatImage, brief: StrategyBrief, prompt: Prompt, area: ImageArea = _AREA
 ) -> ChatRequest | Rejection:
-    """The request for strategies to change `image`, or why the image cannot be shown to a model.
+    """Return the request for strategies to change `image`, or why it cannot be shown to a model.
 
-    The brief may hold anything, instructions to the model included: the prompt sets it apart as
-    data. Reasons of a rejection are those of `smart_resized`.
+    The brief may contain anything, including instructions to the model, so the prompt marks it as
+    data. The reasons of a rejection are those of `smart_resized`.
 
     Args:
-        image: the anchor; it is scaled as `area` says.
-        brief: what is known of it, and how many strategies are wanted.
+        image: the anchor, which is scaled to `area`.
+        brief: the known facts, and the number of strategies wanted.
         prompt: `contrast_strategies`.
-        area: the size at which the model looks at it.
+        area: the size at which the model sees the image.
     """
     resized = smart_resized(image, area)
     if isinstance(resized, Rejection):
@@ -173,12 +173,12 @@ def request_strategies(
 def request_repair(
     request: ChatRequest, answer: ChatAnswer, rejection: Rejection, prompt: Prompt
 ) -> ChatRequest:
-    """The request to send once more, after `answer` to `request` was rejected.
+    """Return the request to send once more after `answer` to `request` was rejected.
 
     Args:
-        request: what was asked, by `request_strategies`.
-        answer: what came back; it is quoted as data.
-        rejection: why it cannot be used.
+        request: the request by `request_strategies`.
+        answer: the model's answer, which is quoted as data.
+        rejection: why the answer cannot be used.
         prompt: `repair_strategies`.
     """
     brief = StrategyBrief.parse(request.subject)
@@ -198,7 +198,7 @@ def request_repair(
 
 
 def answer_schema(count: int) -> dict[str, Any]:
-    """The JSON schema of an answer: 1 to `count` strategies, with no other fields."""
+    """Return the JSON schema of an answer: 1 to `count` strategies without other fields."""
     strategy = object_schema(
         {
             field: {"type": "string", "enum": [kind.value for kind in DifferenceType]}
@@ -212,21 +212,20 @@ def answer_schema(count: int) -> dict[str, Any]:
 
 
 class StrategiesRead(NamedTuple):
-    """The strategies of an answer that can be used, in its order, and why others cannot."""
+    """The usable strategies of an answer in its order, and why others are unusable."""
 
     strategies: tuple[ProposedStrategy, ...]
     refused: tuple[Rejection, ...]
 
 
 def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead | Rejection:
-    """The strategies that `answer` holds, each looked at for itself, or why there are none.
+    """Parse the strategies in `answer` one by one, or return why there are none.
 
-    What is wrong with one strategy costs that one: `missing_field`, `extra_fields`, `wrong_type`,
-    `unknown_type`, `no_change` (it changes nothing), `duplicate`, `too_many` (of more than are
-    wanted those stay whose types are different, the first of each), and the reasons of
-    `flows.answers`. Where the answer cannot be read, or none of its strategies can be used
-    (`no_usable_strategy`), the whole is rejected. Every rejection has the raw answer in its
-    context.
+    Errors that reject one strategy: `missing_field`, `extra_fields`, `wrong_type`, `unknown_type`,
+    `no_change` (it changes nothing), `duplicate`, `too_many` (if there are more than wanted, the
+    first of each type is kept), and the reasons of `flows.answers`. The whole answer is rejected if
+    it cannot be parsed, or if none of its strategies is usable (`no_usable_strategy`). The context
+    of every rejection has the raw answer.
     """
     values = read_answer(answer, STAGE, _listed)
     if isinstance(values, Rejection):
@@ -272,7 +271,7 @@ def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead 
 
 
 def _listed(found: dict[str, Any]) -> list[Any]:
-    """The list of strategies, unparsed."""
+    """Return the unparsed list of strategies."""
     if set(found) != {STRATEGIES_FIELD} or not isinstance(found[STRATEGIES_FIELD], list):
         detail = (
             f"The answer must be one object with the field {STRATEGIES_FIELD!r}, a list; "
@@ -294,7 +293,8 @@ def _read(value: object, brief: StrategyBrief) -> ProposedStrategy:
     }
     for field, text in texts.items():
         check_language(text, f"Its {field}", brief.caption)
-    check_language(" ".join(texts.values()), "It", brief.caption)  # each may be too short to judge
+    # each field may be too short to detect its language
+    check_language(" ".join(texts.values()), "It", brief.caption)
     strategy = ProposedStrategy(
         detail=texts[DETAIL_FIELD],
         difference=difference,
@@ -321,10 +321,10 @@ def _difference(value: object) -> DifferenceType:
 def _check_novelty(
     strategy: ProposedStrategy, said: dict[tuple[object, ...], int], number: int
 ) -> None:
-    """Adds what a strategy says to what is `said`, case, space and punctuation aside.
+    """Add the texts of a strategy to `said`, ignoring case, white space and punctuation.
 
     Raises:
-        UnusableAnswerError: `duplicate`, if it says what an earlier one says.
+        UnusableAnswerError: `duplicate`, if an earlier strategy has the same text.
     """
     keys: list[tuple[object, ...]] = [
         (DETAIL_FIELD, folded(strategy.detail), strategy.difference),
@@ -340,20 +340,20 @@ TAKE, TAKE_VERSION = "take_strategies", "1"
 
 
 class _Asked(NamedTuple):
-    """An anchor, and the brief on it."""
+    """An anchor and the brief on it."""
 
     anchor: StoredEntity
     brief: StrategyBrief
 
 
 def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
-    """Has strategies proposed for every anchor that has none, each kept as a draft.
+    """Propose strategies for every anchor that has none, each stored as a draft.
 
-    An unusable answer is asked for once more, with what is wrong.
+    After an unusable answer, the request is sent once more with the reason.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: the model's server is gone; what came back before is stored.
+        ModelError: the model's server is unavailable; earlier answers are stored.
     """
     prompt, repair_prompt = load_prompt(settings.prompt), load_prompt(settings.repair_prompt)
     prompts = {one.digest: strategist.store_prompt(one).id for one in (prompt, repair_prompt)}
@@ -364,7 +364,7 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
         captions = coarse_captions(strategist.context.store, ids)
         facts = facts_of(strategist.context.store, ids)
         for anchor in anchors:
-            if not is_anchor(anchor):  # a contrastive image that was withdrawn, and is open again
+            if not is_anchor(anchor):  # its contrastive image was withdrawn, so it is open again
                 yield WorkResult(anchor.seq)
                 continue
             if not captions[anchor.id]:
@@ -380,7 +380,7 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
                 yield [Ask(_Asked(anchor, brief), request)]
 
     def output(answer: Parsed[_Asked, StrategiesRead]) -> WorkResult:
-        """A draft of each strategy of an answer, the refused ones included."""
+        """Return a draft of each strategy of an answer, including rejected ones."""
         anchor, brief = answer.subject
         drafts: list[Strategy | Rejection] = [
             Strategy(
@@ -426,15 +426,15 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
         repair=lambda request, answer, problem: request_repair(
             request, answer, problem, repair_prompt
         ),
-        chunk_size=50,  # of pictures, which are held
+        chunk_size=50,  # images, which are kept in memory
     )
     return run_llm_step(strategist, step)
 
 
 def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
-    """Makes a strategy of each parsed draft; the others go to quarantine.
+    """Make a strategy of each parsed draft, and quarantine the others.
 
-    Strategies that were proposed with other settings are inactive until those return.
+    Strategies proposed with other settings are inactive until those settings are used again.
     """
     context, dataset = strategist.context, strategist.dataset
     stage = Stage(TAKE, TAKE_VERSION, dataset, {"dataset": dataset}, label="take strategies")
@@ -460,7 +460,7 @@ def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> Sta
 
 
 def _settings_of(strategist: DatasetModel, settings: ContrastSettings) -> NewEntity:
-    """What strategies are proposed with, as an entity."""
+    """Return the settings that strategies are proposed with, as an entity."""
     return strategist.settings_of(
         STAGE,
         VERSION,

@@ -8,7 +8,7 @@ import pytest
 
 from db.quarantine import put_back, quarantined
 from db.search_calls import requests_since
-from flows.ccd.downloading import may_pass
+from flows.ccd.downloading import is_transient
 from flows.ccd.image_requests import order_images, waiting_strategies
 from flows.ccd.searching import OrderSearches, RecordedSearch
 from flows.engine.context import RunContext
@@ -319,6 +319,6 @@ def test_faults_are_distinguished_from_verdicts() -> None:
     passing.append(refused("forbidden_by_robots", status=503))
     final = [refused(one) for one in ("private_address", "not_an_image", "forbidden_by_robots")]
     final += [refused("http_status", status=status) for status in (403, 404, 410)]
-    assert [may_pass(one) for one in passing + final] == [True] * len(passing) + [False] * len(
+    assert [is_transient(one) for one in passing + final] == [True] * len(passing) + [False] * len(
         final
     )
