@@ -1,1 +1,1 @@
-"""The commands of `loupe`, one file a group."""
+"""The commands of `loupe`, one file per group."""

@@ -1,4 +1,4 @@
-"""Runs the command line as `python -m flows.cli`."""
+"""Run the command line as `python -m flows.cli`."""
 
 from flows.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`loupe annotator`: the people who work at the desk, each in a workspace of their own."""
+"""`loupe annotator`: the annotators, each with their own Label Studio workspace."""
 
 import sys
 from pathlib import Path
@@ -41,8 +41,8 @@ def add(
 ) -> None:
     """Create an account and a workspace for a person.
 
-    For a person who has one, this sets a new password and adds roles. On an external Label Studio
-    Loupe cannot create accounts: the person creates one in an organisation of their own and gives
+    If the person already has one, this sets a new password and adds roles. On an external Label
+    Studio, Loupe cannot create accounts: the person creates one in their own organization and gives
     you its personal access token for --token-file.
     """
     from db.annotators import add_annotator
@@ -114,9 +114,10 @@ def show(
 
 @app.command()
 def report(name: NameArgument, as_json: JsonOption = False) -> None:
-    """Show a person's progress, and the gold items that they answered otherwise, with the reasons.
+    """Show a person's progress, and the gold items that they answered wrongly, with reasons.
 
-    It is what to go through with the person: their answer, the known one and its explanation.
+    Use it to review the answers with the person: it shows their answer, the known one and its
+    explanation.
     """
     from annotate.gold import gold_feedback
     from db.annotations import answer_counts
@@ -178,7 +179,7 @@ def reactivate(name: NameArgument, as_json: JsonOption = False) -> None:
 def pause(name: NameArgument, as_json: JsonOption = False) -> None:
     """Stop sending tasks to a person until they are resumed.
 
-    The person can still log in. With the next push the open tasks go to others.
+    The person can still log in. The next push sends their open tasks to others.
     """
     _set_pause(name, "paused", as_json)
 
@@ -226,7 +227,7 @@ def reinstate(
 
 
 def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
-    """Changes the account, then the store: after a failure, no deactivated person can log in."""
+    """Change the account before the store, so that a failure never leaves a login active."""
     from db.annotators import annotator_named, set_annotator_state
     from services.credentials import load_workspaces
     from services.label_studio import let_in
@@ -249,7 +250,7 @@ def _show_state(person: "StoredAnnotator", as_json: bool) -> None:
 
 
 def _refuse_taken_address(store: "Store", name: str) -> None:
-    """Refuses a name whose e-mail address another annotator has, before an account is created."""
+    """Refuse a name whose e-mail address belongs to another annotator, before an account exists."""
     from db.annotators import annotators
     from schemas.errors import UsageError
     from services.label_studio import address_of
@@ -306,7 +307,7 @@ def _as_json(person: "StoredAnnotator") -> dict[str, Any]:
 
 
 def _open(*, to_read: bool = False) -> "tuple[Settings, Store]":
-    """The settings and the store, which must exist if it is opened to read in it."""
+    """Open the settings and the store, which must exist if it is opened for reading."""
     from db.store import Store
     from models.profiles.settings import load_settings
 

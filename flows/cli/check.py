@@ -33,9 +33,9 @@ def check(
 ) -> None:
     """Check whether rewrites say what their descriptions say.
 
-    Each pair is faithful, suspect (a fact was added or contradicted: a person should look) or
-    rejected (it is no rewrite: empty, a copy, a refusal, another language …). With --json a list in
-    the order of the pairs. Exit code 0 whatever is found.
+    Each pair is faithful, suspect (a fact was added or contradicted: a person should check it) or
+    rejected (not a rewrite: empty, a copy, a refusal, another language …). With --json, prints a
+    list in the order of the pairs. The exit code is always 0.
     """
     from flows.ufine3c.faithfulness import check_faithfulness
     from models.imported_rewrites import read_pairs, read_pairs_of
@@ -69,7 +69,7 @@ def check(
 
 
 def _as_json(result: "FaithfulnessReport | Rejection") -> dict[str, Any]:
-    """The verdict and the findings, each with a `message`; a rejection has one, with its reason."""
+    """Return the verdict and the findings with their `message`; a rejection has one, its reason."""
     from schemas.records import Rejection
 
     if isinstance(result, Rejection):

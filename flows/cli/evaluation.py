@@ -102,7 +102,7 @@ def evaluate(
 
 
 def print_evaluations(report: "EvaluationReport") -> None:
-    """The scores of each model that was evaluated; all metrics that occur have a column."""
+    """Print the scores of each evaluated model; every metric that occurs gets a column."""
     from flows.evaluation.leaderboard import (
         column_title,
         interval_text,
@@ -163,7 +163,7 @@ def leaderboard(
 
 
 def print_boards(board: "Leaderboard") -> None:
-    """The tables of a leaderboard, on a terminal."""
+    """Print the tables of a leaderboard to the terminal."""
     from flows.evaluation.leaderboard import column_title
 
     name = f"{board.manifest.dataset} {board.manifest.version}, {board.split}"

@@ -1,4 +1,4 @@
-"""`loupe queue gold`: items whose answer is known, to measure annotators with."""
+"""`loupe queue gold`: items with a known answer, for measuring annotators."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -122,7 +122,7 @@ def _show_added(added: "AddedGold", as_json: bool) -> None:
 
 
 def _show(title: str, lines: Sequence[str]) -> None:
-    """The first few on standard error; `--json` has all."""
+    """Print the first few on standard error; `--json` includes all."""
     for line in lines[:_SHOWN_PROBLEMS]:
         err.print(f"  {title}: {line}" if title else f"  {line}", markup=False, soft_wrap=True)
     if len(lines) > _SHOWN_PROBLEMS:

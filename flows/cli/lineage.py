@@ -58,7 +58,7 @@ def _stored(entity_id: str) -> "Lineage":
 
 
 def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
-    """The lineage of `name`; for a row also the captions of its image.
+    """Return the lineage of `name`; for a row, also the captions of its image.
 
     The texts of withdrawn items are left out.
     """
@@ -74,7 +74,7 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
 
 
 def _show_captions(captions: dict[str, str], release: Path | None) -> None:
-    """Prints each caption with the id that `loupe lineage` takes."""
+    """Print each caption with the id that `loupe lineage` accepts."""
     from release.lineage.reading import printable
 
     asked = f"loupe lineage ID --release {release}"
@@ -88,7 +88,7 @@ def _show_captions(captions: dict[str, str], release: Path | None) -> None:
 
 
 def lineage_tree(traced: "Lineage") -> "Tree":
-    """The entity at the root; below each entity how it was made, then its parents."""
+    """Return a tree: the entity, how it was made, and its parents recursively."""
     from rich.tree import Tree
 
     root = Tree(_entity_line(traced, traced.root))
@@ -97,7 +97,7 @@ def lineage_tree(traced: "Lineage") -> "Tree":
 
 
 def _grow(branch: "Tree", traced: "Lineage", entity_id: str, seen: set[str]) -> None:
-    """Adds what is known of an entity, then its parents; an entity is drawn once."""
+    """Add what is known of an entity, then its parents; each entity is drawn once."""
     from schemas.base import canonical_json
     from schemas.provenance import WITHHELD_WHOLE
 
@@ -136,7 +136,7 @@ def _grow(branch: "Tree", traced: "Lineage", entity_id: str, seen: set[str]) -> 
 
 
 def _when(moment: datetime | None) -> str:
-    """The time, where it is known; releases contain none."""
+    """Return the time if it is known; releases contain none."""
     return "" if moment is None else f", {moment:%Y-%m-%d %H:%M:%S} UTC"
 
 

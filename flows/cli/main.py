@@ -35,7 +35,7 @@ from flows.cli.output import err, out
 from flows.engine.stopping import stopped_by_signals
 from schemas.errors import ConfigurationError, LoupeError
 
-_STOPPED = (130, 143)  # by Ctrl-C (Typer makes the same of it), and by SIGTERM
+_STOPPED = (130, 143)  # by Ctrl+C (the same as Typer's) and by SIGTERM
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNWRITABLE = (*_FULL, errno.EROFS, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
@@ -46,7 +46,7 @@ app = typer.Typer(
     help="Build reviewed, versioned and traceable image-text retrieval datasets.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: importing the rich one takes 0.2 s
+    rich_markup_mode=None,  # plain help: importing rich's takes 0.2 s
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -67,7 +67,7 @@ def begin(
         ),
     ] = False,
 ) -> None:
-    """Makes what a command wrote below the home private when it ends."""
+    """Make files that a command writes below the home private when it ends."""
     context.call_on_close(_close_home)
 
 
@@ -103,12 +103,12 @@ app.command()(services.doctor)
 def _close_home() -> None:
     from models.profiles.settings import load_settings
 
-    with suppress(ConfigurationError):  # the command has reported it
+    with suppress(ConfigurationError):  # already reported by the command
         load_settings()
 
 
 def main(command: Callable[[], object] = app) -> None:
-    """Runs the command line; errors of Loupe become one sentence and an exit code."""
+    """Run the command line; errors of Loupe are printed as one sentence with an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         with stopped_by_signals():
@@ -139,7 +139,7 @@ def main(command: Callable[[], object] = app) -> None:
 
 
 def _database_fault(error: Exception) -> str | None:
-    """What is wrong with the database in one sentence, if `error` comes from it."""
+    """Describe the problem with the database in one sentence if `error` comes from it."""
     if "db.engine" not in sys.modules:  # the database is not in use; importing it takes a second
         return None
     from db.engine import DATABASE_FAULTS, fault_sentence

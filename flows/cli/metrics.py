@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 Limits = dict[str, tuple[float, float]]
-"""The two ends of an interval, by metric."""
+"""The two bounds of an interval, by metric."""
 
 app = typer.Typer(
     help="Score embeddings from .npy files.",
@@ -85,7 +85,7 @@ def metrics(
     files = [path for path in given.values() if path is not None]
     first, second, first_ids, second_ids = (read_array(path) for path in files)
     load_kernels()
-    started = time.perf_counter()  # loading, imports and compiling are left out
+    started = time.perf_counter()  # excludes loading, imports and compiling
     scores = score_retrieval(
         first,
         second,
@@ -190,7 +190,7 @@ def ccd(
 def _read(
     images: Path, texts: Path
 ) -> "tuple[NDArray[np.generic], NDArray[np.generic], tuple[str, str]]":
-    """Both arrays, and their names for messages."""
+    """Return both arrays, and their names for messages."""
     from retrieval.embeddings import read_array
 
     return read_array(images), read_array(texts), (str(images), str(texts))
@@ -230,7 +230,7 @@ def _ccd_as_json(
 
 
 def _types(accuracy: "ContrastAccuracy") -> "Iterator[tuple[str, RightCount]]":
-    """Each type by its name, each aspect by its own ("Style & Presentation" is both), and all."""
+    """Yield the counts of each type, of each aspect and of all, by name."""
     for kind, counts in accuracy.secondary.items():
         yield str(kind), counts
     for aspect, counts in accuracy.primary.items():
@@ -288,7 +288,7 @@ def _show_ccd(
 
 
 def _type_rows(scores: "ContrastiveScores") -> Iterator[tuple[object, ...]]:
-    """A row for each aspect with the rows of its types below, and the row of all."""
+    """Yield a row for each aspect, followed by the rows of its types, and a row for all."""
     from retrieval.contrastive import COMPARISONS
 
     found = scores.accuracy.values()
@@ -360,7 +360,7 @@ def _recos_as_json(samples: "RecosSamples", scores: "RecosScores") -> dict[str, 
 
 
 def _parts(recall: "TaskRecall") -> "Iterator[tuple[str, SampleRecall]]":
-    """The recall of all queries, then of each task, by name."""
+    """Yield the recall of all queries, then of each task, by name."""
     yield "overall", recall.overall
     for task, found in recall.tasks.items():
         yield str(task), found

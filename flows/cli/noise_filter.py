@@ -1,4 +1,4 @@
-"""`loupe filter`: why the noise filter kept or dropped what it did."""
+"""`loupe filter`: explain why the noise filter kept or dropped frames."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +52,7 @@ def explain(
 ) -> None:
     """Show the measurements of each frame of a track.
 
-    Each is shown with the threshold of its rule.
+    Each measurement is shown with the threshold of its rule.
     """
     from db.blobs import BlobStore
     from db.store import Store
@@ -157,7 +157,7 @@ def _show(explanation: "Explanation") -> None:
 def _block(
     explanation: "Explanation", observations: "Sequence[Observation]", *, is_wide: bool
 ) -> Table:
-    """Some frames side by side; what was measured of them below each other."""
+    """Format some frames side by side, with their measurements below each other."""
     from flows.engine.pages import figure
 
     table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
@@ -186,7 +186,7 @@ def _block(
 
 
 def _show_outcome(explanation: "Explanation") -> None:
-    """What speaks against each frame in comparison with another, and what is left."""
+    """Show the findings against each frame in a comparison, and the remaining frames."""
     from flows.engine.pages import figure
     from flows.ufine6926.noise_rules import SWITCH
 

@@ -1,4 +1,4 @@
-"""What several commands share: arguments, options, the store, a progress bar, a memory limit."""
+"""Shared by commands: arguments, options, the store, a progress bar, a memory limit."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _SQLITE = "sqlite:///"
 MEMORY_BYTES: Final = 4 << 30
-"""What a command that reads a release may use beside what the program holds."""
+"""Memory available to a command that reads a release, in addition to that of the program."""
 FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")]
 NameArgument = Annotated[
     str,
@@ -51,7 +51,7 @@ VerifyOption = Annotated[
 
 @contextmanager
 def opened_store() -> Iterator["Store"]:
-    """The store of this installation."""
+    """Open the store of this installation."""
     from db.store import Store
     from models.profiles.settings import load_settings
 
@@ -63,7 +63,7 @@ def opened_store() -> Iterator["Store"]:
 
 
 def folder_called(name: str) -> Path:
-    """The folder that is meant: one that is there, or that of a release which the store knows.
+    """Return the folder of that name: an existing one, or that of a release in the store.
 
     Raises:
         UsageError: there is none.
@@ -87,7 +87,7 @@ def folder_called(name: str) -> Path:
 
 
 def known_word(what: str, words: Callable[[], Iterable[str]]) -> Callable[[str], str]:
-    """Checks that an argument is one of some words; a wrong one is answered with the nearest."""
+    """Check that an argument is one of the given words; suggest the nearest otherwise."""
 
     def checked(given: str) -> str:
         from schemas.faults import nearest_hint
@@ -101,7 +101,7 @@ def known_word(what: str, words: Callable[[], Iterable[str]]) -> Callable[[str],
 
 
 def known_releases() -> list[str]:
-    """The releases of this installation, for completion; none where there is no store."""
+    """Return the releases of this installation for completion; none without a store."""
     from db.releases import list_releases
     from schemas.errors import LoupeError
 
@@ -114,7 +114,7 @@ def known_releases() -> list[str]:
 
 
 def require_dataset(store: "Store", name: str | None) -> None:
-    """Refuses a name that no dataset has; None stands for all.
+    """Refuse an unknown dataset; None means all datasets.
 
     Raises:
         UsageError: there is no such dataset.
@@ -129,7 +129,7 @@ def require_dataset(store: "Store", name: str | None) -> None:
 
 @contextmanager
 def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
-    """A bar on a terminal, nothing elsewhere."""
+    """Show a bar on a terminal, otherwise nothing."""
     from rich.progress import Progress
 
     with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
@@ -138,7 +138,7 @@ def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
 
 
 def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
-    """What this installation knows to be withdrawn; warns if the store does not answer."""
+    """Return the withdrawals known to this installation; warn if the store does not answer."""
     from db.peek import may_have_notices
     from models.profiles.settings import load_settings
     from release.notices import notices_of_home
@@ -160,7 +160,7 @@ def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
 
 
 def known_withdrawals() -> "tuple[WithdrawalNotice, ...]":
-    """What this installation, its store included, knows to be withdrawn."""
+    """Return the withdrawals known to this installation, including its store."""
     from flows.withdrawal.withdrawn import known_notices
     from models.profiles.settings import load_settings
 
@@ -168,9 +168,9 @@ def known_withdrawals() -> "tuple[WithdrawalNotice, ...]":
 
 
 def within_memory(command: Callable[P, T]) -> Callable[P, T]:
-    """A command that reads what strangers may have made, in `MEMORY_BYTES` at most.
+    """Run a command that reads untrusted files with at most `MEMORY_BYTES` of memory.
 
-    Linux holds the limit, since what a file says of its own sizes may be a lie.
+    Linux enforces the limit, since the sizes stated in a file may be wrong.
     """
 
     @wraps(command)
@@ -214,7 +214,7 @@ QueuesArgument = Annotated[
 
 
 def opened_queue(name: str) -> "tuple[Store, Queue]":
-    """The store of this installation and the declared queue.
+    """Open the store of this installation and the declared queue.
 
     Raises:
         UsageError: there is no such queue.

@@ -1,4 +1,4 @@
-"""Output of commands: results on standard output (text or JSON), the rest on standard error."""
+"""Output of commands: results on standard output (text or JSON), messages on standard error."""
 
 import json
 import sys
@@ -15,8 +15,8 @@ from rich.text import Text
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
-_NO_WIDTH = 100_000  # of a terminal: as if there were no end to it
-_PLAIN_WIDTH = 160  # if the output is no terminal, do not cut to 80 columns
+_NO_WIDTH = 100_000  # columns if the output is not a terminal
+_PLAIN_WIDTH = 160  # do not truncate to 80 columns if the output is not a terminal
 
 _CONTROLS: Final = {
     code: "\N{REPLACEMENT CHARACTER}"
@@ -30,14 +30,14 @@ _CONTROLS: Final = {
 
 
 class _Defused:
-    """Something to print, without control characters from its texts."""
+    """Something to print, with control characters removed from its texts."""
 
     def __init__(self, shown: ConsoleRenderable) -> None:
         self._shown = shown
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self._shown, options):
-            if segment.control:  # the console's own
+            if segment.control:  # control codes of the console itself
                 yield segment
             else:
                 yield Segment(segment.text.translate(_CONTROLS), segment.style)
@@ -60,12 +60,12 @@ err = _console(stderr=True)
 
 
 def warn(message: str) -> None:
-    """A warning on standard error; nothing in it is markup."""
+    """Print a warning on standard error; nothing in it is interpreted as markup."""
     err.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
-    """`value` as one JSON document on standard output."""
+    """Print `value` as one JSON document on standard output."""
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=str)
     sys.stdout.write("\n")
 
@@ -77,9 +77,9 @@ class Figure(str):
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints a table; numbers are right-aligned.
+    """Print a table with right-aligned numbers.
 
-    One that a terminal has no room for is printed as a block of lines for each row.
+    A table that is too wide for the terminal is printed as a block of lines per row.
     """
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     values = [list(row) for row in rows]
@@ -110,4 +110,4 @@ def _shown(value: object) -> str | Text:
         case float():
             return f"{value:,.2f}"
         case _:
-            return Text(str(value))  # nothing in it is markup
+            return Text(str(value))  # nothing in it is interpreted as markup

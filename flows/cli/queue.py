@@ -1,4 +1,4 @@
-"""`loupe queue`: what waits for people, and the exchange with Label Studio."""
+"""`loupe queue`: items that wait for people, and the exchange with Label Studio."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -95,7 +95,7 @@ def list_(as_json: JsonOption = False) -> None:
 
 
 def _used_policy(counts: "Sequence[GateCount]", queue: "Queue") -> str:
-    """The policy that decided last; the declared one where nothing is decided on yet."""
+    """Return the policy that decided last, or the declared one if nothing is decided yet."""
     counts = [one for one in counts if one.policy != "lead"]
     if not counts:
         return str(queue.policy)
@@ -224,9 +224,10 @@ def watch(
 
 
 def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
-    """One pull and push; the next round tries again what failed.
+    """Pull and push once; the next round retries what failed.
 
-    A problem of a queue (too few people, say) is printed when it is new; `problems` keeps them.
+    A problem of a queue (for example too few people) is printed when it is new; `problems` holds
+    the known ones.
     """
     from annotate.pull import pull as pull_queue
     from annotate.push import push as push_queue
@@ -261,9 +262,9 @@ def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
 
 
 def _watched(settings: "Settings", store: "Store", name: str | None) -> "list[Queue]":
-    """The queues that are open, under the policies that they were opened with.
+    """Return the open queues with the policies that they were opened with.
 
-    A queue without tasks may belong to a build that runs and whose gate is still to decide.
+    A queue without tasks may belong to a running build whose gate has not decided yet.
     """
     from annotate.queues import parse_policy
     from db.reviews import count_tasks, gate_counts
@@ -353,7 +354,7 @@ def _show_troubles(report: "PullReport | ReconcileReport") -> None:
 
 
 def _show_notices(title: str, notices: Sequence["Notice"]) -> None:
-    """The first few on standard error; `--json` has all."""
+    """Print the first few on standard error; `--json` includes all."""
     for notice in notices[:_SHOWN_NOTICES]:
         err.print(
             f"  {title}: {notice.detail} (annotation {notice.annotation_id}, "

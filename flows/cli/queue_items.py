@@ -30,9 +30,9 @@ def reopen(
     reason: Annotated[str, typer.Option(help="Why, for the record.")] = "the lead asks again",
     as_json: JsonOption = False,
 ) -> None:
-    """Take back what people decided on items, so that others decide on them.
+    """Reopen items that people decided, so that others decide them.
 
-    The answers stay in the store but no longer count. The next push asks people who have not had
+    The answers stay in the store but no longer count. The next push asks people who have not seen
     the items, or an adjudicator.
     """
     from db.entities import AgentRef
@@ -119,7 +119,7 @@ def prioritize(
     ] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Hand out these items of a queue before the others."""
+    """Hand out these items of a queue before others."""
     from db.reviews import set_priorities
 
     store, chosen = opened_queue(queue)

@@ -1,4 +1,4 @@
-"""`loupe queue stats`: what a lead of the review has to know, and the figures behind it."""
+"""`loupe queue stats`: progress and problems of the review, with the figures behind them."""
 
 import sys
 from pathlib import Path
@@ -82,7 +82,7 @@ def stats(
 
 
 def show_overview(found: "Overview") -> None:
-    """The answers to a lead's questions, a sentence each."""
+    """Print the overview in sentences."""
     for title, rows in (
         ("Builds that wait for people", found.blocked),
         ("Queues that need you", found.problems),
@@ -97,7 +97,7 @@ def show_overview(found: "Overview") -> None:
 
 
 def stated_facts(text: str) -> "frozenset[Fact]":
-    """The facts that a text states about a person, to compare texts."""
+    """Return the facts that a text states about a person, for comparing texts."""
     from models.builtin.person.parser import extract_facts
 
     return frozenset((fact.subject, fact.attribute, fact.value) for fact in extract_facts(text))
@@ -115,7 +115,7 @@ def _write_page(path: Path, found: "Overview") -> None:
 
 
 def show(statistics: "QueueStatistics") -> None:
-    """The statistics of a queue as tables on the terminal."""
+    """Print the statistics of a queue as tables to the terminal."""
     items, plan = statistics.items, statistics.forecast
     out.print(f"\n[bold]{statistics.queue}[/bold]  policy {statistics.policy}, ", end="")
     out.print(f"{statistics.overlap} {'answers' if statistics.overlap > 1 else 'answer'} each")
@@ -132,7 +132,7 @@ def show(statistics: "QueueStatistics") -> None:
 
 
 def forecast_sentence(statistics: "QueueStatistics") -> str:
-    """When the work will be done, or why this cannot be estimated."""
+    """Say when the work will be done, or why this cannot be estimated."""
     plan = statistics.forecast
     if plan.answers_needed == 0:
         return "all done"
@@ -212,9 +212,9 @@ def _show_agreement(statistics: "QueueStatistics") -> None:
 
 
 def _show_unclear(statistics: "QueueStatistics", label_studio_url: str) -> None:
-    """Answers that are ignored until corrected, or discarded with `loupe queue discard`.
+    """Print answers that are ignored until corrected, or discarded with `loupe queue discard`.
 
-    The address of a task is shown where the lead can open it: in the workspace of Loupe's account.
+    The URL of a task is shown if the lead can open it: in the workspace of Loupe's own account.
     """
     people = {one.annotator: _who(one) for one in statistics.annotators}
     rows = [

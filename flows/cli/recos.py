@@ -1,4 +1,4 @@
-"""`loupe recos`: what a benchmark of tasks (ReCoS) is built with."""
+"""`loupe recos`: measurements for building a benchmark of tasks (ReCoS)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -192,7 +192,7 @@ def rebuild(
     out.print(escape(details), soft_wrap=True)
 
 
-# `loupe release list` and `show`: the releases that were built here, and what each holds.
+# `loupe release list` and `show`: the releases that were built here, and their content.
 
 
 def list_(

@@ -1,4 +1,4 @@
-"""`loupe release diff` and `contamination`: what differs between releases, and what they share."""
+"""`loupe release diff` and `contamination`: differences between releases, and shared content."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from schemas.contamination import Contamination, SharedMeasure
 
 
-# What two releases differ in, row by row.
+# Differences between two releases, row by row.
 
 
 _EXAMPLES = 5
@@ -68,7 +68,7 @@ def diff(
 
 
 def _print_json(before: Path, after: Path, examples: int | None) -> "Difference":
-    """One JSON document; its rows are written as they are found, so that there may be many."""
+    """Print one JSON document; its rows are written as they are found, as there may be many."""
     from release.diff import compare_releases
     from release.diff.records import RowDifference
 
@@ -104,7 +104,7 @@ def _line(value: Any) -> str:
 
 
 def _version(found: "Difference") -> dict[str, Any] | None:
-    """Which version B must have at least; None where A is no earlier release of the same."""
+    """Return the minimum version of B; None if A is not an earlier release of its dataset."""
     from release.versions import check_version, is_earlier, is_successor, least_version
     from release.versions import required_bump as required
 
@@ -202,7 +202,7 @@ def _show_text(change: "TextChange") -> None:
 
 
 def _show_metadata(found: "Difference", shown: int) -> None:
-    """Documents, terms and sources; statistics follow from rows and come last."""
+    """Print documents, terms and sources; statistics follow from rows and are printed last."""
     if not found.metadata or not shown:
         return
     details = sorted(found.metadata, key=lambda one: one.field.startswith("statistics."))
@@ -242,7 +242,7 @@ def _show_version(found: "Difference") -> None:
         out.print(f"[green]✓[/green] version is {found.after.version}, {wanted}", soft_wrap=True)
 
 
-# What one release or folder shares with another.
+# Content that one release or folder shares with another.
 
 
 _CONTAMINATED = 1
@@ -278,8 +278,8 @@ def contamination(
 
     Compares files, pictures, videos, identities and captions.
 
-    Ends with exit code 1 where anything is, or where A states otherwise of B, with 0 where nothing
-    is. Folders need no database.
+    Ends with exit code 1 if they share anything, or if A states something else about B, otherwise
+    with 0. Folders need no database.
     """
     from flows.engine.contamination import NamedDatasets, own_images
     from flows.engine.context import open_context
@@ -304,7 +304,7 @@ def contamination(
 
 
 def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
-    """Says of each release, by the name that was given, what was withdrawn from it."""
+    """Warn of each release, by the given name, from which something was withdrawn."""
     from flows.withdrawal.withdrawn import withdrawal_of
     from release.other_datasets import ReleasedImages
 
@@ -317,7 +317,7 @@ def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
 
 
 def _stated_otherwise(ours: "Other", found: "Contamination") -> str | None:
-    """How a release's own statement of the same other dataset differs, if it does."""
+    """Return how a release's own statement about the same dataset differs, or None."""
     from release.other_datasets import ReleasedImages
 
     if not isinstance(ours, ReleasedImages):

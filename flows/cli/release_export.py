@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from release.hub import PlannedUpload, Uploaded, UploadPlan
 
 
-# A release in the formats that others load.
+# A release in the formats of other libraries.
 
 
 def export(
@@ -74,7 +74,7 @@ def export(
     )
 
 
-# A release as pages that open from the disk.
+# A release as HTML pages that open from disk.
 
 
 def report(
@@ -179,7 +179,7 @@ def upload(
 
     One commit with a tag. Default: dry run.
 
-    An upload that was cut off goes on where it was. The token is that of HF_TOKEN.
+    An interrupted upload continues where it stopped. The token is read from HF_TOKEN.
     """
     from flows.withdrawal.withdrawn import withdrawal_in
     from release.hub import planned_upload
@@ -203,12 +203,12 @@ def upload(
 
 
 def _sent(planned: "PlannedUpload", *, private: bool, replace: bool) -> "Uploaded":
-    """Sends it, with a progress bar of its files."""
+    """Upload it, with a progress bar of its files."""
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     from release.hub import upload_release
 
-    disable_progress_bars()  # the hub's own
+    disable_progress_bars()  # the Hub's own
     with progress_bar("uploading") as on_progress:
         return upload_release(planned, private=private, replace=replace, on_progress=on_progress)
 

@@ -1,4 +1,4 @@
-"""`loupe release verify` and `sign`: whether a copy is whole, and whose it is."""
+"""`loupe release verify` and `sign`: check that a copy is complete and authentic."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from schemas.withdrawal import WithdrawnRow
 
 
-# Whether a copy of a release is whole, and what of it was withdrawn.
+# Check that a copy of a release is complete, and list what was withdrawn from it.
 
 
 _SHOWN_PROBLEMS = 50
@@ -68,8 +68,7 @@ def verify(
 
     Works offline, from the folder alone.
 
-
-    Ends with exit code 1 and the list of problems where something is wrong, or was withdrawn.
+    Ends with exit code 1 and the list of problems if something is wrong or was withdrawn.
     """
     from release.files import shown_path
     from release.notices import notice_source
@@ -130,7 +129,7 @@ def verify(
 
 
 def _show_problems(messages: Sequence[str], withdrawn: int) -> None:
-    """The first of them, and how many rows were withdrawn, which are too many to show."""
+    """Print the first problems, and how many rows were withdrawn."""
     for message in messages[:_SHOWN_PROBLEMS]:
         out.print(f"[red]✗[/red] {escape(message)}", soft_wrap=True)
     if (more := len(messages) - _SHOWN_PROBLEMS) > 0:
@@ -146,9 +145,10 @@ def sign(
 ) -> None:
     """Sign a release.
 
-    The key is in LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.
+    The key is read from LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.
 
-    It is verified first; one that is not sound, or of which anything was withdrawn, is not signed.
+    The release is verified first. It is not signed if it is not sound or if anything of it was
+    withdrawn.
     """
     from flows.engine.releasing import release_signer, sign_release
     from flows.withdrawal.withdrawn import withdrawal_in

@@ -41,8 +41,8 @@ def reproduce(
 ) -> None:
     """Reproduce a table of the papers on the data you have.
 
-    Trains and scores what is not done yet, and prints it beside the published numbers. Run it
-    again to continue.
+    Trains and scores what is not done yet, and prints the results beside the published numbers. Run
+    it again to continue.
     """
     from flows.engine.context import open_context
     from flows.engine.progress import ConsoleProgress
@@ -133,7 +133,7 @@ def _print_rows(plan: "Plan") -> None:
 
 
 def _notes(plan: "Plan") -> dict[str, list[str]]:
-    """What has to be known of rows, each once with the models that it is about."""
+    """Return notes on rows, each once with the models that it concerns."""
     notes: dict[str, dict[str, None]] = {}
     for row in plan.rows:
         disputed = (f"disputed: {one.disputed}" for one in row.experiment.published if one.disputed)

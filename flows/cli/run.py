@@ -121,7 +121,7 @@ def _check(
 
 
 def _pipeline(flow: str) -> "PipelineSpec[Any, Any]":
-    """The pipeline of the flow; imports only that one."""
+    """Return the pipeline of the flow; only that one is imported."""
     name = flow.removeprefix("build-")
     module = import_module(f"flows.{name}.pipeline")
     spec: PipelineSpec[Any, Any] = getattr(module, f"{name}_pipeline")()
@@ -129,9 +129,9 @@ def _pipeline(flow: str) -> "PipelineSpec[Any, Any]":
 
 
 def _server(settings: "Settings") -> str | None:
-    """The API of the Prefect server of this installation, if it answers.
+    """Return the API of the Prefect server of this installation if it answers.
 
-    Another program on its port is not asked, as the request contains the password.
+    Another program on its port is never contacted, because the request contains the password.
     """
     from services.prefect_server import prefect_api_url
     from services.process import answers
@@ -205,7 +205,7 @@ def _print_next(context: "RunContext", report: "BuildReport", scores: "Evaluatio
 
 
 def _activation() -> str:
-    """How to activate the environment, if `loupe` is not on the PATH."""
+    """Return how to activate the environment if `loupe` is not on the PATH."""
     script = Path(sys.executable).parent / "activate"
     if shutil.which("loupe") is not None or not script.is_file():
         return ""
@@ -213,7 +213,7 @@ def _activation() -> str:
 
 
 def _relative(path: Path | None) -> str:
-    """The path relative to the working directory, if it is below it."""
+    """Return the path relative to the working directory if it is below it."""
     if path is None:
         return ""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -102,7 +102,7 @@ _TITLES = {"prefect-server": "Prefect", "label-studio": "Label Studio", "blob-se
 
 
 def print_welcome(console: Console, home: Path, reports: "Sequence[ServiceReport]") -> None:
-    """The addresses of the servers, how to log in, and what to do next."""
+    """Print the addresses of the servers, how to log in, and what to do next."""
     from services.credentials import credentials_path, load_credentials
 
     urls = {report.name: report.url for report in reports if report.state == "running"}
@@ -130,7 +130,7 @@ def print_welcome(console: Console, home: Path, reports: "Sequence[ServiceReport
 
 
 def print_reports(console: Console, reports: "Sequence[ServiceReport]") -> None:
-    """A table of the servers, and the log of each unhealthy one."""
+    """Print a table of the servers, and the log of each unhealthy one."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for title in ("service", "state", "address", "pid"):
         table.add_column(title, no_wrap=True)
@@ -147,7 +147,7 @@ def print_reports(console: Console, reports: "Sequence[ServiceReport]") -> None:
 
 
 def reports_as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
-    """The reports as JSON, with the path of the credentials file."""
+    """Return the reports as JSON, with the path of the credentials file."""
     from services.credentials import credentials_path
 
     return {
@@ -157,7 +157,7 @@ def reports_as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str,
 
 
 def secrets_of(home: Path) -> dict[str, str]:
-    """The credentials that `--show-credentials` prints."""
+    """Return the credentials that `--show-credentials` prints."""
     from services.credentials import load_credentials
     from services.prefect_server import prefect_auth_string
 
@@ -184,7 +184,7 @@ def _next_steps(home: Path, *, with_prefect: bool) -> dict[str, str]:
 
 
 def _finds_profiles(home: Path) -> bool:
-    """Whether `prefect` commands started here find our server through `prefect.toml`."""
+    """Tell whether `prefect` commands started here find our server through `prefect.toml`."""
     from services.prefect_server import prefect_profiles
 
     try:
@@ -221,7 +221,7 @@ def doctor(
 
 
 def print_findings(findings: "Sequence[Finding]", *, as_json: bool) -> None:
-    """The findings, one after the other, each with its remedy."""
+    """Print the findings, each with its remedy."""
     if as_json:
         print_json([finding.model_dump(mode="json") for finding in findings])
         return

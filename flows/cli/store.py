@@ -65,7 +65,7 @@ def cost(
 
 
 def _cost_row(row: "CostRow") -> tuple[object, ...]:
-    """The row; its sums say how many calls have unknown usage."""
+    """Format a row; its sums say how many calls have unknown usage."""
     from flows.engine.report import known_sum
 
     unknown = row.unknown_usage
@@ -152,7 +152,7 @@ T = TypeVar("T")
 app = typer.Typer(help="Check and repair the blob store.", no_args_is_help=True)
 
 _LISTED = 10_000
-"""At most this many of each kind are listed, to bound memory; all are counted."""
+"""Items listed of each kind at most, to limit memory; all are counted."""
 _SHOWN = 20
 
 
@@ -183,7 +183,7 @@ def check(
 
     With --repair, missing and damaged files are copied from a release or a backup, read from their
     source, cropped from their video, or drawn or edited again; only bytes with the right digest are
-    stored. Exit code 1 if a file is still missing or damaged at the end.
+    stored. Exit code 1 if a file is still missing or damaged.
     """
     from db.blob_check import BlobCheck
     from flows.blob_repair import repair_blobs
@@ -226,7 +226,7 @@ def check(
 
 
 def _counted(found: Iterable[T]) -> tuple[int, list[T]]:
-    """How many there are, and the first of them."""
+    """Return how many there are, and the first of them."""
     first: list[T] = []
     count = 0
     for count, one in enumerate(found, start=1):

@@ -1,4 +1,4 @@
-"""`loupe track`: who is who, from frame to frame."""
+"""`loupe track`: follow people from frame to frame."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,8 +38,8 @@ def track(
     """Track people in a video or in given detections.
 
     Writes result.txt in MOTChallenge format; for a video also crops and tracklets.json, after the
-    noise filter. Detections are associated by motion alone. Exit code 1 if part of the input could
-    not be used; it is skipped.
+    noise filter. Detections are associated only by motion. Exit code 1 if part of the input could
+    not be used and was skipped.
     """
     from schemas.errors import UsageError
 

@@ -1,4 +1,4 @@
-"""`loupe withdraw` takes out what must not be used; `loupe withdrawals` lists what was."""
+"""`loupe withdraw` removes items that must not be used; `loupe withdrawals` lists withdrawals."""
 
 import getpass
 import sys
@@ -93,7 +93,7 @@ def withdraw(
     given = {
         "entity": entity,
         "identity": identity,
-        "source": source if identity is None else None,  # else it says in which source
+        "source": source if identity is None else None,  # otherwise says in which source
         "video": video,
         "annotator": annotator,
     }
@@ -140,10 +140,10 @@ def _target(
     release: str | None,
     source: str | None,
 ) -> "WithdrawalTarget":
-    """The target that the options name; `source` is that of an identity.
+    """Return the target that the options name; `source` belongs to an identity.
 
     Raises:
-        UsageError: the options name nothing or several things, or do not go together.
+        UsageError: the options name nothing or several things, or exclude each other.
     """
     from db.lineage import find_entity_id
     from db.withdrawal_graph import WithdrawalTarget
@@ -188,7 +188,7 @@ def _target(
 
 
 def _ground(name: str | None) -> "Ground":
-    """The ground of that name.
+    """Return the ground of that name.
 
     Raises:
         UsageError: there is none.
@@ -203,7 +203,7 @@ def _ground(name: str | None) -> "Ground":
 
 
 def _ask(plan: "WithdrawalPlan") -> None:
-    """Asks for confirmation by typing the number of entities.
+    """Ask for confirmation: the user must type the number of entities.
 
     Raises:
         UsageError: there is no terminal, or something else was typed.
@@ -219,10 +219,10 @@ def _ask(plan: "WithdrawalPlan") -> None:
 
 
 def _resume(context: "RunContext", as_json: bool) -> None:
-    """Finishes all withdrawals; finished ones are extended by what was derived since.
+    """Finish all withdrawals; finished ones are extended by entities derived since.
 
     Raises:
-        LoupeError: one cannot be finished; the first such error, after all others were tried.
+        LoupeError: the first error of those that cannot be finished, after trying all.
     """
     from db.withdrawals import list_withdrawals
     from flows.withdrawal.plan import sweep
@@ -259,10 +259,10 @@ def _finish(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: bool
 def _carry_out(
     context: "RunContext", withdrawal: "StoredWithdrawal", *, quiet: bool
 ) -> tuple[dict[str, Any], LoupeError | None]:
-    """Does all of its steps, and shows the result with the residual copies.
+    """Execute all its steps, and show the result with the residual copies.
 
     Returns:
-        All that is known of the withdrawal then, and why a step failed, if one did.
+        Everything known about the withdrawal afterwards, and why a step failed, if one did.
     """
     from db.withdrawals import find_withdrawal
     from flows.cli.withdrawal_display import print_residual, step_text
@@ -288,7 +288,7 @@ def _carry_out(
     return document(context.store, done, left), failure
 
 
-# What was withdrawn.
+# List of withdrawals.
 
 
 def withdrawals(
@@ -350,7 +350,7 @@ def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None
 def document(
     store: "Store", withdrawal: "StoredWithdrawal", left: "ResidualCopies"
 ) -> dict[str, Any]:
-    """All that is stored of a withdrawal, for programs."""
+    """Return everything stored about a withdrawal, for programs."""
     from db.withdrawals import counts_of, notices_of, steps_of, withdrawn_entities
 
     id_ = withdrawal.id
@@ -368,7 +368,7 @@ def document(
 
 
 def warn_of_unfinished(store: "Store") -> None:
-    """Warns of withdrawals that were confirmed and are not finished."""
+    """Warn of withdrawals that were confirmed and are not finished."""
     from db.withdrawals import list_withdrawals
 
     if open_ := [one.key[:12] for one in list_withdrawals(store) if not one.is_finished]:

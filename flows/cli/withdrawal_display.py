@@ -1,4 +1,4 @@
-"""How withdrawals look on a terminal: plans, confirmed withdrawals, residual copies."""
+"""Terminal output for withdrawals: plans, confirmed withdrawals and residual copies."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ UNFINISHED = "not finished: loupe withdraw --resume"
 
 
 def print_plan(plan: "WithdrawalPlan") -> None:
-    """A plan: what is withdrawn and erased, what stays, the releases affected, and patches."""
+    """Print a plan: entities withdrawn, erased and kept, affected releases, and patches."""
     request = plan.request
     files = "its files are erased" if request.erases else "its files are kept"
     _print(f"To withdraw: {request.target} ({request.ground}; {files})")
@@ -84,7 +84,7 @@ def _print_indented(lines: Iterable[str]) -> None:
 
 
 def _person(plan: "WithdrawalPlan") -> Iterator[str]:
-    """The person of an identity: the sources that use the name, and the published ids."""
+    """Yield the person of an identity: the sources that use the name, and the published ids."""
     target = plan.request.target
     if target.sort != "identity":
         return
@@ -97,7 +97,7 @@ def _person(plan: "WithdrawalPlan") -> Iterator[str]:
 
 
 def _named(plan: "WithdrawalPlan") -> Iterator[str]:
-    """The files, else the texts, that are withdrawn, by dataset."""
+    """Yield the withdrawn files, or else the texts, by dataset."""
     files, texts = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for id_, one in plan.named.items():
         dataset = plan.reached[id_].dataset
@@ -113,7 +113,7 @@ def _named(plan: "WithdrawalPlan") -> Iterator[str]:
 
 
 def _folder(plan: "WithdrawalPlan", one: "AffectedRelease") -> str:
-    """What is done in the folder of a release."""
+    """Return what is done in the folder of a release."""
     if not (one.release.folder / "manifest.json").is_file():
         return "not there"
     files = plan.release_files.get(one.release.manifest.id)
@@ -121,7 +121,7 @@ def _folder(plan: "WithdrawalPlan", one: "AffectedRelease") -> str:
 
 
 def _rows(plan: "WithdrawalPlan") -> Iterator[str]:
-    """The first rows of every release that must not be used any more, and the patches."""
+    """Yield the first affected rows of every release, and the patches."""
     for one in plan.affected.releases:
         if one.rows:
             files = (f"{row.file_path}{'' if row.is_whole else ' (texts)'}" for row in one.rows)
@@ -136,7 +136,7 @@ def _rows(plan: "WithdrawalPlan") -> Iterator[str]:
 
 
 def _files(plan: "WithdrawalPlan") -> Iterator[str]:
-    """The files that are erased, and those that stay."""
+    """Yield the files that are erased, and those that are kept."""
     if plan.erased:
         yield f"{_many(len(plan.erased), 'file')} of the blob store, erased with their vectors"
     for one in plan.affected.releases:
@@ -152,7 +152,7 @@ def _files(plan: "WithdrawalPlan") -> Iterator[str]:
 
 
 def _list(names: Iterable[object], limit: int = _SHOWN) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and how many more there are."""
     known = list(dict.fromkeys(map(str, names)))
     more = f" and {len(known) - limit:,} more (--json lists all)" if len(known) > limit else ""
     return ", ".join(known[:limit]) + more
@@ -170,7 +170,7 @@ def _print_counts(counts: Iterable["WithdrawalCount"]) -> None:
 
 
 def files_of(withdrawal: "StoredWithdrawal") -> str:
-    """What is done with the files of a withdrawal, in words."""
+    """Describe what is done with the files of a withdrawal."""
     if not withdrawal.request.erases:
         return "kept"
     return "erased" if withdrawal.is_finished else "to be erased"
@@ -182,7 +182,7 @@ def print_withdrawal(
     notices: Sequence["WithdrawalNotice"],
     steps: Sequence["DoneStep"],
 ) -> None:
-    """All that is stored of a withdrawal."""
+    """Print everything stored about a withdrawal."""
     ended = withdrawal.finished_at
     for name, value in (
         ("withdrawal", f"{withdrawal.id}, {withdrawal.key}"),
@@ -208,7 +208,7 @@ def print_withdrawal(
 
 
 def step_text(name: str, details: Mapping[str, Any]) -> str:
-    """A step in a sentence: its name and details."""
+    """Describe a step in a sentence, with its name and details."""
     if name == "confirmed":
         return f"confirmed: {_many(details['entities'], 'item')} withdrawn"
     if reason := details.get("skipped"):
@@ -235,7 +235,7 @@ def _value(value: Any) -> str:
 
 
 def print_residual(left: "ResidualCopies") -> None:
-    """What people must remove or publish themselves after a withdrawal."""
+    """Print what people must remove or publish themselves after a withdrawal."""
     _print("Not reached from here")
     _print_indented(_residual(left))
 
@@ -260,5 +260,5 @@ def _residual(left: "ResidualCopies") -> Iterator[str]:
 
 
 def _many(count: int, noun: str) -> str:
-    """A number of things, in words."""
+    """Format a count of things in words."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Keeps active what the settings of today, and decisions before it, call for."""
+"""Synchronize which entities are active with the current settings and decisions."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,10 +17,10 @@ def sync_active(
     is_active: Callable[[StoredEntity], bool | None],
     states: Sequence[str] = ("proposed",),
 ) -> None:
-    """Makes entities in `states` inactive that are not called for, and active that are again.
+    """Deactivate entities in `states` that are no longer needed; reactivate needed ones.
 
-    What `is_active` says nothing of (None) stays as it is. An entity that is active again has the
-    state that it had.
+    Entities for which `is_active` returns None are left as they are. A reactivated entity returns
+    to its previous state.
     """
     for page in pages(find(context.store, dataset, kind, states=(*states, "inactive")), _PAGE):
         called_for = {one.id: is_active(one) for one in page}
@@ -32,9 +32,9 @@ def sync_active(
 def sync_active_edits(
     context: RunContext, dataset: str, kind: str, is_active: Callable[[str], bool | None]
 ) -> None:
-    """Does so with entities that people edit: an edit is active with what it was made of.
+    """Do the same for entities that people edit: an edit is active if its original is.
 
-    `is_active` is asked of the id of what was proposed.
+    `is_active` is called with the id of the proposed entity.
     """
     entities = [one.id for one in find(context.store, dataset, kind)]
     edited = parents_of(context.store, entities, Role.EDITED_FROM)

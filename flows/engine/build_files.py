@@ -1,4 +1,4 @@
-"""Build files: TOML that says what to build, and the demonstration's own builds."""
+"""Build files: TOML files that describe a build, and the builds of the demonstration."""
 
 import json
 import os
@@ -36,10 +36,12 @@ SourceT = TypeVar("SourceT", SourceSpec, VideoSourceSpec)
 
 
 def load_build(path: Path, form: type[BuildT]) -> BuildT:
-    """The build in `path`, or the shipped one of that name; its paths are relative to `path`.
+    """Load the build in `path`, or the shipped build of that name.
+
+    Relative paths in the file are resolved against the folder of `path`.
 
     Raises:
-        ConfigurationError: the file is not there, is no TOML, or a key in it is unknown or wrong.
+        ConfigurationError: the file does not exist, is not TOML, or has an unknown or invalid key.
     """
     shipped = _SHIPPED / f"{path.name}.toml"
     is_shipped = shipped.exists() and not path.exists()
@@ -48,10 +50,10 @@ def load_build(path: Path, form: type[BuildT]) -> BuildT:
 
 
 def load_source(form: type[SourceT], **values: Any) -> SourceT:
-    """The source, or the collection of videos, that `values` describe.
+    """Validate `values` as a source or a collection of videos.
 
     Raises:
-        ConfigurationError: a value is wrong.
+        ConfigurationError: a value is invalid.
     """
     return _validated(form, values, "source")
 
@@ -65,7 +67,7 @@ def _validated(
         raise ConfigurationError(f"{what}: {fault_of(error, form, see=_KEYS)}") from error
 
 
-# The demonstration: builds of a generated world, still and moving.
+# Demonstration builds of generated data: images and videos.
 
 SEED = 7
 IDENTITIES = 12
@@ -85,11 +87,11 @@ _STILL_TASKS = (
     RetrievalTask.SCENE,
     RetrievalTask.OCR,
 )
-_IMAGES_PER_IDENTITY = 3  # of the medium source alone, as for ICFG-PEDES in `UFine3CBuild`
+_IMAGES_PER_IDENTITY = 3  # for the medium source only, as for ICFG-PEDES in `UFine3CBuild`
 
 
 def demonstration_build(home: Path) -> UFine3CBuild:
-    """Writes the world under `home` where it is missing, and gives its build."""
+    """Write the generated data under `home` if it is missing, and return its build."""
     world = _world(
         home,
         "people",
@@ -119,7 +121,7 @@ def demonstration_build(home: Path) -> UFine3CBuild:
 
 
 def demonstration_video_build(home: Path) -> UFine6926Build:
-    """Renders the videos of a street under `home` where they are missing, and gives their build."""
+    """Render the street videos under `home` if they are missing, and return their build."""
     workers = min(VIDEOS, os.cpu_count() or 1)
     world = _world(
         home,
@@ -135,7 +137,7 @@ def demonstration_video_build(home: Path) -> UFine6926Build:
         citation=CITATION,
     )
     return UFine6926Build(
-        dataset="street-demo",  # "ufine6926-demo" is a source of the other demonstration
+        dataset="street-demo",  # "ufine6926-demo" is a source of another demonstration
         seed=SEED,
         drawn=True,
         sources=(street,),
@@ -143,7 +145,7 @@ def demonstration_video_build(home: Path) -> UFine6926Build:
 
 
 def demonstration_recos_build(home: Path) -> RecosBuild:
-    """Draws stills under `home` where they are missing, and gives the build of a benchmark."""
+    """Draw images under `home` if they are missing, and return the build of a task benchmark."""
     stills, folder = _stills(home)
     shown = [
         TaskSpec(task=task, images=TASK_IMAGES, source=stills.name, names=folder / _names(task))
@@ -160,9 +162,9 @@ def demonstration_recos_build(home: Path) -> RecosBuild:
 
 
 def demonstration_ccd_build(home: Path) -> CcdBuild:
-    """Draws stills under `home` where they are missing, and gives the build of a CCD benchmark.
+    """Draw images under `home` if they are missing, and return the build of a CCD benchmark.
 
-    The same stills are searched: images of one family differ in a detail or two.
+    The image search returns the same images: images of one family differ in one or two details.
     """
     stills, folder = _stills(home)
     listed = stills.images / "licences.jsonl"
@@ -181,9 +183,9 @@ def demonstration_ccd_build(home: Path) -> CcdBuild:
 
 
 def _stills(home: Path) -> tuple[SourceSpec, Path]:
-    """The stills and their folder, which has for each task a list of the first of each family.
+    """Return the images and their folder, with the first image of each family as a list per task.
 
-    These are confused with their variants.
+    The other images of the family are the similar images of a task.
     """
 
     def write(folder: Path) -> StillsWorld:
@@ -217,9 +219,9 @@ def _world(
     files: Callable[[_RecordT], Iterable[Path]],
     write: Callable[[Path], _RecordT],
 ) -> _RecordT:
-    """The world of that name below `home`, written where it or one of its files is missing.
+    """Return the generated data of that name below `home`, written if incomplete.
 
-    `world.json` is written last, so that a world half drawn is drawn again.
+    `world.json` is written last, so incomplete data is recognized and written again.
     """
     folder = home / "demonstration" / f"{name}-{SEED}"
     index = folder / "world.json"

@@ -1,4 +1,4 @@
-"""Finds the datasets that a release is compared with, and what it shares with them."""
+"""Find the datasets that a release is compared with, and the content they share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,9 +32,9 @@ from schemas.video import Video
 
 
 class StoredImages:
-    """The live images of a dataset of the store, with what was imported of them.
+    """The live images of a dataset in the store, with the facts of their import.
 
-    Fingerprints that are there are used, and those that are missing made and kept.
+    Existing fingerprints are used; missing ones are computed and stored.
     """
 
     kind: OtherKind = "dataset"
@@ -46,7 +46,7 @@ class StoredImages:
         fingerprint_images(context, dataset)
 
     def contents(self) -> Iterator[SeenImage | SeenVideo]:
-        """Every image and every video, as `release.contamination.Other` says."""
+        """Yield every image and every video, as described in `release.contamination.Other`."""
         store = self._context.store
         for video in find(store, self.name, Video.kind, states=LIVE):
             record = video.record(Video)
@@ -85,7 +85,7 @@ class StoredImages:
         )
 
     def _looked_at(self, image: StoredEntity) -> Look:
-        """What has no fingerprint: it was decided on before any was made, or cannot be used."""
+        """Compute the fingerprint of an image that has none: rejected earlier, or unusable."""
         try:
             return look_at(stored_image(self._context.blobs, image).read())
         except IntegrityError as error:
@@ -98,9 +98,9 @@ def _look_of(fingerprint: ImageFingerprint) -> Look:
 
 
 class NamedDatasets:
-    """Finds datasets by what users call them; the store is opened where one needs it.
+    """Find datasets by name; the store is opened on first use.
 
-    A `with` closes the store that was opened.
+    Use it as a context manager to close the store.
     """
 
     def __init__(self, open_store: Callable[[], RunContext]) -> None:
@@ -115,14 +115,15 @@ class NamedDatasets:
             self._context.store.close()
 
     def called(self, text: str, split: str | None = None) -> Other:
-        """What `text` names: a folder (`NAME=FOLDER` to call it NAME), a release, or a dataset.
+        """Return the dataset that `text` names.
 
-        A folder that is there comes first, then a release of that name (its newest version), then
-        an imported dataset. Of a release only `split` is taken, where one is named.
+        That is a folder (`NAME=FOLDER` to name it), a release or an imported dataset. An existing
+        folder takes precedence over a release (its newest version), and a release over an imported
+        dataset. If `split` is given, only that split of a release is used.
 
         Raises:
-            UsageError: nothing is called so, or there is no such split.
-            IntegrityError: the release is not as it was released.
+            UsageError: there is no dataset of that name, or no such split.
+            IntegrityError: the release was changed after it was built.
         """
         name, folder = _named_folder(text)
         if folder is not None and is_release(folder):
@@ -150,7 +151,7 @@ class NamedDatasets:
         return ReleasedImages(release.folder, split, known=self._known_looks)
 
     def _known_looks(self, ids: Sequence[str]) -> Mapping[str, Look]:
-        """The fingerprints of images by their entity ids; those without one are left out."""
+        """Return fingerprints by entity id; images without one are left out."""
         assert self._context is not None  # noqa: S101 - the release was found in its store
         prints = fingerprints_of(self._context.store, ids)
         return {id_: _look_of(one) for id_, one in prints.items()}
@@ -162,7 +163,7 @@ def _refuse_split(text: str, split: str | None) -> None:
 
 
 def _named_folder(text: str) -> tuple[str | None, Path | None]:
-    """The name and the folder that are meant, if one is."""
+    """Return the name and the path if `text` refers to a folder."""
     if (folder := Path(text)).is_dir():
         return None, folder
     name, separator, path = text.partition("=")
@@ -172,12 +173,12 @@ def _named_folder(text: str) -> tuple[str | None, Path | None]:
 
 
 def own_images(other: Other) -> OwnImages:
-    """The images of a dataset that is compared with another."""
+    """Return the images of the dataset that is compared with others."""
     return OwnImages(one for one in other.contents() if isinstance(one, SeenImage))
 
 
 def comparison_with(others: Iterable[Other]) -> Against | None:
-    """Compares a release that is built with `others`; None where there are none."""
+    """Return an inspection that compares a new release with `others`, or None if there are none."""
     named = tuple(others)
 
     def against(own: OwnImages) -> tuple[Contamination, ...]:
@@ -187,7 +188,7 @@ def comparison_with(others: Iterable[Other]) -> Against | None:
 
 
 def contamination_inspection(warn: Callable[[str], None], *, refuse: bool) -> Inspection:
-    """Warns of what a release that is built shares with others, or refuses to build it."""
+    """Return an inspection that warns of content shared with others, or refuses the release."""
 
     def inspect(_content: Path, manifest: Manifest) -> None:
         for held in manifest.contamination:

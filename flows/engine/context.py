@@ -1,4 +1,4 @@
-"""What every step of a run needs: stores, limits, who runs it, where progress goes."""
+"""Context of a run: stores, limits, agent and progress."""
 
 import gc
 import signal
@@ -25,15 +25,16 @@ StageRunner = Callable[[str, Callable[[], StageReport]], StageReport]
 
 
 def in_process(title: str, stage: Callable[[], StageReport]) -> StageReport:  # noqa: ARG001
-    """Runs a stage that needs nothing around it."""
+    """Run a stage directly in this process."""
     return stage()
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """One run: its stores, its budget, its name in provenance.
+    """Context of one run: its stores, its budget and its name in provenance.
 
-    `as_task` runs a stage, given its title; in Prefect as a task of the flow run.
+    `as_task` runs a stage, given its title. In Prefect, it runs the stage as a task of the flow
+    run.
     """
 
     settings: Settings
@@ -50,7 +51,7 @@ class RunContext:
         return software()
 
     def stop_sending(self, interruption: BaseException) -> None:
-        """Has the threads of this run send nothing more, and says what is waited for."""
+        """Stop sending requests in all threads of this run, and return what it waits for."""
         stop = self.budget.stop
         stop.request(signal.SIGINT if isinstance(interruption, KeyboardInterrupt) else None)
         if not stop.is_announced:
@@ -59,13 +60,13 @@ class RunContext:
 
     @property
     def code_revision(self) -> str:
-        """The commit that runs, or the version where there is no repository."""
+        """The commit that runs, or the version outside a repository."""
         return code_revision()
 
     def activity(
         self, plan_id: int, dataset: str, started_at: datetime | None = None, *agents: AgentRef
     ) -> ActivityRecord:
-        """What this run did under a plan; this code and other `agents` did it."""
+        """Return this run's activity under a plan, with this code and other `agents`."""
         return ActivityRecord(
             plan_id=plan_id,
             dataset=dataset,
@@ -84,9 +85,10 @@ def open_context(
     flow_run: str = "in-process",
     as_task: StageRunner = in_process,
 ) -> RunContext:
-    """The context of a run with these settings; opens (and migrates) the stores.
+    """Open the context of a run with these settings, including its stores (migrated if needed).
 
-    Answers that were paid for while the database was away are stored now.
+    Paid answers that could not be stored earlier, because the database was unavailable, are stored
+    first.
     """
     store = Store.open(settings.database_url, settings.home / "spool")
     if not store.is_read_only:
@@ -105,19 +107,19 @@ def open_context(
 
 @cache
 def _exempt_loaded_modules_from_collection() -> None:
-    """They live as long as the process; walking them cost a sixth of a stage's processor time."""
+    """Exclude loaded modules from garbage collection, which took a sixth of a stage's CPU time."""
     gc.freeze()
 
 
 @cache
 def software() -> AgentRef:
-    """This code as an agent."""
+    """Return this code as an agent."""
     return AgentRef("software", "loupe", version(DISTRIBUTION))
 
 
 @cache
 def code_revision() -> str:
-    """The commit that this code is at (`+changed` when edited), or its version."""
+    """Return the commit of this code (with `+changed` if edited), or its version."""
     folder = Path(__file__).parent
     described = run(
         ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+changed"],

@@ -1,4 +1,4 @@
-"""Embeds images and texts once: what the store has is taken from there."""
+"""Embed images and texts once, using the vectors in the store."""
 
 import time
 from collections import defaultdict
@@ -24,15 +24,15 @@ _TEXTS_AT_ONCE = 1024
 
 _Input = TypeVar("_Input")
 _Batches = Iterator[tuple[Sequence[str], Vectors]]
-"""Digests with their vectors, batch by batch."""
+"""Batches of digests and their vectors."""
 
 
 class CachedEmbedder:
-    """A model, and the vectors that the store has of it.
+    """A model with a cache of its vectors in the store.
 
-    The model is loaded when the first vector is missing. What is embedded is stored batch by batch:
-    a run that was killed goes on there. Give a pinned specification (`retrieval.embedders.pinned`),
-    so that other weights under the same name are not taken for these.
+    The model is loaded when the first vector is missing. Vectors are stored after each batch, so an
+    interrupted run continues there. Pass a pinned specification (`retrieval.embedders.pinned`), so
+    that vectors of other weights with the same name are not reused.
     """
 
     def __init__(
@@ -54,21 +54,25 @@ class CachedEmbedder:
         return self._spec.ref
 
     def embed_images(self, files: Sequence[ReadableImage]) -> Vectors:
-        """A row for each of `files`, in order, of shape (n, d); equal digests are read once.
+        """Return one row for each of `files`, in order, of shape (n, d).
+
+        Files with equal digests are read once.
 
         Raises:
-            BlobMismatchError: a file has other bytes than its digest says.
-            IntegrityError: a file is missing, or is no image that decodes.
-            ModelError: the model cannot be loaded, or cannot go on.
+            BlobMismatchError: the content of a file does not match its digest.
+            IntegrityError: a file is missing, or cannot be decoded as an image.
+            ModelError: the model cannot be loaded, or fails.
         """
         inputs = [(file.sha256, file) for file in files]
         return self._embed("image", inputs, self._embed_files)
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """A row for each of `texts`, in order, of shape (n, d); equal texts are embedded once.
+        """Return one row for each of `texts`, in order, of shape (n, d).
+
+        Equal texts are embedded once.
 
         Raises:
-            ModelError: the model cannot be loaded, or cannot go on.
+            ModelError: the model cannot be loaded, or fails.
         """
         inputs = [(sha256_of(text.encode("utf-8", "surrogatepass")), text) for text in texts]
         return self._embed("text", inputs, self._embed_strings)
@@ -79,7 +83,7 @@ class CachedEmbedder:
         inputs: Sequence[tuple[str, _Input]],
         embed: Callable[[Mapping[str, _Input]], _Batches],
     ) -> Vectors:
-        """A row for each (digest, input): those that are not cached come from `embed`."""
+        """Return one row for each (digest, input); `embed` computes those that are not cached."""
         started, space = time.monotonic(), self._space()
         rows = _Rows([digest for digest, _ in inputs], space.dimension)
         missing = dict(inputs)
@@ -123,7 +127,7 @@ class CachedEmbedder:
 
 
 class _Rows:
-    """An array whose rows are filled by digest, wherever that stands."""
+    """An array whose rows are filled by digest, at every position of that digest."""
 
     def __init__(self, digests: Sequence[str], dimension: int) -> None:
         self.array: Vectors = np.empty((len(digests), dimension), np.float32)
@@ -132,6 +136,6 @@ class _Rows:
             self._places[digest].append(place)
 
     def fill(self, digests: Sequence[str], vectors: Vectors) -> None:
-        """Puts each vector into the rows of its digest."""
+        """Write each vector to the rows of its digest."""
         for digest, vector in zip(digests, vectors, strict=True):
             self.array[self._places[digest]] = vector

@@ -34,11 +34,11 @@ from schemas.processes import usual_workers
 from schemas.provenance import Role
 from schemas.records import Image, Rejection
 
-# Fingerprints of the images of a dataset, each made once
+# Fingerprints of the images of a dataset, each computed once
 
 
 def fingerprint_images(context: RunContext, dataset: str) -> StageReport:
-    """Makes the fingerprints of all images of a dataset that have none yet."""
+    """Compute the missing fingerprints of all images of a dataset."""
     stage = Stage(
         name=FINGERPRINTS_STAGE,
         version=FINGERPRINTS_VERSION,
@@ -53,7 +53,7 @@ def fingerprint_images(context: RunContext, dataset: str) -> StageReport:
 
 @dataclass(frozen=True)
 class Fingerprints(Program[StoredEntity, StoredEntity]):
-    """The fingerprints of images whose pictures are in a blob store."""
+    """A program that computes the fingerprints of images in a blob store."""
 
     stage = FINGERPRINTS_STAGE
     seconds = 0.01
@@ -70,11 +70,11 @@ class Fingerprints(Program[StoredEntity, StoredEntity]):
         return BlobStore(self.blobs_url)
 
     def work(self, items: Sequence[StoredEntity]) -> list[WorkResult]:
-        """A fingerprint of each image, or why its picture cannot be used."""
+        """Return the fingerprint of each image, or a rejection if it cannot be used."""
         return [self._result(image) for image in items]
 
     def refused(self, item: StoredEntity, rejection: Rejection) -> WorkResult:
-        """Rejected, as an image without a fingerprint."""
+        """Return a rejection: the image has no fingerprint."""
         return WorkResult(item.seq, rejection=rejection)
 
     def _result(self, image: StoredEntity) -> WorkResult:
@@ -87,7 +87,7 @@ class Fingerprints(Program[StoredEntity, StoredEntity]):
 
 
 def fingerprints_of(store: Store, ids: Sequence[str]) -> dict[str, ImageFingerprint]:
-    """The fingerprints of images by their ids, in order; those without one are left out."""
+    """Return the fingerprints of images by id, in order; images without one are left out."""
     found = children_of(store, ids, Role.LOOKS_LIKE)
     stored = fetch(store, {one for made in found.values() for one in made})
     records = {id_: one.record(ImageFingerprint) for id_, one in stored.items()}
@@ -105,14 +105,14 @@ SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", "
 
 
 class FolderDuplicates(NamedTuple):
-    """What was found in a folder; images are named by their path in it, with forward slashes."""
+    """Near-duplicates in a folder; images are identified by relative path with forward slashes."""
 
     folder: Path
     found: NearDuplicates
     unreadable: tuple[Rejection, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, for `--json`."""
+        """Return the result for `--json`."""
         report = self.found.report.model_dump(mode="json", exclude={"embedder"}, exclude_none=True)
         return {
             "folder": str(self.folder),
@@ -139,7 +139,7 @@ class FolderDuplicates(NamedTuple):
 
 
 def similarity_name(pair: AlikePair) -> str:
-    """How two images are similar: `exact`, `mirrored` or `near`."""
+    """Return how two images are similar: `exact`, `mirrored` or `near`."""
     if pair.exact:
         return "exact"
     return "mirrored" if pair.mirrored else "near"
@@ -153,10 +153,10 @@ def _evidence(pair: AlikePair) -> dict[str, Any]:
 def find_in_folder(
     folder: Path, settings: NearDuplicateSettings, progress: Progress
 ) -> FolderDuplicates:
-    """Near-duplicates among the images below `folder`, known by the suffix of their names.
+    """Find near-duplicates among the images below `folder`, which are recognized by file suffix.
 
     Raises:
-        UsageError: it is no folder, or holds no images.
+        UsageError: it is not a folder, or contains no images.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")

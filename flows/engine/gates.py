@@ -1,4 +1,4 @@
-"""Review gates: queues as declared, and what their policies and people decide."""
+"""Review gates: declared queues, and decisions by their policies and by people."""
 
 import threading
 import time
@@ -24,10 +24,10 @@ from services.process import LOOPBACK, free_port
 
 
 def declared_queues(settings: Settings) -> Declarations:
-    """The shipped declarations as the installation's own file changes them.
+    """Return the shipped declarations, overridden by the installation's own file.
 
     Raises:
-        ConfigurationError: the file is wrong.
+        ConfigurationError: the file is invalid.
     """
     return load_queues(settings.queues_file)
 
@@ -35,7 +35,7 @@ def declared_queues(settings: Settings) -> Declarations:
 def queues_in_use(
     store: Store, declared: Declarations, policy: Policy | None = None
 ) -> list[Queue]:
-    """The queues that have tasks, have something that was checked for them, or are declared."""
+    """Return queues that have tasks, have checked items, or are declared."""
     names = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
     names |= {
         f"{dataset}-{name}"
@@ -49,10 +49,10 @@ def queues_in_use(
 def chosen_queues(
     store: Store, declared: Declarations, name: str | None, policy: Policy | None = None
 ) -> list[Queue]:
-    """The queue of that name, or all that are in use.
+    """Return the queue of that name, or all queues in use.
 
     Raises:
-        UsageError: there is no such queue, or its dataset has nothing for it.
+        UsageError: there is no such queue, or it is not in use for its dataset.
     """
     if name is None:
         return queues_in_use(store, declared, policy)
@@ -67,7 +67,7 @@ def chosen_queues(
 
 
 def open_desk(settings: Settings) -> LabelStudioDesk:
-    """The workspace of the installation itself, where no annotator was added.
+    """Open the workspace of the installation itself, used if no annotator was added.
 
     Raises:
         ServiceError: Label Studio does not answer, or there is no token for it.
@@ -77,10 +77,10 @@ def open_desk(settings: Settings) -> LabelStudioDesk:
 
 
 def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
-    """Gives the workspace of an assignee by pseudonym; each is opened at its first use.
+    """Return a function that opens an assignee's workspace by pseudonym, each on first use.
 
-    The function raises `ServiceError` for an assignee without credentials in this installation,
-    and where Label Studio does not answer.
+    The function raises `ServiceError` if the installation has no credentials for the assignee or
+    Label Studio does not answer.
     """
     opened: dict[str, AnnotationBackend] = {}
 
@@ -95,7 +95,7 @@ def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBa
 
 
 def images_url(settings: Settings) -> str:
-    """Where the annotator's browser finds images: at our running server, else where it would be."""
+    """Return the URL from which browsers load images: our server's current or default address."""
     server = blob_server_url(settings.home)
     return f"{server}/blobs" if server else settings.images_url
 
@@ -115,8 +115,8 @@ def _open(settings: Settings, store: Store, pseudonym: str) -> LabelStudioDesk:
     return LabelStudioDesk(url, credentials.token, server_name=name)
 
 
-# Label Studio posts its webhooks once, unsigned, in any order and sometimes twice. So their content
-# is not read: each only ends the wait for the next pull.
+# Label Studio posts its webhooks once, unsigned, in any order and sometimes twice. Therefore their
+# content is not read: each webhook only ends the wait for the next pull.
 
 PATH = "/hint"
 _STOP_SECONDS = 10.0
@@ -124,17 +124,17 @@ _POLL_SECONDS = 0.02
 
 
 class Webhooks:
-    """Whether a webhook has come since the last wait."""
+    """A flag that is set when a webhook arrives."""
 
     def __init__(self) -> None:
         self._received = threading.Event()
 
     def receive(self) -> None:
-        """Ends a wait."""
+        """End the current wait."""
         self._received.set()
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Waits for a webhook, or until the time is over; several count as one."""
+        """Wait for a webhook or the timeout; several webhooks count as one."""
         received = self._received.wait(timeout_seconds)
         self._received.clear()
         return received
@@ -142,9 +142,9 @@ class Webhooks:
 
 @contextmanager
 def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]:
-    """Serves the loopback address that webhooks are sent to, and gives it.
+    """Serve the loopback address that webhooks are sent to, and yield its URL.
 
-    Every `POST` is answered with 204, unread.
+    Every `POST` is answered with 204 and its body is not read.
 
     Raises:
         ServiceError: the port is taken.
@@ -170,7 +170,7 @@ def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]
     server = uvicorn.Server(config)
 
     def serve() -> None:
-        with suppress(SystemExit):  # how it says that the port is taken
+        with suppress(SystemExit):  # raised if the port is taken
             server.run()
 
     thread = threading.Thread(target=serve, name="webhooks", daemon=True)
@@ -192,13 +192,14 @@ _REVIEW_POLL_SECONDS = 5.0
 def review(
     context: RunContext, queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
 ) -> int:
-    """Applies the queue's policy and asks people for the rest; gives how many items still wait.
+    """Apply the policy of the queue and ask people for the rest; return how many items wait.
 
-    Items that the gate decided alone under an earlier policy go to people, where it asks them now.
+    Items that the gate decided alone under an earlier policy are reviewed if the policy now asks
+    people.
 
     Raises:
-        UsageError: the queue wants more people than there are.
-        ServiceError: the review desk is gone.
+        UsageError: the queue requires more people than there are.
+        ServiceError: Label Studio does not answer.
     """
     reopen(context, queue)
     apply_policy(context.store, queue)
@@ -221,7 +222,7 @@ def review(
 
 
 def reopen(context: RunContext, queue: Queue) -> None:
-    """Reopens items that the gate decided alone, where people are asked now; says how many."""
+    """Reopen items that the gate decided alone if people are now asked, and return how many."""
     if reopened := reopen_for_people(context.store, queue):
         context.progress.say(
             f"{reopened:,} items of queue {queue.name} that nobody had looked at are open again: "

@@ -1,4 +1,4 @@
-"""Reads images, from files or the blob store, in threads, a little ahead of their use."""
+"""Read images from files or the blob store in threads, slightly ahead of their use."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,24 +23,24 @@ _THREADS = 4
 
 
 class ReadableImage(Protocol):
-    """An image somewhere, and the SHA-256 that its bytes must have."""
+    """An image at some location, with the expected SHA-256 of its bytes."""
 
     @property
     def sha256(self) -> str:
-        """The digest of its bytes."""
+        """SHA-256 of the file, in hexadecimal."""
         ...
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name shown in messages."""
         ...
 
     def read(self) -> bytes:
-        """Its bytes, checked against the digest.
+        """Return the bytes after verifying their digest.
 
         Raises:
-            BlobMismatchError: they have another digest.
-            IntegrityError: they are missing.
+            BlobMismatchError: the digest of the content does not match.
+            IntegrityError: the file is missing.
         """
         ...
 
@@ -53,11 +53,11 @@ class ImageFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name shown in messages."""
         return str(self.path)
 
     def read(self) -> bytes:
-        """Its bytes, as `ReadableImage` says."""
+        """Return the bytes; see `ReadableImage`."""
         try:
             data = self.path.read_bytes()
         except OSError as error:
@@ -80,19 +80,19 @@ class StoredImage(NamedTuple):
     blobs: BlobStore
 
     def read(self) -> bytes:
-        """Its bytes, as `ReadableImage` says."""
+        """Return the bytes; see `ReadableImage`."""
         return self.blobs.read(self.sha256, self.media_type)
 
 
 def stored_image(blobs: BlobStore, image: StoredEntity) -> StoredImage:
-    """The picture of an image, in the blob store."""
+    """Return the pixels of an image entity, in the blob store."""
     record = image.record(ImageRecord)
     name = f"{record.source}/{record.file_path}"
     return StoredImage(record.sha256, record.media_type, name, blobs)
 
 
 def stored_picture(context: RunContext, picture: Picture) -> StoredImage:
-    """A picture that a record holds, in the blob store."""
+    """Return the image that a record refers to, in the blob store."""
     name = f"picture {picture.sha256[:12]}"
     return StoredImage(picture.sha256, picture.media_type, name, context.blobs)
 
@@ -100,11 +100,11 @@ def stored_picture(context: RunContext, picture: Picture) -> StoredImage:
 def read_ahead(
     files: Sequence[ReadableImage],
 ) -> Iterator[tuple[list[ReadableImage], list[Image.Image]]]:
-    """`files` with their pictures in RGB, in order, in batches of bounded memory.
+    """Yield `files` with their decoded RGB images, in order, in batches of bounded memory.
 
     Raises:
-        BlobMismatchError: a file has other bytes than its digest says.
-        IntegrityError: a file is missing, or is no image that decodes.
+        BlobMismatchError: the content of a file does not match its digest.
+        IntegrityError: a file is missing, or cannot be decoded as an image.
     """
     batch: list[ReadableImage] = []
     pictures: list[Image.Image] = []
@@ -121,11 +121,11 @@ def read_ahead(
 
 
 def read_image(file: ReadableImage) -> Image.Image:
-    """The picture in a file, in RGB; its format is known from its content.
+    """Return the image in a file, in RGB; the format is detected from the content.
 
     Raises:
-        BlobMismatchError: the file has other bytes than its digest says.
-        IntegrityError: the file is missing, or is no image that decodes.
+        BlobMismatchError: the content of the file does not match its digest.
+        IntegrityError: the file is missing, or cannot be decoded as an image.
     """
     try:
         return decoded(file.read(), ImageLimits().max_pixels).convert("RGB")

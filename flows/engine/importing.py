@@ -1,4 +1,4 @@
-"""Imports sources: every record validated, every image looked at, every reject accounted for."""
+"""Import sources: validate every record, open every image, record every rejection."""
 
 import getpass
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,13 +41,13 @@ from sources.records import BadRow, ReadOptions, Row, SourceRow
 # Withdrawn items are not imported again, from any source
 
 WITHDRAWN = "withdrawn"
-"""The reason of such a rejection."""
+"""Reason of a rejection because of a withdrawal."""
 
 
 class Tombstones:
-    """The files that are not taken in again, as of the last look. Safe in threads.
+    """Digests of withdrawn files, which are not imported again. Thread-safe.
 
-    Look once a chunk: that costs a query, and asking of a file none.
+    Refresh it once per chunk, which costs one query; checking a file costs none.
     """
 
     def __init__(self, store: Store) -> None:
@@ -55,11 +55,11 @@ class Tombstones:
         self._known: dict[str, str] = {}
 
     def look(self) -> None:
-        """Learns what was withdrawn meanwhile."""
+        """Load the withdrawals since the last refresh."""
         self._known = refused_files(self._store)
 
     def refusal(self, stage: str, file_path: str, digests: Iterable[str]) -> Rejection | None:
-        """Why a file is not taken in, where one of its digests is that of a withdrawn file."""
+        """Return why a file is refused if one of its digests belongs to a withdrawn file."""
         key = next((self._known[one] for one in digests if one in self._known), None)
         if key is None:
             return None
@@ -72,21 +72,21 @@ class Tombstones:
         )
 
 
-# The terms of sources: what builds state of them, and an early warning where they stop a release
+# Terms of sources: statements in builds, and an early warning if they prevent a release
 
 
 def permissions(sources: Iterable[SourceSpec | VideoSourceSpec]) -> Mapping[str, str]:
-    """By the name of a source why its terms permit a release, where its build says so."""
+    """Return, by source name, why its terms permit a release, if the build states it."""
     return {one.name: one.permitted_by for one in sources if one.permitted_by}
 
 
 def register_source(
     context: RunContext, described: Source, spec: SourceSpec | VideoSourceSpec
 ) -> tuple[NewEntity, Source]:
-    """The source as it was first imported, stored if it is new; says what cannot be released.
+    """Return the source as it was first imported, stored if new; warn if it cannot be released.
 
     Raises:
-        ConfigurationError: what curators state (`releases.toml`) cannot be read.
+        ConfigurationError: `releases.toml` cannot be read.
     """
     terms = described.terms.model_dump()
     known = [one.record(Source) for one in _imported(context.store, spec)]
@@ -103,10 +103,10 @@ def register_source(
 
 
 def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> None:
-    """Corrects the terms of what was imported of a source, where its build now states others.
+    """Correct the terms of what was imported from a source if its build now states other terms.
 
-    What was imported stays as it is; releases that are made from now on show the right terms. What
-    the build does not state stays, too. Says which releases were made under other terms.
+    Imported entities are not changed; future releases show the corrected terms. Terms that the
+    build does not state are kept. A message names the releases that were made under other terms.
     """
     for entity in _imported(context.store, spec):
         source = entity.record(Source)
@@ -150,7 +150,7 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
 
 
 def _imported(store: Store, spec: SourceSpec | VideoSourceSpec) -> list[StoredEntity]:
-    """What was imported under the name of a source: its annotation file, or several."""
+    """Return the annotation files that were imported under the name of a source."""
     return list(find(store, spec.name, Source.kind, states=LIVE))
 
 
@@ -160,20 +160,20 @@ def _terms_now(store: Store, source_id: str, source: Source) -> SourceTerms:
 
 
 def _account() -> str | None:
-    """Who runs this; None where the system does not know."""
+    """Return the account that runs this process, or None if the system does not know it."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container without an entry for its user
+    except (KeyError, OSError):  # for example, a container without an entry for its user
         return None
 
 
 def refusal_of_terms(
     settings: Settings, name: str, format_name: str, licence: str, permitted_by: str | None
 ) -> str | None:
-    """Why nothing of a source can be released as it is; None where it can.
+    """Return why nothing of a source can be released in its current state, or None if it can.
 
     Raises:
-        ConfigurationError: what curators state (`releases.toml`) cannot be read.
+        ConfigurationError: `releases.toml` cannot be read.
     """
     if format_name == LICENSED_IMAGES or permits_release(licence):
         return None
@@ -193,18 +193,18 @@ def refusal_of_terms(
     )
 
 
-# The import of a source: every record is validated, every image opened, every rejection recorded
+# Import of a source: every record is validated, every image opened, every rejection recorded
 
 VERSION = "1"
 STAGE = "import_source"
 
 
 def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
-    """Imports `spec` into the dataset of its name; a second time does only what is missing.
+    """Import `spec` into the dataset of its name; a second import adds only what is missing.
 
     Raises:
-        FormatError: the file is not of the format, or the image folder is not there.
-        ConfigurationError: the name is that of a dataset that was built.
+        FormatError: the file is not in this format, or the image folder does not exist.
+        ConfigurationError: the name belongs to a dataset that was built.
     """
     importer = importer_for(spec.format)
     if not spec.images.is_dir():
@@ -232,7 +232,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
             "options": options.model_dump(mode="json"),
             "limits": limits.model_dump(mode="json"),
         },
-        workers=usual_workers(),  # each waits for a process that decodes
+        workers=usual_workers(),  # each waits for a decoding process
         label=f"import {spec.name}",
     )
 
@@ -242,14 +242,14 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         importing.tombstones.look()
         return [importing.result(number, row) for number, row in rows]
 
-    # The file's digest determines the places of its rows.
+    # The file's digest determines the order of its rows.
     rows = () if is_finished(context, stage) else read_source(importer, spec.annotations, options)
     return entity, run_stream(context, stage, enumerate(rows), work, fixed=True)
 
 
 @dataclass(frozen=True)
 class _Import:
-    """The import of one source: turns rows into entities, or into rejections."""
+    """The import of one source: converts rows to entities or rejections."""
 
     context: RunContext
     source: Source
@@ -259,7 +259,7 @@ class _Import:
     tombstones: Tombstones
 
     def result(self, number: int, row: Row) -> WorkResult:
-        """The result of the row with that number."""
+        """Return the result of the row with that number."""
         if isinstance(row, BadRow):
             return WorkResult(number, rejection=row.as_rejection())
         made: list[NewEntity] = []
@@ -289,7 +289,7 @@ class _Import:
         return WorkResult(number, entities=(*made, *captions))
 
     def _facts(self, row: SourceRow, inspected: InspectedImage) -> list[NewEntity]:
-        """What is known of the image, in one entity; none where nothing is."""
+        """Return one entity with the known facts of the image, or none if nothing is known."""
         if not (row.facts or row.categories):
             return []
         record = ImageFacts(
@@ -309,7 +309,7 @@ class _Import:
         facts: Sequence[NewEntity],
         anchor: NewEntity | None = None,
     ) -> NewEntity:
-        """The image of a row; `anchor` is what it differs from, which is stored with it."""
+        """Return the image of a row. `anchor`, the image it differs from, is stored with it."""
         contrast = None
         if row.contrast and anchor:
             stated = row.contrast.model_dump(exclude={"anchor"})

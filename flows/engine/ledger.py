@@ -1,4 +1,4 @@
-"""The ledger of chat calls: each is stored as it returns and never made twice."""
+"""Ledger of chat calls: each call is stored when it returns, and never made twice."""
 
 import threading
 import time
@@ -16,14 +16,14 @@ from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, Mode
 from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from schemas.profile import Prices
 
-_BYTES_PER_TOKEN = 3  # of UTF-8: four in English prose, three a character in Chinese
+_BYTES_PER_TOKEN = 3  # UTF-8: about 4 in English prose, 3 per Chinese character
 _TOKENS_PER_IMAGE = 1500
 
 
 class Budget:
-    """What a run may spend on model calls; safe in threads. Limits of None are no limits.
+    """Limit on what a run spends on model calls. Thread-safe. A limit of None means no limit.
 
-    `stop` says whether it may send anything at all.
+    `stop` tells whether the run may send requests at all.
     """
 
     def __init__(self, max_cost: float | None = None, max_tokens: int | None = None) -> None:
@@ -36,14 +36,14 @@ class Budget:
         self._lock = threading.Lock()
 
     def spend(self, tokens: int, cost: float | None) -> None:
-        """Counts one call."""
+        """Count one call."""
         with self._lock:
             self.calls += 1
             self.tokens += tokens
             self.cost += cost or 0.0
 
     def reached(self) -> str | None:
-        """The sentence that says which limit was reached, or None."""
+        """Return a sentence that says which limit was reached, or None."""
         if self.max_cost is not None and self.cost >= self.max_cost:
             return f"the run has spent {self.cost:.4f} of --max-cost {self.max_cost:g}"
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
@@ -52,11 +52,11 @@ class Budget:
 
 
 class RecordedChatModel:
-    """Wraps a chat model (and is one): known calls are answered from the store.
+    """A chat model that wraps another one and answers known calls from the store.
 
-    When the budget is reached, or the run is to stop, no further request is sent; what is in flight
-    is still stored, then `BudgetReachedError` or `SystemExit` is raised. Failures that cost nothing
-    are not stored: those worth another try, and refusals.
+    When the budget is reached or the run is stopped, no further request is sent. Calls in flight
+    are still stored, then `BudgetReachedError` or `SystemExit` is raised. Failures without cost are
+    not stored: retryable ones and refusals.
 
     Raises:
         ConfigurationError: there is a limit on money, but no price for this model.
@@ -76,24 +76,24 @@ class RecordedChatModel:
 
     @property
     def ref(self) -> ModelRef:
-        """The model that is wrapped."""
+        """The wrapped model."""
         return self._model.ref
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters of the model that is wrapped."""
+        """Parameters of the wrapped model."""
         return self._model.parameters
 
     def key(self, request: ChatRequest) -> str:
-        """The key under which the call is stored."""
+        """Return the key under which the call is stored."""
         return request.key(self.ref, self.parameters)
 
     def has_answered(self, purposes: Iterable[str]) -> bool:
-        """Whether an answer to such a request is stored, asked for with these parameters."""
+        """Tell whether the store has an answer to such a request with these parameters."""
         return has_answered(self._store, self.ref, self.parameters, purposes)
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """As the model does; equal requests are sent once, by all runs on the store together."""
+        """Answer requests as the model does; runs on the store send equal requests only once."""
         stream = _Stream(self._store, self._budget, self.key)
         to_send: Iterable[ChatRequest] = stream.unknown(requests)
         with self._store.claims.renewed(), closing(stream):
@@ -118,10 +118,10 @@ class RecordedChatModel:
             raise BudgetReachedError(f"{stream.stopped_by}; run again to go on")
 
     def _record(self, request: ChatRequest, outcome: ChatOutcome, stream: "_Stream") -> ChatOutcome:
-        """Stores a call; where the database is lost, it and all that follow go to the spool.
+        """Store a call. If the database is lost, this and all later calls are spooled.
 
         Returns:
-            What counts as the outcome: where the claim was lost, the answer that another stored.
+            The outcome to use: if the claim was lost, the answer that another run stored.
         """
         key = self.key(request)
         claim_id = stream.claims[key]
@@ -161,10 +161,10 @@ class RecordedChatModel:
 
 
 def require_prices(model: ModelRef, prices: Prices | None, budget: Budget) -> None:
-    """Refuses a limit on money for a model without a price.
+    """Refuse a limit on money for a model without a price.
 
     Raises:
-        ConfigurationError: there is such a limit, and no price.
+        ConfigurationError: there is a limit, but no price.
     """
     if budget.max_cost is not None and prices is None:
         raise ConfigurationError(
@@ -176,7 +176,7 @@ def require_prices(model: ModelRef, prices: Prices | None, budget: Budget) -> No
 def _with_estimates(
     known: tuple[int | None, int | None], request: ChatRequest, outcome: ChatOutcome
 ) -> tuple[int, int]:
-    """Tokens in and out as a budget counts them: estimated, rather too high, where not known."""
+    """Return input and output tokens for the budget: estimated, slightly too high, if not known."""
     tokens_in, tokens_out = known
     if tokens_in is None:
         tokens_in = _estimate(request.prompt) + _TOKENS_PER_IMAGE * len(request.images)
@@ -191,10 +191,10 @@ def _estimate(text: str) -> int:
 
 
 class _Stream:
-    """One stream of requests: which were sent, and who waits for which answer.
+    """State of one stream of requests: which were sent, and who waits for which answer.
 
-    A call is claimed before it is sent. One that another has claimed is left aside; in the end its
-    answer is taken from the store, or it is claimed after all.
+    A call is claimed before it is sent. A call that another run has claimed is set aside; at the
+    end, its answer is read from the store, or the call is claimed after all.
     """
 
     def __init__(self, store: Store, budget: Budget, key: Callable[[ChatRequest], str]) -> None:
@@ -206,14 +206,14 @@ class _Stream:
         self._ready: list[tuple[int, ChatOutcome]] = []
         self._is_over = False
         self.sent: list[ChatRequest] = []
-        self.claims: dict[str, str] = {}  # on the calls in flight, by their keys
+        self.claims: dict[str, str] = {}  # claims of the calls in flight, by key
         self.claimed_elsewhere: dict[str, ChatRequest] = {}
         self.stopped_by: str | None = None
         self.failed: ServiceError | None = None
         self.spooled = 0
 
     def unknown(self, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
-        """The requests that must be sent, taken one by one as there is room in flight."""
+        """Yield the requests that must be sent, one at a time as there is room in flight."""
         for position, request in enumerate(requests):
             key = self._key(request)
             if key in self._waiting:
@@ -228,12 +228,12 @@ class _Stream:
                 return
 
     def left_to_us(self) -> list[ChatRequest]:
-        """The requests that others had claimed and got no answer to: now they are claimed by us."""
+        """Return requests that others claimed but got no answer to, now claimed by this run."""
         left, self.claimed_elsewhere = self.claimed_elsewhere, {}
         return [request for key, request in left.items() if self._must_send(key, request)]
 
     def _must_send(self, key: str, request: ChatRequest) -> bool:
-        """Whether the answer is not known, and is ours to get; then the call is claimed."""
+        """Tell whether this run must send the request: no answer, and successfully claimed."""
         if self._is_over or self.failed:
             return False
         try:
@@ -243,7 +243,7 @@ class _Stream:
             self.stopped_by = self._budget.reached()
             self._is_over = self.stopped_by is not None or not self._budget.stop.begin()
             return not self._is_over and self._claim(key, request)
-        except ServiceError as error:  # what is in flight is still to be kept
+        except ServiceError as error:  # calls in flight must still be stored
             self.failed = error
             return False
 
@@ -262,7 +262,7 @@ class _Stream:
         return True
 
     def finish(self, key: str, outcome: ChatOutcome) -> None:
-        """Notes the outcome of a request that was sent, and is stored."""
+        """Record the outcome of a request that was sent and stored."""
         del self.claims[key]
         self._answer(key, outcome)
         self._budget.stop.end()
@@ -272,12 +272,12 @@ class _Stream:
         self._ready.extend((position, outcome) for position in self._waiting.pop(key))
 
     def take_ready(self) -> Iterator[tuple[int, ChatOutcome]]:
-        """What can be given back by now, each once."""
+        """Yield the outcomes that are ready, each once."""
         ready, self._ready = self._ready, []
         yield from ready
 
     def close(self) -> None:
-        """Gives up the calls that did not return."""
+        """Release the calls that did not return."""
         try:
             if self.failed is None:
                 drop_claims(self._store, *self.claims.values())

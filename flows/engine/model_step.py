@@ -1,4 +1,4 @@
-"""A step that asks a chat model: requests out, answers parsed, entities stored."""
+"""A step that asks a chat model: requests, parsed answers and stored entities."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,11 +39,11 @@ from schemas.records import Image, PromptText, Rejection
 from schemas.video import StageSettings
 
 _SERVER_IS_GONE = ("unreachable", "misconfigured")
-_SHOWN_CHARACTERS = 10_000  # in quarantine, of what a server sent
+_SHOWN_CHARACTERS = 10_000  # characters of a server's message kept in quarantine
 _EXAMPLE_CHARACTERS = 200
 _SETTINGS_ARE_WRONG = ("misconfigured", "out_of_memory")
-_ENOUGH_REFUSALS = 3  # the same ones, to call settings wrong rather than inputs
-_MOST_REFUSALS = 20  # the same ones, after which nothing more is asked
+_ENOUGH_REFUSALS = 3  # equal refusals after which the settings are considered wrong, not the inputs
+_MOST_REFUSALS = 20  # equal refusals after which no further request is sent
 _WITH_DIGIT = re.compile(r"\S*\d\S*")
 _MOST_STREAMS = 6
 
@@ -53,7 +53,7 @@ ValueT = TypeVar("ValueT")
 
 
 class DatasetModel:
-    """A model of the profile, asked to build one dataset; each of its calls is stored."""
+    """A model of the profile, used to build one dataset; each of its calls is stored."""
 
     def __init__(self, context: RunContext, dataset: str, spec: ChatModelSpec) -> None:
         self.context = context
@@ -65,29 +65,29 @@ class DatasetModel:
 
     @property
     def agent(self) -> AgentRef:
-        """The model, as provenance names it."""
+        """The model as an agent of provenance."""
         return AgentRef.of_model(self.spec.ref)
 
     @property
     def author(self) -> str:
-        """The model, as what it writes names it."""
+        """The model as the author of its texts."""
         return str(self.spec.ref)
 
     def settings_of(self, stage: str, version: str, prompt: Prompt, **values: object) -> NewEntity:
-        """The settings of a stage that asks this model, as an entity."""
+        """Return the settings of a stage that asks this model, as an entity."""
         return settings_entity(
             self.context, self.dataset, self.spec, stage, version, prompt, **values
         )
 
     def store_prompt(self, prompt: Prompt) -> NewEntity:
-        """The prompt as an entity, so that lineage ends in its words."""
+        """Store the prompt as an entity, so that lineage includes its text."""
         record = PromptText(
             prompt_id=prompt.id, version=prompt.version, digest=prompt.digest, text=prompt.text
         )
         return get_or_create_entity(self.context, record, self.dataset)
 
     def picture(self, image: StoredEntity) -> ChatImage:
-        """The picture of an image, for a request."""
+        """Return an image for a request."""
         record = image.record(Image)
         data = self.context.blobs.read(record.sha256, record.media_type)
         return ChatImage(media_type=record.media_type, data=data)
@@ -102,7 +102,7 @@ def settings_entity(
     prompt: Prompt,
     **values: object,
 ) -> NewEntity:
-    """The settings of a stage that asks the model of `spec`, as an entity."""
+    """Return the settings of a stage that asks the model of `spec`, as an entity."""
     settings = {
         "model": spec.ref.model_dump(),
         "parameters": spec.parameters,
@@ -114,14 +114,14 @@ def settings_entity(
 
 
 class Ask(NamedTuple, Generic[SubjectT]):
-    """A request, and its subject: what its answer is parsed and stored with."""
+    """A request and its subject, with which its answer is parsed and stored."""
 
     subject: SubjectT
     request: ChatRequest
 
 
 class Parsed(NamedTuple, Generic[SubjectT, ValueT]):
-    """The value of an answer, the key of its model call, and the digest of its prompt."""
+    """A parsed answer, the key of its model call and the digest of its prompt."""
 
     subject: SubjectT
     value: ValueT
@@ -143,14 +143,14 @@ class LLMStep(Generic[InputT, SubjectT, ValueT]):
     All functions work on a chunk of inputs and keep their order.
 
     Attributes:
-        name: of the stage, as are `version`, `label`, `configuration` and `chunk_size`.
+        name: the name of the stage; see `Stage` for `version`, `label`, `configuration` and others.
         inputs: the pending entities, or numbered items.
-        request: gives what is asked about each input, or its result where nothing is asked.
-        parse: gives the value of an answer about a subject, or why it cannot be used.
-        outputs: gives the results of those inputs whose answers were all parsed.
-        repair: gives the request to send once more after an answer was rejected, from the first
+        request: returns the request for each input, or its result if no request is needed.
+        parse: returns the value of an answer about a subject, or why it cannot be used.
+        outputs: returns the results of inputs whose answers were all parsed.
+        repair: returns the request to send again after an answer was rejected, from the first
             request and its answer; without it the input is rejected at once.
-        in_order: a chunk is begun when the one before is stored, as its results depend on that.
+        in_order: a chunk starts after the previous one is stored, as it depends on its results.
     """
 
     name: str
@@ -167,11 +167,11 @@ class LLMStep(Generic[InputT, SubjectT, ValueT]):
 
 
 def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> StageReport:
-    """Asks `model` about all inputs of `step` that have no result yet.
+    """Ask `model` about all inputs of `step` that have no result yet.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: the model's server is gone; what came back before is stored.
+        ModelError: the model's server is unavailable; earlier answers are stored.
     """
     stage = Stage(
         name=step.name,
@@ -199,11 +199,11 @@ def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> S
 
 
 def _streams(spec: ChatModelSpec, chunk_size: int) -> int:
-    """How many chunks are asked about side by side.
+    """Return how many chunks are sent in parallel.
 
-    Most models keep many requests in flight themselves, of one stream. The engine of vLLM takes
-    those of the next chunks while the slowest answers of the first are written: as many chunks as
-    fill it without the first.
+    Most models keep many requests of one stream in flight themselves. The vLLM engine starts
+    requests of the next chunks while the slowest answers of the first one are generated, so it gets
+    as many additional chunks as fill it.
     """
     if not isinstance(spec, VllmChat):
         return 1
@@ -215,7 +215,7 @@ def _results(
     step: LLMStep[Any, SubjectT, ValueT],
     items: Sequence[tuple[int, Any]],
 ) -> list[StageResult]:
-    """The results of a chunk, in order."""
+    """Return the results of a chunk, in order."""
     asked = list(step.request([input_ for _, input_ in items]))
     asks = [one for found in asked if not isinstance(found, WorkResult) for one in found]
     answers = iter(ask_and_parse(model.model, asks, step.parse, step.repair))
@@ -243,7 +243,7 @@ def ask_and_parse(
     parse: Callable[[SubjectT, ChatAnswer], ValueT | Rejection],
     repair: Callable[[ChatRequest, ChatAnswer, Rejection], ChatRequest] | None = None,
 ) -> list[Parsed[SubjectT, ValueT] | Unparsable]:
-    """The parsed answer to each request, in order; rejected ones are asked for once more."""
+    """Return the parsed answer to each request, in order; rejected ones are asked once more."""
     found = _asked(model, dict(enumerate(asks)), parse)
     if repair is not None:
         again = {
@@ -280,9 +280,9 @@ def _asked(
 
 
 def _copy_rejection(value: object, request: ChatRequest, answer: ChatAnswer) -> Rejection | None:
-    """Why the texts of a value are not a model's own words, if they are not."""
+    """Return why the texts of a value are not the model's own words, or None if they are."""
     texts = (value,) if isinstance(value, str) else value
-    if type(texts) is tuple:  # texts alone: what else a step parses has fields with given words
+    if type(texts) is tuple:  # only texts: other fields that a step parses have predefined values
         try:
             for text in texts:
                 if isinstance(text, str):
@@ -293,10 +293,10 @@ def _copy_rejection(value: object, request: ChatRequest, answer: ChatAnswer) -> 
 
 
 def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOutcome]:
-    """The outcomes by position; once the server is gone, or refuses everything, the rest is left.
+    """Return outcomes by position; after the server is lost or refuses all, the rest is omitted.
 
-    A model that refuses every request with the same sentence, and has never answered one of its
-    kind, is misconfigured: then no refusal is final.
+    A model that refuses every request with the same message, and has never answered a request of
+    this kind, is misconfigured: in this case no refusal is final.
     """
     outcomes: dict[int, ChatOutcome] = {}
     remaining = iter(requests)
@@ -305,7 +305,7 @@ def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, 
     def while_useful() -> Iterator[ChatRequest]:
         while not any(map(_is_gone, outcomes.values())):
             if len(outcomes) >= _MOST_REFUSALS and _same_refusal(outcomes.values()):
-                return  # what is in flight may be answered yet
+                return  # calls in flight may still be answered
             if (request := next(remaining, None)) is None:
                 return
             purposes.add(request.purpose)
@@ -328,7 +328,7 @@ def _is_gone(outcome: ChatOutcome) -> bool:
 
 
 def _same_refusal(outcomes: Iterable[ChatOutcome]) -> ChatFailure | None:
-    """The first of the outcomes, if all are refusals with one sentence, numbers in it aside."""
+    """Return the first outcome if all are refusals with the same message, numbers aside."""
     first = None
     for one in outcomes:
         if not isinstance(one, ChatFailure) or one.reason != REFUSED:
@@ -340,9 +340,9 @@ def _same_refusal(outcomes: Iterable[ChatOutcome]) -> ChatFailure | None:
 
 
 def result_without_value(number: int, stage: str, found: Unparsable) -> StageResult:
-    """The result of input `number` where its request has no usable answer.
+    """Return the result of input `number`, whose request has no usable answer.
 
-    It is deferred where no request was sent or the failure may pass, and rejected otherwise.
+    It is deferred if no request was sent or the failure is temporary, and rejected otherwise.
     """
     if found.rejection is not None:
         return WorkResult(number, rejection=found.rejection)
@@ -360,19 +360,20 @@ def result_without_value(number: int, stage: str, found: Unparsable) -> StageRes
 
 
 def require_answers(model: ModelRef, report: StageReport) -> None:
-    """Stops the run where a model left inputs without an answer.
+    """Stop the run if a model left inputs without an answer.
 
     Raises:
-        ModelError: it did; what came back is stored.
+        ModelError: it left some; the answers received are stored.
     """
     if error := left_unanswered(model, report):
         raise error
 
 
 def left_unanswered(model: ModelRef, report: StageReport) -> ModelError | None:
-    """The error to raise where a model left inputs without an answer; None where it left none.
+    """Return the error to raise if a model left inputs without an answer, otherwise None.
 
-    It names the last message of each reason, and what helps: another run, or other settings.
+    The message contains the last message of each reason and what to do: run again, or change the
+    settings.
     """
     if not report.deferred:
         return None
@@ -388,16 +389,16 @@ def left_unanswered(model: ModelRef, report: StageReport) -> ModelError | None:
 def refuse_unusable_models(
     store: Store, dataset: str, reports: Iterable[StageReport], most: float
 ) -> None:
-    """Stops a build before its release where a model mostly gave what cannot be used.
+    """Stop a build before its release if most answers of a model are unusable.
 
     Args:
         store: the store.
         dataset: the dataset that is built.
-        reports: those of the stages of the run.
-        most: the share of a model's answers that may be unusable, in (0, 1].
+        reports: the reports of the stages of the run.
+        most: the maximum share of a model's answers that may be unusable, in (0, 1].
 
     Raises:
-        ModelError: a larger share is; it says why, with two examples.
+        ModelError: a larger share is; the message gives the reasons with two examples.
     """
     for report in reports:
         if report.plan_id is None:
@@ -425,7 +426,7 @@ def _why_unusable(
 
 
 def _example(rejection: Rejection) -> str:
-    """What is wrong, and what the model wrote."""
+    """Return what is wrong, and what the model wrote."""
     written = rejection.context.get("rewrite") or rejection.context.get("answer") or ""
     said = f" It wrote: {str(written)[:_EXAMPLE_CHARACTERS]!r}" if written else ""
     return f"{rejection.detail}{said}"

@@ -1,4 +1,4 @@
-"""HTML pages of flows: templates, crops, histograms."""
+"""HTML pages of flows: templates, crops and histograms."""
 
 from base64 import b64encode
 from io import BytesIO
@@ -22,7 +22,7 @@ _JPEG_QUALITY = 82
 
 
 def flow_pages() -> "Environment":
-    """The templates of `flows/templates`, with the filters for figures."""
+    """Return the templates of `flows/templates`, with filters for numbers."""
     environment = page_environment("flows")
     environment.filters.update(
         figure=figure, threshold=threshold_text, number=lambda value: f"{value:,}"
@@ -31,7 +31,7 @@ def flow_pages() -> "Environment":
 
 
 def figure(value: float, *, is_count: bool = False) -> str:
-    """A measured value in three digits or so: 0.253, 72.4, 1,234; a count in whole numbers."""
+    """Format a measured value with about three digits (0.253, 72.4), and a count as an integer."""
     size = abs(value)
     decimals = (
         0 if is_count or size >= 100 or not size else 1 if size >= 10 else 2 if size >= 1 else 3
@@ -40,12 +40,12 @@ def figure(value: float, *, is_count: bool = False) -> str:
 
 
 def threshold_text(value: float) -> str:
-    """A threshold as it is written in a profile."""
+    """Format a threshold as it is written in a profile."""
     return f"{value:g}"
 
 
 def thumbnail_uri(blobs: BlobStore, picture: Picture, side_px: int) -> str | None:
-    """A picture, no larger than `side_px` a side, as a `data:` URI; None where it is not stored."""
+    """Return an image of at most `side_px` a side as a `data:` URI, or None if not stored."""
     try:
         data = blobs.read(picture.sha256, picture.media_type)
     except IntegrityError:
@@ -56,7 +56,7 @@ def thumbnail_uri(blobs: BlobStore, picture: Picture, side_px: int) -> str | Non
 
 
 def shrunk_uri(data: bytes, side_px: int) -> str:
-    """An encoded picture as a small JPEG, no larger than `side_px` a side, as a `data:` URI."""
+    """Return an encoded image as a small JPEG, at most `side_px` a side, as a `data:` URI."""
     from PIL import Image
 
     with Image.open(BytesIO(data)) as opened:
@@ -67,7 +67,7 @@ def shrunk_uri(data: bytes, side_px: int) -> str:
 
 
 def data_uri(data: bytes, media_type: str) -> str:
-    """Bytes as a `data:` URI."""
+    """Return bytes as a `data:` URI."""
     return f"data:{media_type};base64,{b64encode(data).decode('ascii')}"
 
 
@@ -79,9 +79,9 @@ _OUTER_PERCENT = 1.0
 
 
 class HistogramBar(NamedTuple):
-    """A stacked bar: place and width in percents from the left, and its parts from the bottom.
+    """A stacked bar: left edge and width in percent, and its parts from the bottom.
 
-    A part is (series, top, height), in percents from the top; `title` says it in words.
+    A part is (series, top, height), in percent from the top; `title` describes it.
     """
 
     left: float
@@ -93,8 +93,9 @@ class HistogramBar(NamedTuple):
 class Histogram(NamedTuple):
     """A histogram with a threshold.
 
-    `marks` are (percent from the left, value); `highest` is the count of the highest bar. Where
-    `cut_low` or `cut_high`, what lies beyond the end of the scale is counted in the outermost bar.
+    `marks` are (percent from the left, value); `highest` is the count of the highest bar. If
+    `cut_low` or `cut_high` is set, the outermost bar includes the values beyond the end of the
+    scale.
     """
 
     bars: tuple[HistogramBar, ...]
@@ -108,11 +109,11 @@ class Histogram(NamedTuple):
 def histogram(
     values: NDArray[np.float64], series: NDArray[np.int8], count: int, threshold: float
 ) -> Histogram:
-    """The histogram of `values`, stacked by their `series` (0 to `count` - 1).
+    """Return the histogram of `values`, stacked by `series` (0 to `count` - 1).
 
-    The scale holds the threshold and all but the outermost percent of the values on each side, so
-    that one extreme does not push all others together. Whole numbers get a bar each; a threshold
-    that is to stand between two of them is given so, 4.5 for what must be more than 4.
+    The scale includes the threshold and all values except the outermost percent on each side, so
+    that one extreme value does not compress the others. Integers get one bar each. Pass a threshold
+    between two integers as such, for example 4.5 for values that must exceed 4.
     """
     is_whole = bool((values == values.round()).all())
     edges = _whole_edges(values, threshold) if is_whole else None
@@ -140,7 +141,7 @@ def histogram(
 
 
 def _whole_edges(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64] | None:
-    """The borders of a bar for each whole number, where they are few enough."""
+    """Return the edges of one bar per integer, if there are few enough."""
     low, high = min(values.min(), np.floor(threshold)), max(values.max(), np.ceil(threshold))
     if high - low >= _MOST_WHOLE:
         return None
@@ -170,12 +171,12 @@ def _bar(
 
 
 def _place(edges: NDArray[np.float64], value: float) -> float:
-    """Where a value stands, in percents from the left."""
+    """Return the position of a value, in percent from the left."""
     return round(100 * float((value - edges[0]) / (edges[-1] - edges[0])), 3)
 
 
 def _marks(low: float, high: float, least_step: float) -> list[float]:
-    """Three to seven round numbers from `low` to `high`, no nearer to each other than a step."""
+    """Return three to seven round numbers from `low` to `high`, at least one step apart."""
     raw = max((high - low) / 6, least_step)
     size = 10.0 ** np.floor(np.log10(raw))
     step = next(size * digit for digit in (1, 2, 5, 10) if size * digit >= raw)

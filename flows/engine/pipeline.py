@@ -1,10 +1,10 @@
 """A pipeline: a declared list of steps and gates, and the loop that runs it.
 
-A build is run again and again until it is released. Every step goes on from what is stored, so a
-run costs only what is missing. At a gate, what people must decide is pushed to the review desk.
-Steps whose result for an item depends on that item alone (`per_item`) go on with what is decided;
-at the first other step the run ends. A release waits for all gates. Where `wait` is set, the run
-stays at each gate until everything is decided.
+A build is run repeatedly until it is released. Every step continues from what is stored, so a run
+costs only what is missing. At a gate, items that people must decide are pushed to Label Studio.
+Steps whose result for an item depends only on that item (`per_item`) continue with the decided
+items; at the first other step the run ends. A release waits for all gates. If `wait` is set, the
+run stays at each gate until every item is decided.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -35,11 +35,11 @@ from services.diagnosis import ModelSpec
 
 @dataclass
 class PipelineRun(Generic[BuildT]):
-    """One run of a pipeline; a pipeline whose steps share more extends it.
+    """One run of a pipeline. Subclass it if the steps of a pipeline share more.
 
     Attributes:
         queues: the review queues of the pipeline's gates, by the gate's name.
-        compared_by: the model that compares the samples of a release; None for the profile's.
+        compared_by: the model that compares the samples of a release (None: the profile's).
     """
 
     context: RunContext
@@ -65,11 +65,11 @@ class PipelineRun(Generic[BuildT]):
         return self.context.store
 
     def add(self, *reports: StageReport) -> None:
-        """Adds reports of stages to the report of the run."""
+        """Add reports of stages to the report of the run."""
         self.report.stages += reports
 
     def say(self, sentence: str | None) -> None:
-        """Shows a sentence between stages; nothing for None."""
+        """Show a message between stages; do nothing for None."""
         if sentence is not None:
             self.context.progress.say(sentence)
 
@@ -78,22 +78,22 @@ RunT = TypeVar("RunT", bound=PipelineRun)  # type: ignore[type-arg]
 
 
 def always(_run: object) -> bool:
-    """True: the step is part of every run."""
+    """Return True: the step is part of every run."""
     return True
 
 
 def never(_run: object) -> bool:
-    """False: the step needs everything that earlier gates decide."""
+    """Return False: the step needs all decisions of earlier gates."""
     return False
 
 
 @dataclass(frozen=True)
 class Step(Generic[RunT]):
-    """One step; `enabled` says whether this build has it.
+    """A step of a pipeline; `enabled` tells whether this build includes it.
 
-    `per_item`: it also runs while items wait at earlier gates. It must take only what is decided,
-    and give for each item the same whether the others are decided or not, or releases would depend
-    on the order of decisions.
+    If `per_item`, the step also runs while items wait at earlier gates. Such a step must use only
+    decided items, and its result for an item must not depend on other items being decided.
+    Otherwise releases would depend on the order of decisions.
     """
 
     run: Callable[[RunT], None]
@@ -103,9 +103,9 @@ class Step(Generic[RunT]):
 
 @dataclass(frozen=True)
 class Gate(Generic[RunT]):
-    """Has queue `name` decided, under the policy in the build's `key`.
+    """A gate that decides queue `name` under the policy in the build's `key`.
 
-    `apply` does what follows from the decisions so far, also while other items wait.
+    `apply` applies the decisions made so far, also while other items wait.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Gate(Generic[RunT]):
     per_item: Callable[[RunT], bool] = never
 
     def run(self, run: RunT) -> None:
-        """Applies the policy and asks people for the rest."""
+        """Apply the policy and ask people to decide the rest."""
         queue = run.queues[self.name]
         run.report.waiting_in.pop(self.name, None)
         if waiting := review(run.context, queue, run.open_desks, wait=run.wait):
@@ -127,9 +127,9 @@ class Gate(Generic[RunT]):
 
 @dataclass(frozen=True)
 class Loop(Generic[RunT]):
-    """Steps that run once for each item that `passes` yields.
+    """Steps that run once for each item of `passes`.
 
-    `passes` is resumed after every pass, also where items wait for people, and closed at the end.
+    `passes` is resumed after every pass, also if items wait for people, and closed at the end.
     """
 
     passes: Callable[[RunT], Generator[None]]
@@ -138,31 +138,31 @@ class Loop(Generic[RunT]):
     per_item: Callable[[RunT], bool] = never
 
     def run(self, run: RunT) -> None:
-        """Runs the steps pass by pass."""
+        """Run the steps for each pass."""
         with closing(self.passes(run)) as passes:
             for _ in passes:
-                for gate in _gates(self.steps):  # is asked again in this pass
+                for gate in _gates(self.steps):  # ask again in this pass
                     run.report.waiting_in.pop(gate.name, None)
                 _run_steps(run, self.steps)
 
 
 @dataclass(frozen=True)
 class Release(Generic[RunT]):
-    """Releases the dataset as `version`, for a benchmark of tasks in a tier."""
+    """Release the dataset as `version`, in a tier for a benchmark of tasks."""
 
     version: Callable[[RunT], str]
     tier: Tier | None = None
     enabled: Callable[[RunT], bool] = always
 
     def run(self, run: RunT) -> None:
-        """Builds the release, unless a model mostly gave what cannot be used."""
+        """Build the release, unless most answers of a model are unusable."""
         version = self.version(run)
         most = run.build.max_unusable_share
         refuse_unusable_models(run.store, run.dataset, run.report.stages, most)
         release(run.context, run.report, run.build, version, self.tier, run.compared_by)
 
     def per_item(self, run: RunT) -> bool:
-        """False: it holds what all gates decided."""
+        """Return False: a release depends on all gates."""
         return never(run)
 
 
@@ -171,15 +171,15 @@ PipelineStep = Step[RunT] | Gate[RunT] | Loop[RunT] | Release[RunT]
 
 @dataclass(frozen=True)
 class PipelineSpec(Generic[BuildT, RunT]):
-    """How a kind of dataset is built.
+    """Specification of how a kind of dataset is built.
 
     Attributes:
-        form: of a build file.
-        demonstrate: writes the demonstration's sources into a folder and gives their build.
-        announcement: shown where the demonstration is built.
-        start: makes what the steps share: `PipelineRun` or a class that extends it.
-        steps: what is done, in order.
-        version: the version that a build releases, the last of several.
+        form: the schema of a build file.
+        demonstrate: writes the demonstration's sources into a folder and returns their build.
+        announcement: the message shown when the demonstration is built.
+        start: creates the state that the steps share: a `PipelineRun` or a subclass of it.
+        steps: the steps, gates and release, in order.
+        version: returns the version that a build releases (the last if several).
         models: the models and services of a profile that a build needs.
     """
 
@@ -200,9 +200,10 @@ def run_build(
     *,
     wait: bool = False,
 ) -> BuildReport:
-    """Runs the build in file `config` (None: the demonstration) with `profile` (None: the setting).
+    """Run the build in file `config` (None: the demonstration) with `profile` (None: the setting).
 
-    At its end, what it derived from items that were withdrawn meanwhile is withdrawn, too.
+    Finally, what the run derived from items that were withdrawn in the meantime is withdrawn as
+    well.
 
     Raises:
         LoupeError: see `run_pipeline`.
@@ -232,13 +233,13 @@ def run_pipeline(
     *,
     wait: bool = False,
 ) -> BuildReport:
-    """Runs the steps in order, as far as people have decided.
+    """Run the steps in order, as far as items are decided.
 
     Raises:
         UsageError: the build, a source or the profile cannot be used.
-        BudgetReachedError: a limit of the run's budget, or a service's of the day, was reached.
-        ModelError: a model could not be loaded, or its server is gone; what came back is stored.
-        ServiceError: the review desk is gone, or images could not be downloaded for now.
+        BudgetReachedError: a limit of the run's budget, or a daily limit of a service, was reached.
+        ModelError: a model or its server is unavailable; the answers received are stored.
+        ServiceError: Label Studio is unavailable, or images cannot be downloaded at present.
     """
     run = spec.start(context, build, profile, open_desks, wait)
     set_release_target(context.store, build.dataset, spec.version(build))

@@ -1,4 +1,4 @@
-"""A run in Prefect: its flow, its tasks and artifacts, and deployments started from here."""
+"""Runs in Prefect: flow, tasks, artifacts, and deployments started from the command line."""
 
 import re
 import threading
@@ -39,14 +39,14 @@ from models.profiles.settings import load_settings
 from schemas.errors import LoupeError, ServiceError
 from services.prefect_server import prefect_auth_string
 
-# A run in Prefect's pages: a task for each stage, progress and results as artifacts
+# A run in the Prefect UI: one task per stage, with progress and results as artifacts
 
 _SECONDS_BETWEEN_UPDATES = 2.0
 _Row = dict[str, str | int]
 
 
 def run_as_task(title: str, stage: Callable[[], StageReport]) -> StageReport:
-    """Runs a stage as a task of the flow run; its errors are raised here, not in the task's log."""
+    """Run a stage as a task of the flow run; its errors are raised here, not in the task's log."""
     outcome: list[StageReport | Exception] = []
 
     def run() -> State[None]:
@@ -66,7 +66,7 @@ def run_as_task(title: str, stage: Callable[[], StageReport]) -> StageReport:
 
 
 class PrefectProgress(Progress):
-    """A progress artifact for each stage, its counts as a table at the end, and a log line."""
+    """A progress artifact for each stage, a final table of its counts and a log line."""
 
     def __init__(self) -> None:
         self._artifacts: dict[str, UUID] = {}
@@ -75,7 +75,7 @@ class PrefectProgress(Progress):
         self._lock = threading.Lock()
 
     def start(self, stage: str, total: int | None) -> None:
-        """Makes the artifact."""
+        """Create the artifact."""
         artifact = create_progress_artifact(0.0, key=artifact_key(stage), description=stage)
         if isinstance(artifact, UUID):
             self._artifacts[stage] = artifact
@@ -83,7 +83,7 @@ class PrefectProgress(Progress):
         self._updated[stage] = time.monotonic()
 
     def advance(self, stage: str, count: int) -> None:
-        """Counts, and updates the artifact now and then."""
+        """Add to the count, and update the artifact from time to time."""
         with self._lock:
             done, total = self._counts[stage]
             self._counts[stage] = (done + count, total)
@@ -94,7 +94,7 @@ class PrefectProgress(Progress):
         self._show(stage, min(100.0, 100.0 * (done + count) / total))
 
     def end(self, report: StageReport) -> None:
-        """Publishes the counts."""
+        """Publish the counts."""
         self._show(report.stage, 100.0)
         rows: list[dict[str, str | int]] = [
             {"outcome": "done", "reason": "", "inputs": report.done}
@@ -108,7 +108,7 @@ class PrefectProgress(Progress):
         get_run_logger().info("%s: %s", report.stage, report.summary)
 
     def say(self, sentence: str) -> None:
-        """Logs the sentence."""
+        """Log the message."""
         get_run_logger().info(sentence)
 
     def _show(self, stage: str, percent: float) -> None:
@@ -117,12 +117,12 @@ class PrefectProgress(Progress):
 
 
 def artifact_key(stage: str) -> str:
-    """`stage` as Prefect wants keys: lower-case letters, digits and dashes."""
+    """Return `stage` as a Prefect key: lowercase letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", stage.lower()).strip("-")
 
 
 def publish_report(report: RunReport) -> None:
-    """The run's result as an artifact."""
+    """Publish the result of the run as an artifact."""
     create_markdown_artifact(report.markdown, key=artifact_key(report.artifact))
     get_run_logger().info(report.sentence)
 
@@ -138,12 +138,12 @@ def _reasons(outcome: str, counts: dict[str, int]) -> list[_Row]:
 
 
 def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> State[None]:
-    """Runs `build` as the flow run that this is called in, and gives the state it ends in.
+    """Run `build` as the current flow run, and return its final state.
 
-    A fault of the world or of the input is a sentence there, and no traceback.
+    Errors of the environment or the input are reported as a message without a traceback.
 
     Raises:
-        Pause: people have to decide; the run is paused, and goes on where it is resumed.
+        Pause: items wait for people; the run is paused until it is resumed.
     """
     try:
         context = open_context(
@@ -161,7 +161,7 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
         state: State[None] = Paused(message=report.sentence, reschedule=deployment.id is not None)
         with get_client(sync_client=True) as client:
             client.set_flow_run_state(UUID(str(flow_run.id)), state)
-        # Ends this process and leaves its run paused: a worker runs it again once it is resumed.
+        # Ends this process and leaves its run paused: a worker runs it again after it is resumed.
         raise Pause(state=state)
     return Completed(message=report.sentence)
 
@@ -179,7 +179,7 @@ Args:
 def build_flow(
     name: str, spec: PipelineSpec[BuildT, RunT], description: str
 ) -> Flow[..., State[None]]:
-    """The Prefect flow that runs the builds of a pipeline."""
+    """Return the Prefect flow that runs the builds of a pipeline."""
 
     def build(
         config: str | None = None,
@@ -199,7 +199,7 @@ def build_flow(
             return f"{name}: demonstration"
         try:
             chosen = load_build(Path(config), spec.form)
-        except LoupeError:  # the run says what is wrong
+        except LoupeError:  # the run reports the error
             return name
         return f"{chosen.dataset}@{spec.version(chosen)}"
 
@@ -214,11 +214,11 @@ _LOG_PAGE = 200
 
 
 def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: str) -> None:
-    """Runs the deployment `flow/deployment` on the server of `home`, printing its log as it comes.
+    """Run the deployment `flow/deployment` on the server of `home`, and print its log.
 
     Raises:
         ServiceError: there is no such deployment on the server.
-        LoupeError: the run failed; the message is the run's own.
+        LoupeError: the run failed, with the message of the run.
     """
     server = {PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: prefect_auth_string(home)}
     with temporary_settings(server), get_client(sync_client=True) as client:
@@ -235,13 +235,13 @@ def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: s
 
 
 def _cancel(client: SyncPrefectClient, run_id: UUID) -> None:
-    """Has the server end the run, and follows it until it has stored what is paid for."""
+    """Cancel the run on the server, and follow it until paid calls are stored."""
     client.set_flow_run_state(run_id, Cancelling())
     err.print(
         "stopping: the run on the server is cancelled and stores what is paid for; "
         "press Ctrl-C again to wait no longer"
     )
-    with suppress(LoupeError):  # says that it was cancelled
+    with suppress(LoupeError):  # reports that it was cancelled
         _follow(client, run_id)
 
 

@@ -1,4 +1,4 @@
-"""What is checked before a run pays for anything: files, terms, prompts, keys, servers, models."""
+"""Checks before a run pays for anything: files, terms, prompts, keys, servers and models."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -21,7 +21,7 @@ from sources.importer import importer_for
 def check_build(
     settings: Settings, build: Build, profile: Profile, models: Sequence[ModelSpec]
 ) -> list[Finding]:
-    """What a run of `build` needs, and whether it is there; nothing is stored or paid for."""
+    """Check whether a run of `build` has what it needs; nothing is stored or paid for."""
     findings = [one for source in build.sources for one in _check_source(settings, source)]
     try:
         release_signer(settings)
@@ -43,7 +43,7 @@ def check_build(
 
 
 def _check_prompts(profile: Profile) -> Iterator[Finding]:
-    """What is wrong with the prompt files that the tables of a profile name."""
+    """Check the prompt files that the tables of a profile name."""
     tables = [table for table in profile.model_dump().values() if isinstance(table, Mapping)]
     for key, value in chain.from_iterable(table.items() for table in tables):
         if isinstance(value, str) and key.endswith("prompt"):
@@ -54,7 +54,7 @@ def _check_prompts(profile: Profile) -> Iterator[Finding]:
 
 
 def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> Iterator[Finding]:
-    """Whether its files are there, and its terms permit a release."""
+    """Check whether the files of a source exist and its terms permit a release."""
     subject, licence, name = f"source {source.name}", source.licence, "videos"
     if isinstance(source, SourceSpec):
         try:
@@ -75,13 +75,13 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
 def require_ready(
     context: RunContext, build: Build, profile: Profile, models: Sequence[ModelSpec]
 ) -> None:
-    """Stops a run that cannot come to its end, before anything is paid for.
+    """Stop a run that cannot finish, before anything is paid for.
 
-    A server that answered for this dataset before may be gone by now: there may be nothing left
-    that it is needed for.
+    A server that has already answered for this dataset may be unavailable: possibly no further
+    answer is needed from it.
 
     Raises:
-        ConfigurationError: something is missing; the message names all of it.
+        ConfigurationError: something is missing; the message lists everything that is.
     """
     for model in models:
         if isinstance(model, OpenAIChat):

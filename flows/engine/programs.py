@@ -1,9 +1,9 @@
-"""Programs: the pure work of a stage, done in this process, in worker processes or on a cluster.
+"""Programs: the pure work of a stage, run in this process, in worker processes or on a cluster.
 
-The store stays in this process: it prepares what a program works on, and commits what comes back.
-A worker process that ends costs nothing but time. Its items are divided until the one is found that
-ends its process whenever it is worked on, and that one is rejected. Worker processes are started
-here, or beside actors of Ray (`flows.engine.ray`).
+The store is used only in this process, which prepares the items of a program and commits its
+results. If a worker process dies, only time is lost: its items are divided until the one that
+reproducibly ends its process is found, and that item is rejected. Worker processes run on this
+machine, or beside actors of Ray (`flows.engine.ray`).
 """
 
 import threading
@@ -21,24 +21,22 @@ from schemas.processes import processors
 from schemas.records import Rejection
 
 _WORTH_SECONDS = 10.0
-"""Of processor time: work that takes less is done before processes are of use, which take two
-seconds to start."""
+"""CPU seconds below which work is done in this process; starting workers takes two seconds."""
 
 InputT = TypeVar("InputT")
 ItemT = TypeVar("ItemT")
 
 
 class Program(ABC, Generic[InputT, ItemT]):
-    """The work of a stage that needs processors and waits for nobody.
+    """The CPU-bound work of a stage, which never waits for people or services.
 
-    A program is a frozen dataclass of a module, and its fields and items are values: all are
-    pickled.
+    A program is a frozen dataclass at module level with pickleable fields and items.
 
     Attributes:
-        stage: names the stage in rejections.
-        seconds: of processor time that an input takes, roughly.
-        cpus: processors that a worker of a cluster is given, at least.
-        gpus: the same of GPUs; below 1, several workers share one.
+        stage: the name of the stage in rejections.
+        seconds: approximate CPU time per input.
+        cpus: minimum number of CPUs of a worker on a cluster.
+        gpus: minimum number of GPUs; below 1, several workers share one.
     """
 
     stage: ClassVar[str]
@@ -48,44 +46,44 @@ class Program(ABC, Generic[InputT, ItemT]):
 
     @property
     def reads(self) -> str:
-        """The URL or folder that `work` reads from; empty where it works on its items alone."""
+        """The URL or folder that `work` reads from; empty if it uses only its items."""
         return ""
 
     def prepare(self, inputs: Sequence[InputT], reader: Store) -> Sequence[ItemT]:  # noqa: ARG002
-        """What there is to work on, an item for each input in order; by default the inputs."""
+        """Return one item to work on for each input, in order; by default the inputs."""
         return cast("Sequence[ItemT]", inputs)
 
     def open(self) -> None:
-        """Loads what all items need; once a process, before the first of them."""
+        """Load what all items need, once per process before the first item."""
 
     @abstractmethod
     def work(self, items: Sequence[ItemT]) -> list[WorkResult]:
-        """The result of each item, in order, which depends on nothing but that item."""
+        """Return the result of each item, in order, which must depend only on that item."""
 
     @abstractmethod
     def refused(self, item: ItemT, rejection: Rejection) -> WorkResult:
-        """The result of an item that cannot be worked on."""
+        """Return the result of an item that cannot be processed."""
 
     def close(self) -> None:
-        """Gives back what `open` took; before another program is opened in the process."""
+        """Release what `open` loaded, before another program is opened in the process."""
 
 
 class Engine(Protocol):
-    """Where a program works; safe in threads, of which `threads` keep it busy."""
+    """Where a program runs. Thread-safe; `threads` is how many threads keep it busy."""
 
     threads: int
 
     def work(self, items: Sequence[Any]) -> list[WorkResult]:
-        """What the program makes of `items`.
+        """Return the results of the program for `items`.
 
         Raises:
-            LimitExceededError: the process that worked on them ended.
+            LimitExceededError: the worker process died.
         """
         ...
 
 
 class _Here:
-    """A program in this process."""
+    """Runs a program in this process."""
 
     threads = 2
 
@@ -107,10 +105,10 @@ class _Here:
 
 
 class _Processes:
-    """A program in worker processes, which are started when they are needed and kept for others."""
+    """Runs a program in worker processes, started on demand and reused by other programs."""
 
     def __init__(self, program: Program[Any, Any], workers: int, seconds: float) -> None:
-        self.threads = 2 * workers  # one half prepares and commits while the other waits for work
+        self.threads = 2 * workers  # half of them prepare and commit while the others wait for work
         self._program = program
         self._seconds = seconds
         self._free = threading.Semaphore(workers)
@@ -120,11 +118,11 @@ class _Processes:
             return run_limited(work_in_process, self._program, items, seconds=self._seconds)
 
 
-_opened: list[Program[Any, Any]] = []  # in this worker process: none, or one
+_opened: list[Program[Any, Any]] = []  # in this worker process: one program or none
 
 
 def work_in_process(program: Program[Any, Any], items: Sequence[Any]) -> list[WorkResult]:
-    """What a program makes of `items` in this worker process, where it is opened once."""
+    """Run a program on `items` in this worker process, opening it once."""
     if _opened != [program]:
         while _opened:
             _opened.pop().close()
@@ -137,7 +135,7 @@ def work_in_process(program: Program[Any, Any], items: Sequence[Any]) -> list[Wo
 def open_engine(
     settings: Settings, program: Program[Any, Any], inputs: int | None
 ) -> Iterator[Engine]:
-    """Where `program` works on so many inputs (None: not known), by the settings.
+    """Open the engine of the settings for `program` and so many inputs (None: not known).
 
     Raises:
         UsageError, ServiceError: Ray is not installed, or its cluster cannot be used.
@@ -163,10 +161,10 @@ def open_engine(
 def work_through(
     engine: Engine, program: Program[Any, ItemT], items: Sequence[ItemT]
 ) -> list[WorkResult]:
-    """The results of all items, in order; those that end their process twice are refused.
+    """Return the results of all items, in order; items that end their process twice are refused.
 
     Raises:
-        ServiceError: processes end without any item, too.
+        ServiceError: worker processes die even without an item.
     """
     try:
         return engine.work(items)

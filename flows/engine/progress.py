@@ -20,23 +20,23 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """Shows how far a stage has come; may be called from any thread. This one shows nothing."""
+    """Shows the progress of a stage. Thread-safe. This base class shows nothing."""
 
     def start(self, stage: str, total: int | None) -> None:
-        """A stage begins on `total` inputs (None: not known)."""
+        """Start a stage with `total` inputs (None: not known)."""
 
     def advance(self, stage: str, count: int) -> None:
-        """`count` more inputs are done."""
+        """Count `count` more inputs as done."""
 
     def end(self, report: StageReport) -> None:
-        """The stage is over."""
+        """End the stage."""
 
     def say(self, sentence: str) -> None:
-        """Something worth knowing between stages."""
+        """Show a message between stages."""
 
 
 class ConsoleProgress(Progress):
-    """Bars where the console is a terminal, else a line now and then."""
+    """Progress bars if the console is a terminal, otherwise an occasional line."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -55,13 +55,13 @@ class ConsoleProgress(Progress):
         self._counting = threading.Lock()
 
     def start(self, stage: str, total: int | None) -> None:
-        """Shows an empty bar."""
+        """Show an empty bar."""
         self._counts[stage] = (0, total, time.monotonic())
         self._bars.start()
         self._tasks[stage] = self._bars.add_task(stage, total=total)
 
     def advance(self, stage: str, count: int) -> None:
-        """Moves the bar, or prints a line when the last one is a while ago."""
+        """Advance the bar, or print a line if enough time has passed since the last one."""
         with self._counting:
             self._advance(stage, count)
 
@@ -79,11 +79,11 @@ class ConsoleProgress(Progress):
         self._counts[stage] = (done, total, last)
 
     def end(self, report: StageReport) -> None:
-        """Takes the bar away and prints the summary."""
+        """Remove the bar and print the summary."""
         self._bars.remove_task(self._tasks.pop(report.stage))
         self._bars.stop()
         self._console.print(f"[bold]{report.stage:<32}[/bold] {report.summary}", highlight=False)
 
     def say(self, sentence: str) -> None:
-        """Prints the sentence."""
+        """Print the message."""
         self._console.print(sentence, markup=False, soft_wrap=True)

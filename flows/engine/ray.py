@@ -1,8 +1,9 @@
-"""Programs on a cluster: actors of Ray, the only module that imports it.
+"""Programs on a cluster: actors of Ray. This is the only module that imports Ray.
 
-An actor hands its chunks to a worker process on its node, and outlives that process. An input that
-ends its process is therefore an answer of the actor; an actor that is lost, or a node, says nothing
-about its chunk, which is worked on elsewhere. The driver is this process: it alone uses the store.
+An actor passes its chunks to a worker process on its node, and survives that process. Therefore an
+input that ends its process results in an answer of the actor. The loss of an actor or a node says
+nothing about its chunk, which is processed elsewhere. The driver is this process, which alone uses
+the store.
 """
 
 import os
@@ -29,13 +30,13 @@ from schemas.limited import LimitExceededError, unpacked_error
 from schemas.processes import processors
 
 _START_SECONDS = 300.0  # for the first actor: a cluster may have to start a machine
-_CLOCK_PER_PROCESSOR_SECOND = 12  # the worker process is ended after ten times as long
+_CLOCK_PER_PROCESSOR_SECOND = 12  # a worker process is ended after ten times its expected duration
 _GRACE_SECONDS = 400.0  # a worker process may take 300 to start
 _MOST_LOSSES = 3
 
 
 class _Ray:
-    """A program in actors, which are started when they are needed and kept for other programs."""
+    """Runs a program in actors, which are started on demand and reused by other programs."""
 
     def __init__(self, ray: Any, program: Program[Any, Any], settings: Settings) -> None:
         cpus = program.cpus if settings.engine_cpus is None else settings.engine_cpus
@@ -45,7 +46,7 @@ class _Ray:
         self._module = type(program).__module__
         self._seconds = settings.engine_seconds
         self._workers = settings.engine_workers or _room(ray, cpus, gpus)
-        self.threads = 2 * self._workers  # at most two chunks an actor: one waits or is committed
+        self.threads = 2 * self._workers  # per actor two chunks: one waits or is committed
         self._new = ray.remote(Actor).options(num_cpus=cpus, num_gpus=gpus, max_restarts=0)
         self._kept = _kept.setdefault((cpus, gpus), [])
         self._asked_for = f"{cpus:g} CPUs and {gpus:g} GPUs"
@@ -53,8 +54,8 @@ class _Ray:
         self._actors: set[Any] = set()
         self._busy = 0
         self._failed_starts = 0
-        # Actors that wait for work, each with its answer on what code it runs if that is not read
-        # yet, or the fault for which there are none.
+        # Idle actors, each with its answer about which code it runs if that has not been read, or
+        # the error that prevents starting actors.
         self._idle: queue.SimpleQueue[tuple[Any, Future[str] | None] | LoupeError]
         self._idle = queue.SimpleQueue()
         while self._kept and len(self._actors) < self._workers:
@@ -84,11 +85,11 @@ class _Ray:
         raise LimitExceededError("actors_lost", what)
 
     def _take(self) -> Any:
-        """An actor that waits for work; a new one where all have some.
+        """Return an idle actor, or a new one if all are busy.
 
         Raises:
-            ServiceError: none can be started.
-            ConfigurationError: they run other code than this process.
+            ServiceError: no actor can be started.
+            ConfigurationError: the actors run different code than this process.
         """
         with self._lock:
             if self._idle.empty() and len(self._actors) < self._workers:
@@ -125,16 +126,17 @@ class _Ray:
         self._ask(self._new.remote())
 
     def _ask(self, actor: Any) -> None:
-        """Asks an actor what code it runs; once it has answered, it is among the idle ones.
+        """Ask an actor which code it runs; it becomes idle when it has answered.
 
-        The answer comes in a thread that Ray needs for all else, so nothing is done there.
+        The callback runs in a thread that Ray needs for everything else, so it only enqueues the
+        actor.
         """
         self._actors.add(actor)
         answer = actor.revision.remote(self._module).future()
         answer.add_done_callback(lambda answer: self._idle.put((actor, answer)))
 
     def _has_started(self, actor: Any, answer: "Future[str]") -> bool:
-        """Whether the actor can be given work; another is started in place of a lost one."""
+        """Tell whether the actor can be given work; a lost actor is replaced by another."""
         fault = answer.exception()
         if fault is None:
             self._failed_starts = 0
@@ -165,21 +167,21 @@ class _Ray:
                 if answer is None or answer.exception() is None:
                     self._actors.remove(actor)
                     self._kept.append(actor)
-            for actor in list(self._actors):  # those that are at work still, or start
+            for actor in list(self._actors):  # those that are still working or starting
                 self._discard(actor)
 
 
-_kept: dict[tuple[float, float], list[Any]] = {}  # by CPUs and GPUs: actors without a program
+_kept: dict[tuple[float, float], list[Any]] = {}  # actors without a program, by CPUs and GPUs
 
 
 @contextmanager
 def open_ray(settings: Settings, program: Program[Any, Any]) -> Iterator[_Ray]:
-    """Where `program` works on the cluster of the settings.
+    """Open an engine that runs `program` on the cluster of the settings.
 
     Raises:
         MissingExtraError: Ray is not installed.
-        ConfigurationError: the address is not safe, or nodes lack what the program reads.
-        ServiceError: there is no such cluster, or it has no room.
+        ConfigurationError: the address is not safe, or nodes cannot access the data of the program.
+        ServiceError: the cluster does not exist or has no resources left.
     """
     ray = _connected(settings)
     nodes = sum(node["Alive"] for node in ray.nodes())
@@ -197,7 +199,7 @@ def open_ray(settings: Settings, program: Program[Any, Any]) -> Iterator[_Ray]:
 
 
 def _connected(settings: Settings) -> Any:
-    """Ray, connected to the cluster of the settings for the rest of this process."""
+    """Return Ray, connected to the cluster of the settings for the rest of this process."""
     address = settings.ray_address
     where = _existing(address) if address else _on_this_machine(settings)
     try:
@@ -211,7 +213,7 @@ def _connected(settings: Settings) -> Any:
     try:
         with _signals_kept():
             ray.init(**where, log_to_driver=False, logging_level="ERROR")
-    except Exception as error:  # Ray raises that, too
+    except Exception as error:  # Ray also raises this
         name = f"the Ray cluster at {address}" if address else "Ray on this machine"
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise ServiceError(f"{name} cannot be used: {reason}") from error
@@ -219,15 +221,15 @@ def _connected(settings: Settings) -> Any:
 
 
 def _on_this_machine(settings: Settings) -> dict[str, Any]:
-    """What starts Ray here, on 127.0.0.1 alone, with a token of its own.
+    """Return the options that start Ray on this machine, only on 127.0.0.1, with a new token.
 
-    Without the first variable Ray takes 127.0.0.1 for the address of this machine in its network,
-    and with any other address it listens on all.
+    Without the first variable, Ray takes 127.0.0.1 as the address of this machine in its network,
+    and listens on all interfaces for any other address.
     """
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     os.environ["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    os.environ.setdefault("RAY_worker_niceness", "0")  # that of this process, not of the idle
+    os.environ.setdefault("RAY_worker_niceness", "0")  # of this process, not of the idle
     return {
         "address": "local",
         "num_cpus": max(processors(), settings.engine_workers or 0),
@@ -237,10 +239,10 @@ def _on_this_machine(settings: Settings) -> dict[str, Any]:
 
 
 def _existing(address: str) -> dict[str, Any]:
-    """What connects to a cluster.
+    """Return the options that connect to an existing cluster.
 
     Raises:
-        ConfigurationError: it is no such address, or no token is to be sent.
+        ConfigurationError: the address is invalid, or no token may be sent to it.
     """
     if not re.fullmatch(r"[^/\s]+:\d+", address):
         raise ConfigurationError(
@@ -256,10 +258,10 @@ def _existing(address: str) -> dict[str, Any]:
 
 
 def _refuse_open_cluster(address: str) -> None:
-    """Asks without a token, in another process: in this one Ray has read that there is one.
+    """Connect without a token in another process, as Ray has already read a token in this one.
 
     Raises:
-        ConfigurationError: it answers.
+        ConfigurationError: the cluster answers.
     """
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     asked = subprocess.run(
@@ -274,7 +276,7 @@ def _refuse_open_cluster(address: str) -> None:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Ray ends a process at SIGTERM; ours stops its run first."""
+    """Restore the signal handlers that Ray replaces: at SIGTERM a run must stop first."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -285,10 +287,10 @@ def _signals_kept() -> Iterator[None]:
 
 
 def _room(ray: Any, cpus: float, gpus: float) -> int:
-    """How many workers the nodes have room for.
+    """Return how many workers fit on the nodes.
 
     Raises:
-        ServiceError: for none.
+        ServiceError: no worker fits.
     """
     asked = {"CPU": cpus, "GPU": gpus}
     room = sum(

@@ -1,6 +1,6 @@
-"""What runs on the nodes of a Ray cluster: as little as can be, as each worker starts it.
+"""The code that runs on the nodes of a Ray cluster, with as few imports as possible.
 
-Values pass through it as bytes: what they are made of is imported in the worker process beside it.
+Values are passed on as bytes; their types are imported only in the worker process of the actor.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ _DISTRIBUTION = "loupe-datasets"
 
 
 class Actor:
-    """Works on chunks in a process of its node, and outlives that process."""
+    """Works on chunks in a process of its node, and survives that process."""
 
     def revision(self, module: str) -> str:
-        """What code it runs; see `revision`."""
+        """Return which code the actor runs; see `revision`."""
         return revision(module)
 
     def work(self, module: str, chunk: bytes, seconds: float) -> tuple[bytes, PackedError | None]:
-        """The pickled results of a pickled program of `module` and its items, or what it raised."""
+        """Return the pickled results of a program of `module` for its items, or an error."""
         try:
             return run_limited(_work, chunk, seconds=seconds, imports=(module,)), None
         except Exception as error:  # noqa: BLE001 - raised again by the driver
@@ -37,7 +37,7 @@ class Actor:
 
 
 def packed_chunk(program: Any, items: Sequence[Any]) -> bytes:
-    """What `Actor.work` takes."""
+    """Return the arguments of `Actor.work`."""
     return pickle.dumps((program, items))
 
 
@@ -49,7 +49,7 @@ def _work(chunk: bytes) -> bytes:
 
 @cache
 def revision(module: str) -> str:
-    """The version of this package, and a digest of its files and of a program's module."""
+    """Return the version of this package with a digest of its files and of a program's module."""
     root = Path(__file__).parents[2]
     files = [
         path

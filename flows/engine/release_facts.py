@@ -1,4 +1,4 @@
-"""What the curators of this installation state of its releases: `releases.toml`."""
+"""Facts of releases that the curators of this installation state in `releases.toml`."""
 
 import reprlib
 from collections.abc import Iterator, Mapping
@@ -23,28 +23,28 @@ _WANTED = {
     "dict_type": "must be a table",
     "string_type": "must be text in quotes",
 }
-"""What pydantic's words for kinds of values are in TOML."""
+"""TOML names of value types in messages of pydantic."""
 
 
 class Statement(ReleaseAbout):
-    """What is stated of one dataset, or of all.
+    """Statements about one dataset, or about all.
 
     Attributes:
-        permitted_terms: by the name of a source, why its terms permit the release.
+        permitted_terms: why the terms of a source permit the release, by source name.
     """
 
     permitted_terms: dict[str, str] = Field(default_factory=dict)
 
 
 class Statements(Record):
-    """A `releases.toml`; `of_all` is its table `[all]`."""
+    """The content of `releases.toml`; `of_all` is its table `[all]`."""
 
     of_all: Statement = Field(default=Statement(), alias="all")
     datasets: dict[str, Statement] = Field(default_factory=dict)
 
 
 class ReleaseFacts(NamedTuple):
-    """What is stated of a release; `permitted_terms` are reasons by source."""
+    """Facts of a release; `permitted_terms` are reasons by source."""
 
     about: ReleaseAbout | None
     permitted_terms: Mapping[str, str]
@@ -57,17 +57,17 @@ def release_facts(
     date_released: str | None = None,
     permitted_by: tuple[str, ...] = (),
 ) -> ReleaseFacts:
-    """What is stated of the next release of a dataset; without the file, nothing.
+    """Return the facts of the next release of a dataset; empty without the file.
 
     Args:
         file: the `releases.toml`.
         dataset: the dataset.
-        date_released: the day that this release is published on (ISO 8601).
+        date_released: the day when this release is published (ISO 8601).
         permitted_by: `SOURCE=REASON`, terms that permit this release.
 
     Raises:
-        ConfigurationError: the file is wrong.
-        UsageError: one of the other two is.
+        ConfigurationError: the file is invalid.
+        UsageError: `date_released` or `permitted_by` is invalid.
     """
     stated = _read(file)
     one = stated.datasets.get(dataset, Statement())
@@ -91,7 +91,7 @@ def _read(file: Path) -> Statements:
 
 
 def _fault(error: ValidationError) -> str:
-    """The first fault of a file, in the words of those who write one."""
+    """Return the first error in a file, worded for its author."""
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
@@ -102,9 +102,9 @@ def _fault(error: ValidationError) -> str:
 
 
 def unknown_names(file: Path, facts: ReleaseFacts, store: Store) -> Iterator[str]:
-    """A sentence for each dataset or source that something is stated of and nobody knows.
+    """Warn about each dataset or source in the file that is unknown.
 
-    They may be known later; or somebody misspelt them, and nothing comes of what is stated.
+    It may be imported later, or its name is misspelled and the statement has no effect.
     """
     datasets = datasets_of(store)
     for name in sorted(_read(file).datasets.keys() - set(datasets)):

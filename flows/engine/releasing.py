@@ -1,4 +1,4 @@
-"""Ends a run with its release: facts, checks, versions, signature."""
+"""Release the dataset at the end of a run: facts, checks, versions and signature."""
 
 import os
 import stat
@@ -86,7 +86,7 @@ _NO_COEFFICIENT = Estimate()
 def agreement_statistics(
     store: Store, settings: Settings, dataset: str
 ) -> tuple[AgreementStatistics, ...]:
-    """A line for each queue and control that several people answered for the same items."""
+    """Return a line for each queue and control with items that several people answered."""
     lines: list[AgreementStatistics] = []
     for queue in queues_in_use(store, declared_queues(settings)):
         if queue.dataset != dataset:
@@ -122,14 +122,14 @@ def _agreement_line(
 
 
 def _rounded(value: float | None) -> float | None:
-    """To a number of decimals that floating-point rounding does not change."""
+    """Round to a number of decimals that is not affected by floating-point errors."""
     return None if value is None else round(value, _DECIMALS)
 
 
-# Statistics of a release beyond its counts.
+# Statistics of a release in addition to its counts.
 #
-# How near the nearest other samples are is measured for contrastive benchmarks alone (CCD, table
-# 1), by the model that their build compares images with.
+# The similarity to the nearest other samples is measured only for contrastive benchmarks (CCD,
+# table 1), with the model that their build uses to compare images.
 
 _CHOICES = "choices"
 
@@ -142,11 +142,11 @@ def release_checks(
     progress: Progress | None = None,
     facts: ReleaseFacts | None = None,
 ) -> Checks:
-    """The checks of a dataset's next release.
+    """Return the checks of a dataset's next release.
 
-    `embedder` is the specification of the model that samples are compared by; None for that of the
-    profile in force. It is loaded when a contrastive release is built, and a vector is missing.
-    `facts` are what is stated of the release; None for what the installation's file states.
+    `embedder` is the specification of the model that compares samples (None: that of the current
+    profile). It is loaded if a contrastive release is built and a vector is missing. `facts` are
+    the stated facts of the release (None: those of the installation's file).
     """
     stated = facts or release_facts(settings.releases_file, dataset)
     queue = declared_queues(settings).queue(dataset, _CHOICES)
@@ -171,9 +171,10 @@ def release_checks(
 def measured_nearest(
     samples: Sequence[WrittenSample], embedder: CachedEmbedder
 ) -> NearestStatistics:
-    """The mean cosine of each image, and of each caption, with its five nearest of other images.
+    """Return the mean cosine of images and captions with their five nearest of other images.
 
-    The same among the anchors alone, with their coarse captions: what the benchmark began as.
+    The same values for the anchors alone, with their coarse captions, describe the benchmark before
+    contrastive images were added.
     """
     images = embedder.embed_images([ImageFile(one.sha256, one.file) for one in samples])
     anchors = [at for at, one in enumerate(samples) if one.is_anchor]
@@ -196,7 +197,7 @@ def _nearest_images(images: Vectors) -> float | None:
 def _nearest_captions(
     captions: Sequence[tuple[str, ...]], embedder: CachedEmbedder
 ) -> float | None:
-    """The mean cosine of each image's captions with their nearest captions of other images."""
+    """Return the mean cosine of each image's captions with the nearest of other images."""
     texts = [text for many in captions for text in many]
     if not texts:
         return None
@@ -206,7 +207,7 @@ def _nearest_captions(
 
 
 def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...]:
-    """What testers of choices of six had right, in each direction; empty where nobody answered."""
+    """Return the accuracy of testers in forced-choice tests by direction; empty without answers."""
     results = choice_results(store, queue)
     if not results:
         return ()
@@ -225,7 +226,7 @@ def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...
 
 
 def unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ...]:
-    """What models were asked for a dataset in vain, under all settings; equal names are added."""
+    """Count unusable model answers for a dataset, over all settings; equal names are added."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for one in unused_answers(store, dataset):
         counts[published_name(one.model), one.stage, one.reason] += one.answers
@@ -236,7 +237,7 @@ def unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ...
 
 
 def gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
-    """Who or what decided at the gates of a dataset."""
+    """Count who or what decided at the gates of a dataset."""
     found: dict[str, list[GateCount]] = {}
     for one in gate_counts(store, dataset):
         found.setdefault(one.queue.removeprefix(f"{dataset}-"), []).append(one)
@@ -253,14 +254,14 @@ def gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
 # Signing
 
 _KEY, _FILE = "LOUPE_SIGNING_KEY", "LOUPE_SIGNING_KEY_FILE"
-_MOST_BYTES = 64 * 1024  # of a key; a device has no end
+_MOST_BYTES = 64 * 1024  # bytes of a key; reading a device file would not end
 
 
 def release_signer(settings: Settings) -> Signer | None:
-    """The signer with the key that the settings name; None where they name none.
+    """Return a signer with the key that the settings name, or None if they name none.
 
     Raises:
-        ConfigurationError: the key cannot be read, is none, or is named twice.
+        ConfigurationError: the key cannot be read, is not a key, or is set twice.
     """
     secret, file = settings.signing_key, settings.signing_key_file
     if secret is not None and file is not None:
@@ -279,7 +280,7 @@ def release_signer(settings: Settings) -> Signer | None:
 
 
 def _require_private(status: os.stat_result, file: Path) -> None:
-    """Nothing, if only its owner can read a key of ours, as `ssh` demands it."""
+    """Raise unless only its owner can read a private key, as `ssh` requires."""
     others = stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
     if others and status.st_uid == os.geteuid():
         raise ConfigurationError(
@@ -289,11 +290,11 @@ def _require_private(status: os.stat_result, file: Path) -> None:
 
 
 def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
-    """Signs the release in `folder`; also gives whether it was not signed so already.
+    """Sign the release in `folder`, and return whether it was not yet signed with this key.
 
     Raises:
         UsageError: there is no release in `folder`, or it has a signature by another key.
-        IntegrityError: it is not sound, so that nobody should sign it.
+        IntegrityError: it fails verification and should not be signed.
     """
     manifest, _ = read_listed(folder)
     problems = [one for one in verify_release(folder) if one.file != SIGNATURE]
@@ -303,18 +304,18 @@ def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
     return signature, add_signature(folder, signature)
 
 
-# The version of a release, compared with its differences from the last one
+# The version of a release, compared with its differences from the previous one
 
 
 def version_inspection(
     store: Store, blobs: BlobStore, warn: Callable[[str], None], *, strict: bool
 ) -> Inspection:
-    """Compares what is built with the newest earlier release of the same dataset and tier.
+    """Return an inspection that compares a release with the previous one of its dataset and tier.
 
-    Warns of a version that is too small, of an earlier release that is missing or damaged, so that
-    nothing was compared, and of a newer release of a higher version. With `strict`, a missing or
-    damaged release is rebuilt from the store for the comparison, and a version that is too small
-    or cannot be checked raises UsageError before anything is published.
+    It warns if the version is too small, if the earlier release is missing or damaged, so that
+    nothing was compared, and if a newer release with a higher version exists. With `strict`, a
+    missing or damaged release is rebuilt from the store for the comparison, and a version that is
+    too small or cannot be checked raises UsageError before anything is published.
     """
 
     def inspect(content: Path, manifest: Manifest) -> None:
@@ -349,7 +350,7 @@ def version_inspection(
 
 
 def all_of(*inspections: Inspection) -> Inspection:
-    """Several inspections, one after the other."""
+    """Combine several inspections, which run one after the other."""
 
     def inspect(content: Path, manifest: Manifest) -> None:
         for one in inspections:
@@ -359,7 +360,7 @@ def all_of(*inspections: Inspection) -> Inspection:
 
 
 def _compared(earlier: StoredRelease, content: Path) -> Difference:
-    """With the earlier release in its folder."""
+    """Compare with the earlier release in its folder."""
     folder = earlier.folder
     if not (folder / MANIFEST).is_file():
         raise UsageError(f"it is not in {folder} any more; rebuild it with: loupe release rebuild")
@@ -373,7 +374,7 @@ def _compared(earlier: StoredRelease, content: Path) -> Difference:
 def _compared_with_rebuilt(
     store: Store, blobs: BlobStore, earlier: StoredRelease, content: Path
 ) -> Difference:
-    """With the earlier release rebuilt from the store, beside `content` for a while."""
+    """Compare with the earlier release, rebuilt temporarily from the store beside `content`."""
     try:
         out = content.parent / "earlier"
         rebuilt = rebuild_release(store, blobs, earlier, out, adopt=False)
@@ -388,9 +389,9 @@ def _compared_with_rebuilt(
 def _neighbours(
     store: Store, manifest: Manifest
 ) -> tuple[StoredRelease | None, StoredRelease | None]:
-    """The releases of the same dataset and tier that come before and after a version.
+    """Return the releases of the same dataset and tier before and after a version.
 
-    None comes after a release that was built before.
+    The second is None if the version was released before.
     """
     known = [
         one for one in list_releases(store, manifest.dataset) if one.manifest.tier == manifest.tier
@@ -405,21 +406,21 @@ def _neighbours(
 
 
 class PatchedRelease(NamedTuple):
-    """What replaces a version, and why that is not built again, in one sentence."""
+    """The replacement of a version, and a sentence on why the version is not built again."""
 
     release: StoredRelease
     sentence: str
 
 
 def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease | None:
-    """What replaces a version that was released before something was withdrawn.
+    """Return the replacement of a version that was released before something was withdrawn.
 
-    None where the version was not released, or nothing of its dataset's releases was withdrawn
-    since: it can be built. Otherwise it cannot: items of it are gone, or other releases have
-    notices that it does not carry.
+    Returns None if the version can be built: it was not released, or nothing was withdrawn since
+    from its dataset's releases. Otherwise it cannot be built, because some of its items are
+    removed, or other releases have notices that it lacks.
 
     Raises:
-        UsageError: something of it was withdrawn, and nothing replaces it.
+        UsageError: items of it were withdrawn, and there is no replacement.
     """
     built = next(
         (one for one in list_releases(store, dataset) if one.manifest.version == version), None
@@ -446,7 +447,7 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
 
 
 def released_under_earlier_terms(store: Store, dataset: str, version: str) -> PatchedRelease | None:
-    """The release of a version whose sources have had their terms corrected since; None if none."""
+    """Return the release of a version if terms of its sources were corrected since, else None."""
     for built in list_releases(store, dataset):
         if built.manifest.version != version:
             continue
@@ -466,7 +467,7 @@ def released_under_earlier_terms(store: Store, dataset: str, version: str) -> Pa
 
 
 def _has_notices_since(store: Store, built: StoredRelease) -> bool:
-    """Whether the dataset's releases have notices of withdrawals that came after `built`."""
+    """Tell whether the dataset's releases have notices of withdrawals later than `built`."""
     last = max((one.id for one in list_withdrawals(store)), default=0)
     with store.read() as connection:
         before, now = (
@@ -484,22 +485,22 @@ def release(
     tier: Tier | None = None,
     embedder: PlainModelSpec | None = None,
 ) -> None:
-    """Builds the release of the report's dataset under the home of the installation.
+    """Build the release of the report's dataset under the home of the installation.
 
-    `tier` is that of a benchmark of tasks (`release.tiers`); `embedder` compares the samples of a
-    contrastive one (None: that of the profile in force). The release is compared with the datasets
-    that the build names, and its version with its differences from the release before: the report
-    has warnings, but a version that is too small may be refused. With a key in the settings the
-    release is signed. If a withdrawal has replaced the version since, the run's release is the
-    replacement, and the report says so; if terms of a source were corrected since, the version
-    stays as it is, and the report says that, too.
+    `tier` is the tier of a benchmark of tasks (`release.tiers`). `embedder` compares the samples of
+    a contrastive benchmark (None: that of the current profile). The release is compared with the
+    datasets that the build names, and its version with the differences from the previous release.
+    The results are warnings in the report, but a version that is too small may be refused. If the
+    settings name a key, the release is signed. If a withdrawal has replaced the version since, the
+    replacement is used and reported. If terms of a source were corrected since, the version stays
+    unchanged, which is reported as well.
 
     Raises:
         UsageError: nothing can be released, something of the version was withdrawn and nothing
             replaces it, the version is too small, the key to sign with cannot be read, or a
             dataset to compare with does not exist.
         IntegrityError: the version was released with other content.
-        ModelError: the embedder cannot be loaded, or cannot go on.
+        ModelError: the embedder cannot be loaded, or fails.
     """
 
     def warn(sentence: str) -> None:
@@ -550,16 +551,16 @@ def release(
     report.release_id = built.manifest.id
 
 
-# A release is not built again where nothing that it is made of has changed
+# A release is not built again if nothing that it depends on has changed
 
 
 def _inputs(
     context: RunContext, dataset: str, version: str, tier: Tier | None, checks: Checks
 ) -> str:
-    """The digest of all that decides what a release holds, but for comparisons with others.
+    """Return the digest of everything that determines a release, except comparisons with others.
 
-    Entities, decisions, activations and withdrawals are only appended: their last numbers stand for
-    them. A run that changes any of them, of whatever dataset, has the release built again.
+    Entities, decisions, activations and withdrawals are append-only, so their last numbers identify
+    their content. Therefore any change to them, in any dataset, causes a rebuild.
     """
     with snapshot(context.store) as connection:
         mark = current_mark(connection)
@@ -581,7 +582,7 @@ def _inputs(
 
 
 def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
-    """The release in `folder`, where it was built of `inputs` and every file is as it was."""
+    """Return the release in `folder` if it was built from `inputs` and no file has changed."""
     known = release_of(store, inputs)
     if known is None or known[1].resolve() != folder.resolve():
         return None
@@ -589,7 +590,7 @@ def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
     try:
         manifest, files = read_listed(folder)
     except LoupeError:
-        return None  # the build says what is wrong
+        return None  # the build reports the problem
     with closing(Scratch()) as scratch, suppress(TooManyProblemsError):
         scratch.add_all_listed(files.values())
         verify_files(folder, scratch, findings, DEFAULT_THREADS)

@@ -1,4 +1,4 @@
-"""Reports of stages and builds: what was done, rejected and deferred, what it cost."""
+"""Reports of stages and builds: results, rejections, deferred inputs and cost."""
 
 import threading
 from collections import Counter
@@ -13,9 +13,9 @@ from db.work import WorkResult
 
 
 class Deferred(NamedTuple):
-    """An input that could not be worked on for now; it stays pending for the next run.
+    """An input that cannot be processed yet; it stays pending for the next run.
 
-    `detail` is what there is to say beside the reason, such as what a server answered.
+    `detail` adds to the reason, for example with the message of a server.
     """
 
     input: int
@@ -28,11 +28,12 @@ StageResult = WorkResult | Deferred
 
 @dataclass
 class StageReport:
-    """What a run of a stage did; safe to add to from several threads.
+    """The results of one run of a stage. Thread-safe.
 
-    `stalled`: a whole chunk had to be deferred (a model server is gone, say), and the stage stops
-    instead of trying every further input. Where inputs are independent of each other (`may_stall`
-    is False), it does not stop. `plan_id` is that of a stage that asks a chat model.
+    `stalled` is True if a whole chunk was deferred (for example because a model server is down),
+    and the stage stops instead of trying every remaining input. If the inputs are independent of
+    each other (`may_stall` is False), it does not stop. `plan_id` is set for a stage that asks a
+    chat model.
     """
 
     stage: str
@@ -49,7 +50,7 @@ class StageReport:
     _more: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def add(self, results: Sequence[StageResult]) -> None:
-        """Counts the results of one chunk; of an input that was tried again, the last."""
+        """Count the results of one chunk; for an input that was retried, only the last result."""
         with self._lock:
             for result in results:
                 self._count(result)
@@ -58,14 +59,14 @@ class StageReport:
         self._more.set()
 
     def defer(self, results: Sequence[StageResult]) -> None:
-        """Notes the deferred inputs before their claim ends, when others may claim them."""
+        """Record deferred inputs before their claim is released and others may claim them."""
         with self._lock:
             for result in results:
                 if isinstance(result, Deferred):
                     self._deferred[result.input] = result.reason
 
     def wait_for_more(self, seconds: float) -> None:
-        """Waits until something is added, or was since the last time; no longer than `seconds`."""
+        """Wait until results are added, or were since the last call, for at most `seconds`."""
         if self._more.wait(seconds):
             self._more.clear()
 
@@ -83,7 +84,7 @@ class StageReport:
 
     @property
     def deferred(self) -> Counter[str]:
-        """How many inputs are left for later, by reason."""
+        """Count of inputs left for later, by reason."""
         return Counter(self._deferred.values())
 
     @property
@@ -101,11 +102,11 @@ class StageReport:
 
     @property
     def finished(self) -> int:
-        """How many inputs have got their work row in this run."""
+        """Number of inputs that got their work row in this run."""
         return self.done + self.rejected.total()
 
     def as_json(self) -> dict[str, Any]:
-        """The counts, for `--json`."""
+        """Return the counts for `--json`."""
         return {
             "stage": self.stage,
             "done": self.done,
@@ -117,7 +118,7 @@ class StageReport:
 
     @property
     def summary(self) -> str:
-        """One line for people."""
+        """A one-line summary for people."""
         parts = [f"{self.done:,} done"]
         if self.already_done:
             parts.append(f"{self.already_done:,} done before")
@@ -129,11 +130,11 @@ class StageReport:
 
 
 class RunReport(Protocol):
-    """The result of a flow, as Prefect's page shows it."""
+    """The result of a flow, as shown in Prefect."""
 
     @property
     def artifact(self) -> str:
-        """A name for the report, the same in every run of one kind."""
+        """The key of the artifact, the same for every run of one kind."""
         ...
 
     @property
@@ -143,12 +144,12 @@ class RunReport(Protocol):
 
     @property
     def markdown(self) -> str:
-        """The whole report."""
+        """The whole report in Markdown."""
         ...
 
 
 def known_sum(value: float | None, unknown: int) -> str:
-    """A sum over calls, of which `unknown` have no known part in it, as it is shown."""
+    """Format a sum over calls that omits `unknown` calls without a known value."""
     if value is None:
         return "unknown" if unknown else "–"
     shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
@@ -159,9 +160,9 @@ def known_sum(value: float | None, unknown: int) -> str:
 class BuildReport:
     """The result of a run of a pipeline.
 
-    `waiting_in` counts the items that people have to decide on, by gate; gates without any are left
-    out. `release` is the newest one; None while people have to decide before there can be one.
-    `warnings` are sentences on releases that somebody should act upon.
+    `waiting_in` counts the items that people must decide, by gate, without gates that have none.
+    `release` is the newest release, or None if people must decide first. `warnings` are sentences
+    on releases that require an action.
     """
 
     dataset: str
@@ -173,13 +174,13 @@ class BuildReport:
     warnings: list[str] = field(default_factory=list)
 
     def count_costs(self, store: Store) -> None:
-        """Counts calls of models and services so far, without those that cost nothing."""
+        """Count the costs of models and services so far, without those that cost nothing."""
         rows = cost_rows(store, self.dataset)
         self.costs = [row for row in rows if row.tokens_in or row.unknown_usage or row.requests]
 
     @property
     def waiting(self) -> int:
-        """How many items people have to decide on."""
+        """Number of items that people must decide."""
         return sum(self.waiting_in.values())
 
     @property
@@ -202,7 +203,7 @@ class BuildReport:
 
     @property
     def markdown(self) -> str:
-        """The report for Prefect's page: result, stages, model cost."""
+        """The report for Prefect: result, stages and model cost."""
         lines = [f"**{self.sentence}**", "", *(f"- warning: {one}" for one in self.warnings)]
         lines += [*([""] if self.warnings else []), "| stage | inputs |", "|---|---|"]
         lines += [f"| {stage.stage} | {stage.summary} |" for stage in self.stages]
@@ -221,7 +222,7 @@ class BuildReport:
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """The report, for `--json`."""
+        """Return the report for `--json`."""
         return {
             "dataset": self.dataset,
             "waiting": self.waiting,

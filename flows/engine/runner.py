@@ -1,4 +1,4 @@
-"""The stage runner: cuts pending inputs into chunks, runs the stage, commits each chunk whole."""
+"""The stage runner: divides pending inputs into chunks, runs the stage and commits each chunk."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -41,10 +41,10 @@ from schemas.records import Rejection
 
 @contextmanager
 def sole_run(context: RunContext, dataset: str, work: str, version: str) -> Iterator[None]:
-    """Keeps other runs from doing `work` on the dataset side by side; waits for one that does.
+    """Prevent other runs from doing `work` on the dataset at the same time; wait if one does.
 
-    For a computation that cannot be cut into chunks. The claim of a run that was killed, or that
-    does not renew it, is taken over.
+    Use it for a computation that cannot be divided into chunks. A claim that is not renewed, for
+    example because its run was killed, is taken over.
     """
     configuration: dict[str, Any] = {"whole": work}
     plan_id = register_plan(context.store, work, version, configuration)
@@ -72,9 +72,9 @@ def get_or_create_entity(
     parents: Sequence[tuple[Role, str]] = (),
     by: str | None = None,
 ) -> NewEntity:
-    """`record` as an entity of `dataset`, stored if it is not there yet; outside any chunk.
+    """Return `record` as an entity of `dataset`, stored if it is missing, outside any chunk.
 
-    `by` is the account of the person who states it; it stays in the store.
+    `by` is the account of the person who states it; it is not released.
     """
     entity = new_entity(record, dataset, parents=parents)
     configuration = {"dataset": dataset, "id": entity.id} | ({"by": by} if by else {})
@@ -87,7 +87,7 @@ def get_or_create_entity(
 
 
 # A chunk's entities, derivations, decisions and work rows are one transaction: a killed run loses
-# at most the chunks in flight, and the next run goes on with inputs that have no work row.
+# at most the chunks in flight, and the next run continues with inputs without a work row.
 
 _MANY_CHUNKS = 1000
 _MOST_INPUTS = 2000
@@ -96,15 +96,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage as the runner needs it.
+    """A stage, as the runner needs it.
 
-    `configuration` holds all that determines the results beside the input; it is part of the work's
-    key. `chunk_size` is the minimum of inputs in a chunk; where there are more than a thousand
-    chunks of it, it grows to at most 2,000.
+    `configuration` contains everything that determines the results besides the input; it is part of
+    the key of the work. `chunk_size` is the minimum number of inputs in a chunk; for more than a
+    thousand chunks, it grows to at most 2,000.
 
-    `independent` is for inputs that take long and have each its own reasons to fail, such as
-    videos: chunks do not grow, and what is deferred is not tried again in this run and does not
-    keep the stage from the other inputs.
+    `independent` is for inputs that take long and fail independently, such as videos: chunks do not
+    grow, and a deferred input is not retried in this run and does not stop the stage.
     """
 
     name: str
@@ -119,16 +118,16 @@ class Stage:
 
     @property
     def title(self) -> str:
-        """What progress and artifacts call it."""
+        """The name shown in progress and artifacts."""
         return self.label or self.name
 
 
 Work = Callable[[Sequence[T]], Sequence[StageResult]]
-"""Gives one result per input, in order. What it defers stays pending and is reported."""
+"""Returns one result per input, in order. Deferred inputs stay pending and are reported."""
 
 
 class _Chunk(NamedTuple):
-    """Inputs that are worked on together, and the claim on them where others could take them."""
+    """Inputs that are processed together, and the claim on them if other runs could take them."""
 
     inputs: Sequence[Any]
     claim_id: str | None = None
@@ -140,7 +139,7 @@ def run_stage(
     pending: Pending,
     work: Work[StoredEntity] | Program[StoredEntity, Any],
 ) -> StageReport:
-    """Runs `work` over all pending entities, sharing them with runs side by side."""
+    """Run `work` over all pending entities, shared with concurrent runs."""
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     total = count_pending(context.store, plan_id, pending)
     grown = 0 if stage.independent else min(total // _MANY_CHUNKS, _MOST_INPUTS)
@@ -150,7 +149,8 @@ def run_stage(
         waiting = pauses()
         while total and not report.stalled:
             before, claimed = report.finished, 0
-            # Asked before claiming, so that the claims find what others let go of from here on.
+            # Queried before claiming, so that the claims include inputs that others release from
+            # here on.
             in_flight = live_claims(context.store, plan_id, pending.dataset)
             passed_over = report.deferred_inputs if stage.independent else ()
             for chunk in _claims(context, plan_id, pending, size, report, passed_over):
@@ -158,13 +158,13 @@ def run_stage(
                 if stage.independent and not report.deferred_inputs.isdisjoint(
                     one.seq for one in chunk.inputs
                 ):
-                    _give_back(context, chunk)  # deferred since this look began: not in the next
+                    _give_back(context, chunk)  # deferred since this pass began: not in the next
                     continue
                 yield chunk
             if report.finished > before:
                 waiting = pauses()
             elif in_flight or claimed or live_claims(context.store, plan_id, pending.dataset):
-                report.wait_for_more(next(waiting))  # chunks in flight, here or in another run
+                report.wait_for_more(next(waiting))  # chunks in flight, in this run or another
             else:
                 return
 
@@ -196,10 +196,11 @@ def run_stream(
     *,
     fixed: bool = False,
 ) -> StageReport:
-    """Runs `work` over numbered items that are not entities yet: an import, a draw.
+    """Run `work` over numbered items that are not entities yet: an import or a draw.
 
-    Items that the plan has worked on before are skipped; the numbers must be the same every time.
-    Where the plan determines the items (`fixed`), they are not read again once all are worked on.
+    Items that were processed under the plan before are skipped; the numbers must be the same every
+    time. If the plan determines the items (`fixed`), they are not read again after all are
+    processed.
     """
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     mark = stream_mark(context.store, plan_id) if fixed else StreamMark()
@@ -232,7 +233,7 @@ def run_each(
     items: Collection[tuple[int, T]],
     result: Callable[[int, T], StageResult],
 ) -> StageReport:
-    """As `run_stream`, for items of which each is worked on by itself: its number and the item."""
+    """Run `run_stream` with work that takes a single item: its number and the item."""
 
     def work(chunk: Sequence[tuple[int, T]]) -> list[StageResult]:
         return [result(number, item) for number, item in chunk]
@@ -243,18 +244,18 @@ def run_each(
 def quarantine(
     context: RunContext, stage: Stage, refused: Sequence[tuple[int, Rejection]]
 ) -> StageReport:
-    """Keeps numbered rejections of what is no input of a stage."""
+    """Store numbered rejections of items that are not inputs of a stage."""
     return run_each(context, stage, refused, lambda number, one: WorkResult(number, rejection=one))
 
 
 def is_finished(context: RunContext, stage: Stage) -> bool:
-    """Whether `run_stream` would read nothing of a fixed stream, for who has to open it."""
+    """Tell whether `run_stream` would read nothing of a fixed stream, so it need not be opened."""
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     return stream_mark(context.store, plan_id).items > 0
 
 
 def worked_items(context: RunContext, stage: Stage, numbers: Sequence[int]) -> set[int]:
-    """Those of the numbered items that `run_stream` would skip, for who has to prepare the rest."""
+    """Return the numbered items that `run_stream` would skip, which need no preparation."""
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     return worked_inputs(context.store, plan_id, numbers)
 
@@ -267,7 +268,7 @@ def _run(
     chunks: Callable[[StageReport], Iterator[_Chunk]],
     work: Work[Any] | Program[Any, Any],
 ) -> StageReport:
-    """Runs every chunk on the stage's workers; one that fails, or finds none, is given back."""
+    """Run every chunk on the stage's workers; a chunk that fails or finds no worker is released."""
     report = StageReport(stage.title, may_stall=not stage.independent)
 
     def process(chunk: _Chunk, function: Work[Any]) -> None:
@@ -301,7 +302,7 @@ def _run(
 def _opened(
     context: RunContext, stage: Stage, work: Work[Any] | Program[Any, Any], total: int | None
 ) -> Iterator[tuple[Work[Any], int]]:
-    """What gives the results of a chunk, and on how many threads."""
+    """Yield the function that computes the results of a chunk, and the number of threads."""
     if not isinstance(work, Program):
         yield work, stage.workers
         return
@@ -316,7 +317,7 @@ def _opened(
 
 @contextmanager
 def _given_back(context: RunContext, chunk: _Chunk) -> Iterator[None]:
-    """Gives `chunk` back where the block fails: a claim of ours would be renewed for ever."""
+    """Release the claim of `chunk` if the block fails, as it would otherwise be renewed forever."""
     try:
         yield
     except BaseException:
@@ -354,7 +355,7 @@ def _work_and_commit(
 
 
 class ThreadExecutor:
-    """Runs functions side by side on threads, in the context of the caller."""
+    """Runs functions in parallel on threads, in the context of the caller."""
 
     def __init__(self, name: str, workers: int) -> None:
         self._workers = workers
@@ -362,9 +363,9 @@ class ThreadExecutor:
         self._running: set[Future[object]] = set()
 
     def submit(self, function: Callable[[], object]) -> None:
-        """Starts a function; raises the error of an earlier one instead, where there was one.
+        """Start a function, or raise the error of an earlier one if there was one.
 
-        It blocks while all workers are busy, so that at most one chunk is cut ahead.
+        It blocks while all workers are busy, so that at most one chunk is prepared ahead.
         """
         self._collect({future for future in self._running if future.done()})
         while len(self._running) >= self._workers:
@@ -372,7 +373,7 @@ class ThreadExecutor:
         self._running.add(self._pool.submit(copy_context().run, function))
 
     def close(self) -> None:
-        """Waits for all functions and raises the first of their errors."""
+        """Wait for all functions and raise the first of their errors."""
         try:
             self._collect(wait(self._running).done)
         finally:
@@ -388,10 +389,10 @@ class ThreadExecutor:
 def open_executor(
     name: str, workers: int, interrupted: Callable[[BaseException], None]
 ) -> Iterator[ThreadExecutor]:
-    """An executor that is closed at the end, waiting for what runs also when there was an error.
+    """Open an executor that waits for running functions when it is closed, even after an error.
 
-    The first error is the one that is raised: later ones mostly follow from it. `interrupted` gets
-    what a signal raised here, before the waiting.
+    The first error is raised, as later ones mostly follow from it. `interrupted` is called with an
+    exception that a signal raised here, before waiting.
     """
     executor = ThreadExecutor(name, workers)
     try:

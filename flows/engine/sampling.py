@@ -1,4 +1,4 @@
-"""Draws a source's identities into the dataset that is built, the same ones for the same seed."""
+"""Draw identities of a source into the dataset that is built, the same for the same seed."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ STAGE = "sample_identities"
 
 
 class SampleSettings(Record):
-    """How many identities, how many images of each (None: all), and the seed of the draw."""
+    """The number of identities, the images of each (None: all) and the seed of the draw."""
 
     identities: int
     images_per_identity: int | None
@@ -36,17 +36,17 @@ class Draw(Record):
 
     @property
     def digest(self) -> str:
-        """The identity of this draw: equal for equal images, in whatever order."""
+        """The digest of this draw, which is the same for equal images in any order."""
         pairs = (f"{name}:{image}" for name, images in self.images.items() for image in images)
         return digest_of(*sorted(pairs))
 
 
 def sample_identities(images: Mapping[str, Sequence[str]], settings: SampleSettings) -> Draw:
-    """Up to `settings.identities` of the identities in `images`, each with its capped images.
+    """Return up to `settings.identities` of the identities in `images`, each with capped images.
 
     `images` maps an identity to the names of its images. Each name is ranked by a digest of seed
-    and name (a hash draw): the result depends neither on the order of the input nor on a random
-    number generator, and adding an identity changes nothing for the others but who is last.
+    and name (a hash draw). The result does not depend on the order of the input or a random number
+    generator, and adding an identity replaces at most the last one drawn.
     """
     drawn = _first(images, settings.identities, settings.seed)
     return Draw(
@@ -71,16 +71,17 @@ def draw_sample(
     settings: SampleSettings,
     coarse: int | None = None,
 ) -> StageReport:
-    """Copies drawn images of `spec` and their captions into `dataset`.
+    """Copy drawn images of `spec` and their captions into `dataset`.
 
-    The draw is recorded as a `sample` entity, from which the copies derive. With `coarse`, each
-    image is a group of its own, and so many of its captions at most are copied, as coarse ones.
+    The draw is recorded as a `sample` entity, from which the copies derive. If `coarse` is given,
+    each image is a group of its own, and at most so many of its captions are copied, as coarse
+    ones.
 
     Raises:
-        ConfigurationError: the source has no usable image, or the dataset holds another draw.
+        ConfigurationError: the source has no usable image, or the dataset contains another draw.
     """
     if next(find(context.store, dataset, Source.kind), None) is not None:
-        # What is imported lies whole in its dataset: a draw beside it would be no draw.
+        # An imported dataset contains all of its images: a draw into it would have no effect.
         raise ConfigurationError(
             f"dataset {dataset!r} holds an imported source; build under another dataset name"
         )
@@ -116,7 +117,7 @@ def draw_sample(
 
 
 def captions_below(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
-    """The captions of each image, in order of id."""
+    """Return the captions of each image, ordered by id."""
     found = children_of(store, image_ids, Role.DESCRIBES)
     captions = fetch(store, (one for many in found.values() for one in many))
     return {id_: [captions[one] for one in found.get(id_, ())] for id_ in image_ids}
@@ -129,7 +130,7 @@ def _copied(
     sample: NewEntity,
     coarse: int | None,
 ) -> tuple[NewEntity, ...]:
-    """An image and its captions; see `draw_sample`."""
+    """Return an image and its captions; see `draw_sample`."""
     copy = new_entity(
         image.record(Image),
         dataset,
@@ -157,18 +158,18 @@ def _copied(
 
 
 class _Pool(NamedTuple):
-    """What is drawn from: ids of images by identity, of which some are withdrawn by now."""
+    """The images to draw from: ids by identity, including those withdrawn since."""
 
     images: Mapping[str, Sequence[str]]
     withdrawn: AbstractSet[str]
 
 
 def _pool(store: Store, dataset: str, source: NewEntity, spec: SourceSpec) -> _Pool:
-    """The images of the split; nothing but ids is held.
+    """Return the images of the split; only ids are kept in memory.
 
-    Only what this very file brought counts: an edited annotation file is another source. What was
-    drawn into `dataset` before it was withdrawn still counts, so that the draw stays what it was:
-    what was not drawn changes nothing when it goes.
+    Only images imported from this file count: an edited annotation file is another source. Images
+    drawn into `dataset` before they were withdrawn still count, so that the draw stays the same.
+    Images that were not drawn do not change it when they are withdrawn.
     """
     images: dict[str, list[str]] = defaultdict(list)
     withdrawn: dict[str, str] = {}

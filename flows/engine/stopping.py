@@ -1,7 +1,7 @@
-"""How a run stops: nothing new is sent, and what is paid for is waited for and stored.
+"""Stop a run: send nothing new, wait for paid requests and store their outcomes.
 
-The first SIGINT or SIGTERM says on standard error what is waited for; a second one ends the process
-at once. Who sends requests counts them with `Stop.begin` and `Stop.end`.
+The first SIGINT or SIGTERM prints on standard error what the run waits for; a second one ends the
+process immediately. Code that sends requests counts them with `Stop.begin` and `Stop.end`.
 """
 
 import os
@@ -17,7 +17,7 @@ _EXIT_CODE_OF_SIGNALS = 128  # plus the number: 130 after SIGINT, 143 after SIGT
 
 
 class Stop:
-    """Whether a run is to stop, and how many of its requests are under way; safe in threads."""
+    """Whether a run must stop, and how many of its requests are in flight. Thread-safe."""
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -27,24 +27,24 @@ class Stop:
 
     @property
     def is_requested(self) -> bool:
-        """Whether nothing new may be sent."""
+        """True if nothing new may be sent."""
         return self.exit_code is not None
 
     def request(self, number: int | None = None) -> None:
-        """Has nothing new sent from now on, because of that signal (SIGTERM)."""
+        """Send nothing new from now on because of that signal (SIGTERM)."""
         self.exit_code = self.exit_code or _EXIT_CODE_OF_SIGNALS + (number or signal.SIGTERM)
 
     def begin(self) -> bool:
-        """Counts a request that is about to be sent; False where it must not be sent."""
+        """Count a request that is about to be sent; False if it must not be sent."""
         with self._counting:
             self.in_flight += 1
-        if self.is_requested:  # asked after counting: a signal sees the count or is seen here
+        if self.is_requested:  # checked after counting: a signal sees the count or is seen here
             self.end()
             return False
         return True
 
     def end(self, count: int = 1) -> None:
-        """Counts requests whose outcome is stored, or given up."""
+        """Count requests whose outcome is stored or given up."""
         with self._counting:
             self.in_flight -= count
             is_over = count and not self.in_flight
@@ -52,19 +52,19 @@ class Stop:
             self.drained()
 
     def drained(self) -> None:
-        """Is called when the last outcome is stored that was waited for."""
+        """Called when the last awaited outcome is stored."""
 
     def check(self) -> None:
-        """Ends a thread that would go on.
+        """End a thread if the run must stop.
 
         Raises:
-            SystemExit: the run is to stop.
+            SystemExit: the run must stop.
         """
         if self.is_requested:
             raise SystemExit(self.exit_code)
 
     def waiting(self) -> str:
-        """What is waited for, in one line."""
+        """Return what the run waits for, in one line."""
         match self.in_flight:
             case 0:
                 return "stopping: waiting for what is being worked on to be stored"
@@ -75,11 +75,11 @@ class Stop:
 
 
 class _ProcessStop(Stop):
-    """The stop of this process, which signals request.
+    """The stop of this process, requested by signals.
 
-    While requests are under way a signal is only noted, since an exception in the main thread might
-    hit the code that waits for them. The thread that stores the last outcome sends the signal to
-    the main thread again, which then ends.
+    While requests are in flight, a signal is only recorded, because an exception in the main thread
+    might interrupt the code that waits for them. The thread that stores the last outcome sends the
+    signal to the main thread again, which then ends.
     """
 
     def __init__(self) -> None:
@@ -87,10 +87,10 @@ class _ProcessStop(Stop):
         self._process = os.getpid()
         self._number = signal.SIGTERM
         self._is_waiting = False
-        self._is_over = False  # the wait, and the signal that says so is on its way
+        self._is_over = False  # the wait, and the signal that ends it is on its way
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
-        """What the main thread does at a signal; takes no lock, which it might hold already."""
+        """Handle a signal in the main thread, without a lock, which it might already hold."""
         if self._is_over:
             self._is_over = False
             if self._is_waiting:
@@ -99,7 +99,7 @@ class _ProcessStop(Stop):
         if self.is_requested or os.getpid() != self._process:
             _end_at_once(number)
         self._number = signal.Signals(number)
-        self._is_waiting = True  # before the count is looked at: the last outcome may come now
+        self._is_waiting = True  # before the count is checked: the last outcome may arrive now
         self.request(number)
         if self.in_flight == 0:
             self._raise()
@@ -124,13 +124,13 @@ _current: list[_ProcessStop] = []
 
 
 def current_stop() -> Stop:
-    """The stop of this process where signals request one, else one that nobody requests."""
+    """Return the stop of this process if signals request it, else one that is never requested."""
     return _current[-1] if _current else Stop()
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Has SIGINT and SIGTERM stop the runs that begin in the block; in the main thread alone."""
+    """Stop runs in the block on SIGINT and SIGTERM; call it in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -153,5 +153,5 @@ def _end_at_once(number: int) -> Never:
 
 
 def _write(text: str) -> None:
-    """Writes to standard error past its buffer, which the interrupted code may be writing to."""
+    """Write to standard error without its buffer, which the interrupted code may be using."""
     os.write(2, ("\n" + text if sys.stderr.isatty() else text).encode())
