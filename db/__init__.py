@@ -1,1 +1,1 @@
-"""The provenance store (SQL), the blob store (fsspec), and questions asked of both."""
+"""The provenance store (SQL), the blob store (fsspec), and queries on both."""

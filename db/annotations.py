@@ -1,6 +1,6 @@
-"""Annotations: what people answered, known by its content, so that receiving it again is nothing.
+"""Store and query annotations, which are identified by their content.
 
-The last annotation of a task is the one that counts; all are kept.
+Storing an annotation again has no effect. All annotations are kept; the last one of a task counts.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ AnnotationState = Literal["clear", "unclear", "sent_back", "quarantined", "disca
 
 
 class StoredAnnotation(NamedTuple):
-    """An annotation that was received before."""
+    """An annotation in the store."""
 
     key: str
     review_task_key: str
@@ -36,7 +36,7 @@ class StoredAnnotation(NamedTuple):
 
 
 class NewAnnotation(NamedTuple):
-    """An annotation about to be stored."""
+    """An annotation to store."""
 
     key: str
     task: StoredTask
@@ -50,10 +50,10 @@ class NewAnnotation(NamedTuple):
 
 
 class UnclearAnnotation(NamedTuple):
-    """An annotation that counts for nothing, and why.
+    """An annotation that does not count, with the reason.
 
-    `state` is unclear, sent_back (its author has it again) or quarantined. `result` is what the
-    page said.
+    `state` is unclear, sent_back (its author has the task again) or quarantined. `result` is the
+    content of the page.
     """
 
     key: str
@@ -65,7 +65,7 @@ class UnclearAnnotation(NamedTuple):
 
 
 class CountedAnswer(NamedTuple):
-    """The last answer of a task that counts, and who gave it."""
+    """The last answer of a task that counts, with its author."""
 
     entity_id: str
     task_key: str
@@ -79,7 +79,7 @@ class CountedAnswer(NamedTuple):
 
 @retried
 def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[StoredAnnotation]]:
-    """For each task the annotations received for it, oldest first."""
+    """Return the annotations of each task, oldest first."""
     found: dict[str, list[StoredAnnotation]] = defaultdict(list)
     with store.read() as connection:
         query = _ANNOTATIONS.order_by(Annotation.annotated_at, Annotation.key)
@@ -91,7 +91,7 @@ def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[Sto
 def insert_annotations(
     connection: Connection, annotations: Sequence[NewAnnotation]
 ) -> list[NewAnnotation]:
-    """Stores annotations and gives those that were new."""
+    """Store annotations and return those that were new."""
     keys = [annotation.key for annotation in annotations]
     known = {key for (key,) in rows_in(connection, select(Annotation.key), Annotation.key, keys)}
     new = list({a.key: a for a in annotations if a.key not in known}.values())
@@ -110,11 +110,10 @@ def insert_annotations(
 def counted_answers(
     connection: Connection, queue: str | None, entity_ids: Iterable[str]
 ) -> dict[str, list[CountedAnswer]]:
-    """For each entity the answers that count in a queue (None: in any), oldest first.
+    """Return, for each entity, the answers that count in a queue (None: in any), oldest first.
 
-    Those to gold items never do.
-
-    Of a task that was answered several times it is the last answer that was clear.
+    Answers to gold items are left out. If a task was answered several times, the last clear answer
+    counts.
     """
     query = (
         select(
@@ -150,7 +149,7 @@ def counted_answers(
 def first_opinion(
     store: Store, queue: str, entity_id: str, annotation_key: str
 ) -> dict[str, Any] | None:
-    """The answer of an annotation about an item of a queue; None if it is none, or not clear."""
+    """Return an annotation's answer about an item of a queue; None if there is no clear one."""
     query = (
         select(Annotation.answer)
         .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
@@ -169,7 +168,7 @@ def first_opinion(
 
 @retried
 def answer_counts(store: Store, queue: str, since: datetime | None = None) -> dict[str, int]:
-    """How many tasks of a queue each assignee has answered, at all or since then."""
+    """Count the tasks of a queue that each assignee has answered, in all or since a time."""
     query = (
         select(ReviewTask.assignee, func.count(ReviewTask.key.distinct()))
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
@@ -186,9 +185,9 @@ def answer_counts(store: Store, queue: str, since: datetime | None = None) -> di
 
 @retried
 def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
-    """The proposed entities of a queue about which enough people have answered, in order of id.
+    """Return the proposed entities of a queue with enough answers, in order of id.
 
-    Those that lie with an adjudicator are left out.
+    Entities that an adjudicator has are left out.
     """
     asked = aliased(ReviewTask)
     settling = select(asked.key).where(
@@ -219,9 +218,10 @@ def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
 
 @retried
 def unclear_annotations(store: Store, queue: str) -> list[UnclearAnnotation]:
-    """What the lead of a queue has to know of, oldest first.
+    """Return the annotations that need the attention of a queue's lead, oldest first.
 
-    That is what is quarantined, and the last annotation of each task that waits for a clear one.
+    These are quarantined annotations, and the last annotation of each task that waits for a clear
+    one.
     """
     query = (
         select_columns(ReviewTask, StoredTask._fields)
@@ -257,7 +257,7 @@ def unclear_annotations(store: Store, queue: str) -> list[UnclearAnnotation]:
 def annotations_numbered(
     store: Store, server: str, remote_ids: Iterable[int]
 ) -> list[StoredAnnotation]:
-    """The annotations that were received under these numbers of a server, oldest first."""
+    """Return the annotations with these numbers on a server, oldest first."""
     query = (
         _ANNOTATIONS.join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
         .where(ReviewTask.server == server)
@@ -270,7 +270,7 @@ def annotations_numbered(
 
 @retried
 def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) -> None:
-    """Marks annotations as dealt with; tasks that waited for them alone are open, and nowhere."""
+    """Mark annotations as discarded and reopen tasks without another one; they are on no server."""
     keys = {one.key for one in annotations}
     tasks = {one.task.key for one in annotations if one.task.state == "unclear"}
     with store.write() as connection:
@@ -295,9 +295,9 @@ def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) 
 
 @retried
 def send_back(store: Store, keys: Sequence[str]) -> None:
-    """Notes that the tasks of unclear annotations were removed, to be sent to their authors again.
+    """Record that the tasks of unclear annotations were removed, to be sent to their authors again.
 
-    The tasks still wait, and lie nowhere until they are sent.
+    The tasks still wait; they are on no server until they are sent.
     """
     with store.write() as connection:
         for page in pages(keys):
@@ -308,7 +308,7 @@ def send_back(store: Store, keys: Sequence[str]) -> None:
 
 
 def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
-    """Those of the entities whose last decision rests on an answer."""
+    """Return those of the entities whose last decision follows from an answer."""
     query = select(Decision.entity_id, Decision.annotation_key).order_by(Decision.id)
     rows = rows_in(connection, query, Decision.entity_id, entity_ids)
     last = {row.entity_id: row.annotation_key for row in rows}
@@ -316,7 +316,7 @@ def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set
 
 
 def successors_of(connection: Connection, entity_ids: Iterable[str]) -> dict[str, list[str]]:
-    """For each entity what people made of it and did not reject since, oldest first."""
+    """Return what people made from each entity, without rejected entities, oldest first."""
     shown, made = aliased(Entity), aliased(Entity)
     annotates, annotated_by = aliased(Derivation), aliased(Derivation)
     query = (
@@ -338,7 +338,7 @@ def successors_of(connection: Connection, entity_ids: Iterable[str]) -> dict[str
 
 
 def entity_states(connection: Connection, entity_ids: Iterable[str]) -> dict[str, str]:
-    """The state of each entity."""
+    """Return the state of each entity."""
     rows = rows_in(connection, select(Entity.id, Entity.state), Entity.id, entity_ids)
     return {row.id: row.state for row in rows}
 

@@ -1,7 +1,7 @@
-"""Annotators: the people who work at the desk, their roles and pseudonyms.
+"""Annotators: people with their roles and pseudonyms.
 
-This table alone links a name to a pseudonym. Tasks, answers, decisions and releases know the
-pseudonym only.
+Only this table links a name to a pseudonym. Tasks, answers, decisions and releases contain the
+pseudonym.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ AnnotatorState = Literal["active", "paused", "left"]
 
 
 class StoredAnnotator(NamedTuple):
-    """A person who works at the desk; `user_id` is their account on `server`."""
+    """A person who reviews; `user_id` is their account on `server`."""
 
     pseudonym: str
     name: str
@@ -35,10 +35,10 @@ class StoredAnnotator(NamedTuple):
 def add_annotator(
     store: Store, name: str, server: str, user_id: int, roles: Iterable[Role]
 ) -> StoredAnnotator:
-    """Stores a person under the pseudonym of their account; one who is there gets `roles` as well.
+    """Store a person under the pseudonym of their account, or add `roles` to a known person.
 
     Raises:
-        UsageError: the name, or the account, is already somebody else's.
+        UsageError: another annotator has the name or the account.
     """
     pseudonym = pseudonyms(store, server, [user_id])[user_id]
     for known in annotators(store):
@@ -57,31 +57,31 @@ def add_annotator(
 
 
 def annotators(store: Store) -> list[StoredAnnotator]:
-    """All who ever worked at the desk, by name."""
+    """Return all annotators, past ones included, by name."""
     return _fetched(store)
 
 
 def names_of_annotators(store: Store) -> dict[str, str]:
-    """What the people behind the pseudonyms are called."""
+    """Return the name of each pseudonym."""
     return {annotator.pseudonym: annotator.name for annotator in annotators(store)}
 
 
 def active_annotators(store: Store, role: Role) -> list[StoredAnnotator]:
-    """Those who work in a role, paused ones included, by name."""
+    """Return the people who have a role, paused ones included, by name."""
     found = _fetched(store, Annotator.state.in_(("active", "paused")))
     return [annotator for annotator in found if role in annotator.roles]
 
 
 def paused_annotators(store: Store) -> set[str]:
-    """The pseudonyms of those who get no work until they are resumed."""
+    """Return the pseudonyms of people who get no tasks until they are resumed."""
     return {one.pseudonym for one in _fetched(store, Annotator.state == "paused")}
 
 
 def annotator_named(store: Store, name: str) -> StoredAnnotator:
-    """The person of that name.
+    """Return the annotator with this name.
 
     Raises:
-        UsageError: there is none; says who there is.
+        UsageError: there is no such annotator; the message lists the known ones.
     """
     found = {annotator.name: annotator for annotator in annotators(store)}
     if name not in found:
@@ -91,10 +91,10 @@ def annotator_named(store: Store, name: str) -> StoredAnnotator:
 
 
 def set_annotator_state(store: Store, name: str, state: AnnotatorState) -> StoredAnnotator:
-    """Notes that a person works here, pauses or left; what they did stays.
+    """Set whether an annotator is active, paused or left; their work stays.
 
     Raises:
-        UsageError: there is nobody of that name.
+        UsageError: there is no annotator with that name.
     """
     return _change(store, annotator_named(store, name), state=state)
 

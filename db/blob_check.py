@@ -1,4 +1,4 @@
-"""The blob store compared with the entities that name its files, in bounded memory."""
+"""Compare the blob store with the entities that refer to its files, in bounded memory."""
 
 import random
 import sqlite3
@@ -17,7 +17,7 @@ from db.withdrawal_graph import WITH_FILES, Blob, own_blobs
 
 _PAGE = 1000
 _AT_ONCE = 8
-"""Files that are read in parallel: a bucket answers each request slowly."""
+"""Number of files read in parallel; a bucket answers each request slowly."""
 _TABLES = """
     PRAGMA journal_mode=OFF;
     CREATE TABLE named (
@@ -27,11 +27,11 @@ _TABLES = """
     CREATE TABLE file (name PRIMARY KEY) WITHOUT ROWID;
 """
 Advance = Callable[[int, int], None]
-"""Receives how many files were checked, of how many."""
+"""Receives the number of files checked and the total."""
 
 
 class FaultyBlob(NamedTuple):
-    """A faulty file, and one of the entities that name it."""
+    """A faulty file and one of the entities that refer to it."""
 
     blob: Blob
     fault: BlobFault
@@ -39,16 +39,16 @@ class FaultyBlob(NamedTuple):
 
 
 class BlobCheck:
-    """Compares the blob store with the files that entities name.
+    """Compare the blob store with the files that entities refer to.
 
-    The lists are in a temporary database on disk; close it. Files that only withdrawn entities name
-    are neither missing nor orphans.
+    The lists are in a temporary database on disk, so close it after use. Files that only withdrawn
+    entities refer to are neither missing nor orphans.
     """
 
     def __init__(self, store: Store, blobs: BlobStore) -> None:
         self._store = store
         self._blobs = blobs
-        self._lists = sqlite3.connect("", isolation_level=None)  # without a name: a temporary file
+        self._lists = sqlite3.connect("", isolation_level=None)  # an empty name: a temporary file
         self._lists.executescript(_TABLES)
 
     def __enter__(self) -> Self:
@@ -58,7 +58,7 @@ class BlobCheck:
         self._lists.close()
 
     def run(self, advance: Advance = lambda _done, _total: None) -> int:
-        """Reads every file that is named and records faults; gives how many files there are.
+        """Read each file that an entity refers to, record faults, and return the number of files.
 
         Raises:
             ServiceError: the blob store does not answer.
@@ -82,7 +82,7 @@ class BlobCheck:
         return total
 
     def faulty(self) -> Iterator[FaultyBlob]:
-        """The faulty files, by digest, without those repaired since."""
+        """Return the faulty files by digest, without those repaired since."""
         query = """
             SELECT sha256, media_type, fault, min(entity_id) FROM faulty
             JOIN named USING (sha256, media_type) WHERE live AND (sha256, media_type) > (?, ?)
@@ -95,12 +95,12 @@ class BlobCheck:
                 yield FaultyBlob(after, BlobFault(fault), entity_id)
 
     def naming(self, blob: Blob) -> list[tuple[str, str]]:
-        """The entities that name a file and are not withdrawn: (kind, id)."""
+        """Return (kind, id) of each entity that refers to a file and is not withdrawn."""
         query = "SELECT kind, entity_id FROM named WHERE (sha256, media_type) = (?, ?) AND live"
         return self._lists.execute(f"{query} ORDER BY kind, entity_id", blob).fetchall()
 
     def repair(self, blob: Blob, data: bytes) -> bool:
-        """Stores a file again; False, and nothing is stored, where it was withdrawn meanwhile."""
+        """Store a file again; return False, without storing it, if it was withdrawn meanwhile."""
         is_live = self._is_live(blob)
         if is_live:
             self._blobs.put(data, blob.media_type, replace=True)
@@ -108,11 +108,11 @@ class BlobCheck:
         return is_live
 
     def orphans(self) -> Iterator[str]:
-        """The paths of files that no entity names: what runs that were killed left, say.
+        """Return the paths of files that no entity refers to, for example after a run was killed.
 
-        What a run under way stored, and has not committed yet, is among them.
+        Files that a current run has stored but not yet committed are included.
         """
-        self._list_named()  # what was committed meanwhile
+        self._list_named()  # committed meanwhile
         suffixes = self._lists.execute("SELECT DISTINCT media_type FROM named").fetchall()
         for (media_type,) in suffixes:
             self._lists.execute(
@@ -144,15 +144,16 @@ class BlobCheck:
             self._lists.execute("COMMIT")
 
     def _is_live(self, blob: Blob) -> bool:
-        """Whether an entity that names the file is not withdrawn at this moment."""
+        """Return whether an entity that refers to the file is not withdrawn now."""
         stored = fetch(self._store, [id_ for _, id_ in self.naming(blob)])
         return any(one.state != "withdrawn" for one in stored.values())
 
 
 def sampled_faults(store: Store, blobs: BlobStore, count: int) -> tuple[int, list[FaultyBlob]]:
-    """How many files a quick look took, and what is wrong with them.
+    """Check a sample of files; return its size and the faults.
 
-    Of `count` entities, drawn at random, each file is read; the same ones for the same store.
+    Draws `count` entities at random and reads the files of each. The same store gives the same
+    sample.
     """
     with store.read() as connection:
         last = connection.execute(select(func.max(Entity.seq))).scalar_one() or 0

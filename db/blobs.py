@@ -1,4 +1,4 @@
-"""The blob store: bytes under the name of their SHA-256, on any fsspec file system."""
+"""The blob store: files named by their SHA-256, on any fsspec file system."""
 
 import contextlib
 import errno
@@ -39,22 +39,22 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobFault(StrEnum):
-    """What can be wrong with a blob."""
+    """Fault of a blob."""
 
     MISSING = "missing"
     DAMAGED = "damaged"
 
 
 def suffix_of(media_type: str) -> str:
-    """The file name suffix of a media type, with its dot."""
+    """Return the file name suffix of a media type, with its dot."""
     return _SUFFIXES.get(media_type, ".bin")
 
 
 class BlobStore:
     """Content-addressed files: `sha256/ab/abcdef….jpg` under `url` (a folder, or `s3://…`).
 
-    Writing is atomic and deduplicating; bytes are compared with their digest at every read, so that
-    what is damaged is reported, never served. Safe in threads.
+    Writes are atomic and skip bytes that are already stored. Each read compares the bytes with
+    their digest, so damaged files raise an error. Thread-safe.
     """
 
     def __init__(self, url: str) -> None:
@@ -75,16 +75,16 @@ class BlobStore:
 
     @property
     def _incoming(self) -> Path:
-        """Where files are written before they get their place."""
+        """Folder for files that are being written."""
         return Path(self._root) / "incoming"
 
     def put(self, data: bytes, media_type: str, *, replace: bool = False) -> str:
-        """Stores `data` and gives its SHA-256.
+        """Store `data` and return its SHA-256.
 
-        Bytes that are there, by their digest and size, are not written again, unless `replace`.
+        Bytes already stored, by digest and size, are not written again, unless `replace` is set.
 
         Raises:
-            ServiceError: the disk is full, the bucket is not there, or we may not write.
+            ServiceError: the disk is full, the bucket does not exist, or writing is not permitted.
         """
         sha256 = sha256_of(data)
         if not replace and self.has(sha256, media_type, len(data)):
@@ -94,7 +94,7 @@ class BlobStore:
             if self.is_local:
                 _write_atomically(Path(path), data, self._incoming)
             else:
-                self._filesystem.pipe_file(path, data)  # an object store shows whole objects only
+                self._filesystem.pipe_file(path, data)  # object stores show whole objects only
         except OSError as error:
             raise ServiceError(
                 f"the blob store cannot write {path!r}: {error.strerror or error}"
@@ -102,10 +102,10 @@ class BlobStore:
         return sha256
 
     def fault_of(self, sha256: str, media_type: str) -> BlobFault | None:
-        """What is wrong with a blob, of which one piece at a time is read; None if nothing is.
+        """Return the fault of a blob, reading one chunk at a time; None if it has none.
 
         Raises:
-            ServiceError: the store does not answer, or we may not read in it.
+            ServiceError: the store does not answer, or reading is not permitted.
         """
         path, digest = self.path_of(sha256, media_type), hashlib.sha256()
         try:
@@ -115,7 +115,7 @@ class BlobStore:
         except FileNotFoundError:
             return BlobFault.MISSING
         except OSError as error:
-            if error.errno == errno.EIO:  # the disk itself has lost it
+            if error.errno == errno.EIO:  # the disk has lost it
                 return BlobFault.DAMAGED
             raise ServiceError(
                 f"the blob store cannot read {path!r}: {error.strerror or error}"
@@ -123,7 +123,7 @@ class BlobStore:
         return None if digest.hexdigest() == sha256 else BlobFault.DAMAGED
 
     def stored(self) -> Iterator[tuple[str, str]]:
-        """The file names of all blobs, with their paths, one folder in memory at a time."""
+        """Iterate over the file names and paths of all blobs, one folder at a time."""
         self._filesystem.invalidate_cache()
         for number in range(256):
             folder = f"{self._root}/sha256/{number:02x}"
@@ -131,7 +131,7 @@ class BlobStore:
                 yield path.rpartition("/")[2], path
 
     def has(self, sha256: str, media_type: str, size: int | None = None) -> bool:
-        """Whether a blob is stored (and, where `size` is given, has that many bytes)."""
+        """Return whether a blob is stored and, if `size` is given, has that many bytes."""
         try:
             found = self._filesystem.info(self.path_of(sha256, media_type))
         except FileNotFoundError:
@@ -139,11 +139,11 @@ class BlobStore:
         return size is None or found["size"] == size
 
     def read(self, sha256: str, media_type: str) -> bytes:
-        """The bytes of a blob.
+        """Return the bytes of a blob.
 
         Raises:
             MissingBlobError: nothing is stored under that digest.
-            BlobMismatchError: what is stored there has another digest.
+            BlobMismatchError: the stored bytes have another digest.
         """
         path = self.path_of(sha256, media_type)
         try:
@@ -158,13 +158,13 @@ class BlobStore:
         return data
 
     def erase(self, sha256: str, media_type: str) -> bool:
-        """Removes a blob for good; False where there is none.
+        """Delete a blob permanently; return False if it does not exist.
 
-        On a local disk no process finds it once this returns; copies in file system snapshots,
-        backups or versioned buckets are not reached.
+        On a local disk, no process finds it after this returns. Copies in file system snapshots,
+        backups or versioned buckets are not deleted.
 
         Raises:
-            ServiceError: we may not remove it.
+            ServiceError: deleting it is not permitted.
         """
         path = self.path_of(sha256, media_type)
         try:
@@ -183,7 +183,7 @@ class BlobStore:
         return True
 
     def path_of(self, sha256: str, media_type: str) -> str:
-        """Where a blob lies on the file system of the store."""
+        """Return the path of a blob on the file system of the store."""
         if not _SHA256.fullmatch(sha256):
             raise ConfigurationError(
                 f"a blob's name must be a SHA-256 of 64 hex digits; got {sha256!r}"
@@ -192,11 +192,11 @@ class BlobStore:
 
 
 def _write_atomically(path: Path, data: bytes, incoming: Path) -> None:
-    """Writes to a locked file in `incoming`, and moves it to `path` when it is whole.
+    """Write to a locked file in `incoming`, then move the complete file to `path`.
 
-    The lock ends with the process, in whatever namespace or container it runs. Between a file and
-    its lock, and on a network file system that keeps locks to one machine, another process may take
-    it for abandoned: then it is written again.
+    The lock ends with the process, in any namespace or container. Another process may take the file
+    for abandoned between its creation and its lock, and on a network file system whose locks are
+    local to one machine; the file is then written again.
     """
     for folder in (path.parent, incoming):
         folder.mkdir(parents=True, exist_ok=True)
@@ -220,7 +220,7 @@ def _write_atomically(path: Path, data: bytes, incoming: Path) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """Makes what happened to the files of a folder last a loss of power."""
+    """Sync a folder, so that changes to its files survive a power failure."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -229,7 +229,7 @@ def _flush(folder: Path) -> None:
 
 
 def _remove_abandoned(incoming: Path) -> None:
-    """Removes what killed processes left half written; what is being written is locked."""
+    """Delete partial files of killed processes; files that are being written are locked."""
     for file in incoming.glob(f"{_INCOMING}*"):
         with contextlib.suppress(OSError), file.open("r+b") as opened:
             if _try_lock(opened.fileno()):
@@ -237,7 +237,7 @@ def _remove_abandoned(incoming: Path) -> None:
 
 
 def _try_lock(file: int) -> bool:
-    """Locks an open file until it is closed; False where another holds it, or nothing can."""
+    """Lock an open file until it is closed; return False if it is locked or cannot be locked."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,4 +1,4 @@
-"""Model calls: stored the moment they return, found again by their key, added up."""
+"""Model calls: stored as soon as they return, found by key, and summed up."""
 
 import json
 import logging
@@ -25,11 +25,11 @@ _SPOOLED = ".call.json"
 _log = logging.getLogger(__name__)
 
 SEARCH_STAGE = "search"
-"""The stage of searches for images (`db.search_calls`), which are kept beside the calls."""
+"""Stage of image searches (`db.search_calls`), which are stored with the calls."""
 
 
 class NewCall(NamedTuple):
-    """A call that has just returned."""
+    """A call that has returned, to be stored."""
 
     key: str
     model: ModelRef
@@ -43,11 +43,11 @@ class NewCall(NamedTuple):
 
 
 class CostRow(NamedTuple):
-    """What a model, or an image search, was asked and paid for in a stage.
+    """Requests to a model or an image search service in a stage, and their cost.
 
-    `requests` are those that a search service counts; models have none. `unknown_usage`
-    are the calls whose tokens the server did not state: sums are of the others, None where there
-    are no others. `cost` is None, too, where the profile gives no prices.
+    `requests` counts the requests billed by a search service; it is None for models.
+    `unknown_usage` counts the calls without token numbers from the server. Sums are over the other
+    calls, None if there are none. `cost` is also None if the profile has no prices.
     """
 
     model: str
@@ -66,13 +66,15 @@ class CostRow(NamedTuple):
 
 @retried
 def claim_call(store: Store, key: str) -> str | None:
-    """Claims a call before its request is sent; gives the claim's id.
+    """Claim a call before its request is sent; return the id of the claim.
 
-    None where the call is stored by now, or claimed by somebody else, who is buying the answer.
+    Returns None if the call is stored already, or another process has claimed it and is waiting for
+    the answer.
     """
     with store.write() as connection:
         claim_id = store.claims.take(connection, call_subject(key))
-        # An answer is stored and its claim released at once: with the claim, we see the answer.
+        # An answer is stored and its claim released in one transaction, so both are visible
+        # together.
         stored = select(ModelCall.key).where(ModelCall.key == key)
         if claim_id is not None and connection.execute(stored).first() is not None:
             store.claims.release(connection, claim_id)
@@ -81,15 +83,15 @@ def claim_call(store: Store, key: str) -> str | None:
 
 
 def call_subject(key: str) -> str:
-    """What a claim on the call with that key names."""
+    """Return the subject of a claim on the call with that key."""
     return f"call/{key}"
 
 
 def record_call(store: Store, call: NewCall, claim_id: str | None = None) -> bool:
-    """Stores a call in a transaction of its own, and gives the claim on it back.
+    """Store a call in its own transaction and release the claim on it.
 
-    A call that is stored already stays as it is. False where the claim had been taken over: then
-    another may have stored its own answer.
+    A call that is stored already is not changed. Returns False if the claim had been taken over;
+    the other process may have stored its own answer.
     """
     agent = AgentRef.of_model(call.model)
     return _store_row(store, agent, _row(call, agent), claim_id)
@@ -106,10 +108,10 @@ def _store_row(
 
 
 def spool_call(folder: Path, call: NewCall) -> None:
-    """Writes a call that the database does not take into a file that only its owner can read.
+    """Write a call that the database cannot store into a file that only its owner can read.
 
     Raises:
-        ServiceError: the file cannot be written, either.
+        ServiceError: the file cannot be written.
     """
     agent = AgentRef.of_model(call.model)
     text = json.dumps({"agent": agent, "row": _row(call, agent)}, default=datetime.isoformat)
@@ -123,15 +125,15 @@ def spool_call(folder: Path, call: NewCall) -> None:
         Path(temporary).replace(folder / f"{call.key}{_SPOOLED}")
     except OSError as error:
         raise ServiceError(
-            f"an answer of {call.model} that was paid for can neither be stored nor be kept in "
-            f"{folder}: {error.strerror or error}"
+            f"an answer of {call.model} can be stored neither in the database nor in {folder}: "
+            f"{error.strerror or error}"
         ) from error
 
 
 def replay_calls(store: Store) -> int:
-    """Stores the calls that wait in the store's spool; gives how many there were.
+    """Store the calls in the store's spool and return their number.
 
-    A file that is not whole stays where it is.
+    Incomplete files stay in the spool.
     """
     if store.spool is None or not store.spool.is_dir():
         return 0
@@ -152,7 +154,7 @@ def replay_calls(store: Store) -> int:
 
 @retried
 def find_call(store: Store, key: str) -> ChatOutcome | None:
-    """The outcome of the call with that key, or None where it was never made."""
+    """Return the outcome of the call with that key; None if it was never made."""
     with store.read() as connection:
         row = connection.execute(select(ModelCall).where(ModelCall.key == key)).one_or_none()
     if row is None:
@@ -168,12 +170,12 @@ def find_call(store: Store, key: str) -> ChatOutcome | None:
 def has_answered(
     store: Store, model: ModelRef, parameters: dict[str, Any], purposes: Iterable[str]
 ) -> bool:
-    """Whether the model, with these parameters, ever answered a request of one of the purposes."""
+    """Return whether the model, with these parameters, ever answered for one of the purposes."""
     query = select(ModelCall.key).where(
         ModelCall.agent_id == AgentRef.of_model(model).id,
         ModelCall.stage.in_(purposes),
         ModelCall.status.in_(ANSWERED),
-        cast(ModelCall.parameters, Text) == json.dumps(parameters),  # JSON as it was stored
+        cast(ModelCall.parameters, Text) == json.dumps(parameters),  # JSON as stored
     )
     with store.read() as connection:
         return connection.execute(query.limit(1)).first() is not None
@@ -181,7 +183,7 @@ def has_answered(
 
 @retried
 def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
-    """Calls, tokens, requests, seconds and money by model or service, stage and dataset."""
+    """Return calls, tokens, requests, seconds and cost by model or service, stage and dataset."""
     is_search = ModelCall.stage == SEARCH_STAGE
     of = Agent.name, Agent.revision, ModelCall.stage, ModelCall.dataset
     query = (
@@ -208,7 +210,7 @@ def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
 
 
 def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
-    """The row of a call; images by digest, since their bytes are in the blob store."""
+    """Return the row of a call; images are replaced by their digests."""
     request, outcome = call.request, call.outcome
     if isinstance(outcome, ChatFailure):
         response, status, seconds = outcome.detail, outcome.reason, 0.0

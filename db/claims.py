@@ -1,12 +1,12 @@
-"""Claims on work under way, so that concurrent runs never do, or buy, one thing twice.
+"""Claims on work under way, so that concurrent runs do not repeat work or pay for it twice.
 
 A claim is on a subject (a model call, a plan's work on a dataset) or on a range of numbers within
-one. It belongs to a process: a random id with a heartbeat in the store. A claim ends with the
-heartbeat of its process, and at once where the process is seen to have died (`schemas.processes`).
+one. It belongs to a process, which has a random id and a heartbeat in the store. A claim ends with
+the heartbeat of its process, or as soon as the process is known to have died (`schemas.processes`).
 
-No two machines' clocks are ever compared. On PostgreSQL the server's clock says how old a heartbeat
-is. SQLite has no clock of its own (its `now` is that of the caller): there a heartbeat has ended
-when it did not change while a lease passed on the monotonic clock of the process that waits for it.
+The clocks of two machines are never compared. On PostgreSQL, the server's clock gives the age of a
+heartbeat. SQLite has no clock of its own (its `now` is the caller's): a heartbeat has ended if it
+did not change during one lease on the monotonic clock of the process that waits for it.
 """
 
 import logging
@@ -32,7 +32,7 @@ _BEATS_A_LEASE = 6
 
 
 def process_id() -> str:
-    """This process as the owner of claims: a random id; a forked child has another."""
+    """Return the random id of this process as the owner of claims; a forked child gets another."""
     return _random_id(os.getpid())
 
 
@@ -42,9 +42,9 @@ def _random_id(_pid: int) -> str:
 
 
 class Claims:
-    """The claims of one store, as this process makes them and sees those of others.
+    """The claims of one store: this process's own and those of others.
 
-    Methods that are given a connection take part in its transaction. Safe in threads.
+    Methods that take a connection take part in its transaction. Thread-safe.
     """
 
     def __init__(
@@ -56,19 +56,19 @@ class Claims:
         self.lease_seconds = lease_seconds
         self._write = write
         self._clock = clock
-        self._renewals = 0  # blocks of `renewed` that are under way
+        self._renewals = 0  # number of nested `renewed` blocks
         self._changing = threading.Lock()
         self._stop = threading.Event()
         self._renewal: threading.Thread | None = None
-        self._heard: dict[str, tuple[int, float]] = {}  # of each process: beats, and since when
+        self._heard: dict[str, tuple[int, float]] = {}  # for each process: beats, and since when
 
     def take(
         self, connection: Connection, subject: str, lower: int = 0, upper: int = 0
     ) -> str | None:
-        """Claims a subject, or numbers from `lower` to `upper` within it; gives the claim's id.
+        """Claim a subject, or numbers from `lower` to `upper` in it; return the claim's id.
 
-        None where somebody holds a claim on the subject that begins at `lower`; threads of one
-        process keep each other out, too.
+        Returns None if there is a claim on the subject that begins at `lower`, also one of another
+        thread of this process.
         """
         self.beat(connection)
         claim_id = uuid4().hex
@@ -87,18 +87,18 @@ class Claims:
         return claim_id
 
     def release(self, connection: Connection, claim_id: str) -> bool:
-        """Releases a claim; False where another has taken it over."""
+        """Release a claim; return False if another process has taken it over."""
         gone = connection.execute(delete(Claim).where(Claim.id == claim_id))
         return gone.rowcount == 1
 
     def is_taken(self, connection: Connection, subject: str) -> bool:
-        """Whether anybody holds a claim on the subject or a part of it; writes nothing."""
+        """Return whether there is a claim on the subject or a part of it; writes nothing."""
         is_live = Claim.process_id.not_in([*self.ended(connection)])
         query = select(Claim.id).where(Claim.subject == subject, is_live)
         return connection.execute(query.limit(1)).first() is not None
 
     def beat(self, connection: Connection) -> None:
-        """Prolongs all claims of this process; due well within `lease_seconds`."""
+        """Renew all claims of this process; call it well within `lease_seconds`."""
         row = {"id": process_id(), "place": own_place(), "beats": 0, "beat_at": func.now()}
         connection.execute(
             insert_into(connection, Process)
@@ -111,7 +111,7 @@ class Claims:
 
     @contextmanager
     def renewed(self) -> Iterator[None]:
-        """Keeps this process's claims alive from a thread while the block runs; blocks may nest."""
+        """Renew this process's claims from a thread while the block runs; blocks may be nested."""
         with self._changing:
             self._renewals += 1
             if self._renewals == 1:
@@ -133,19 +133,19 @@ class Claims:
                 with self._write() as connection:
                     self.beat(connection)
             except ServiceError as error:
-                _log.warning("claims are not renewed: %s", error)  # the next time they may be
+                _log.warning("claims are not renewed: %s", error)  # the next attempt may succeed
 
     def drop_ended(self, connection: Connection) -> None:
-        """Drops the processes that died or stopped beating, and with them their claims."""
+        """Delete the processes that died or have no heartbeat any more, with their claims."""
         for id_, beats in self.ended(connection).items():
-            # Claims go with their process; one that was heard of meanwhile stays.
+            # Claims are deleted with their process. A process with a heartbeat since then stays.
             same = (Process.id == id_, Process.beats == beats)
             connection.execute(delete(Process).where(*same))
 
     def ended(self, connection: Connection) -> dict[str, int]:
-        """The processes that died or stopped beating, by id, with the beats that were counted."""
+        """Return the processes that died or have no heartbeat any more, by id, with their beats."""
         has_clock = connection.dialect.name == "postgresql"
-        # While the server was down no heartbeat could be stored.
+        # While the server was down, no heartbeat could be stored.
         heard_at = func.greatest(Process.beat_at, func.pg_postmaster_start_time())
         age = func.extract("epoch", func.now() - heard_at) if has_clock else null()
         query = select(Process.id, Process.place, Process.beats, age).order_by(Process.id)
@@ -158,7 +158,7 @@ class Claims:
         return found
 
     def _watched(self, id_: str, beats: int) -> float:
-        """The seconds for which this process has seen no change of that heartbeat."""
+        """Return for how many seconds this process has seen no change of that heartbeat."""
         now = self._clock()
         counted, since = self._heard.get(id_, (None, now))
         if counted != beats:
@@ -168,7 +168,7 @@ class Claims:
 
 
 def pauses() -> Iterator[float]:
-    """Seconds to wait for another's claim, growing from 0.01 to 1."""
+    """Yield the seconds to wait for another process's claim, from 0.01 up to 1."""
     seconds = 0.01
     while True:
         yield seconds

@@ -1,4 +1,4 @@
-"""Decisions and activations: appended one after the other; an entity's state is their fold."""
+"""Append decisions and activations, and compute the state of entities from them."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,9 +18,10 @@ Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
 
 
 class NewDecision(NamedTuple):
-    """A decision that is about to be stored. An `edit` names the entity that takes the place.
+    """A decision to store.
 
-    A `reopen` revokes earlier decisions: the entity waits for a decision again.
+    An `edit` names the entity that replaces the decided one. A `reopen` revokes earlier decisions:
+    the entity waits for a decision again.
     """
 
     entity_id: str
@@ -32,7 +33,7 @@ class NewDecision(NamedTuple):
 
     @property
     def agent_id(self) -> str:
-        """The id of the agent."""
+        """Return the id of the agent."""
         return self.agent.id
 
 
@@ -40,10 +41,9 @@ _COLUMNS = ("entity_id", "verdict", "agent_id", "reason", "successor_id", "annot
 
 
 def fold(verdicts: Sequence[str], *, active: bool = True) -> State:
-    """The state after `verdicts`, oldest first: the last one counts, but a withdrawal is final.
+    """Return the state after `verdicts`, oldest first: the last one counts, a withdrawal is final.
 
-    An entity that is not active is `inactive` whatever was decided; the decisions count again once
-    it is active.
+    An inactive entity is `inactive` whatever the decisions are; they count again once it is active.
     """
     if "withdraw" in verdicts:
         return "withdrawn"
@@ -53,10 +53,10 @@ def fold(verdicts: Sequence[str], *, active: bool = True) -> State:
 
 
 def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -> None:
-    """Stores `decisions` and brings the states of their entities up to date.
+    """Store `decisions` and update the states of their entities.
 
-    A decision that says what the last one on its entity already said is not repeated, so that
-    deciding again (a flow re-run, a pull repeated) changes nothing.
+    A decision equal to the last one on its entity is not stored, so that repeating a flow run or a
+    pull changes nothing.
     """
     if not decisions:
         return
@@ -77,9 +77,9 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
 
 @retried
 def set_active(store: Store, entity_ids: Sequence[str], agent: AgentRef, *, active: bool) -> None:
-    """Makes entities active or inactive; those that are so already, or withdrawn, stay as they are.
+    """Make entities active or inactive; those already in this state, or withdrawn, do not change.
 
-    What was decided on an inactive entity is kept, and counts again once it is active.
+    Decisions on an inactive entity are kept, and count again once it is active.
     """
     if not entity_ids:
         return
@@ -99,7 +99,7 @@ def set_active(store: Store, entity_ids: Sequence[str], agent: AgentRef, *, acti
 
 @retried
 def last_reasons(store: Store, entity_ids: Sequence[str]) -> dict[str, str]:
-    """For each entity that was decided on, the reason of the last decision."""
+    """Return the reason of the last decision on each entity that has one."""
     with store.read() as connection:
         last = _last_decisions(connection, entity_ids)
     return {entity_id: str(row["reason"]) for entity_id, row in last.items()}
@@ -107,7 +107,7 @@ def last_reasons(store: Store, entity_ids: Sequence[str]) -> dict[str, str]:
 
 @retried
 def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
-    """For each entity that was decided on, who decided last."""
+    """Return the agent of the last decision on each entity that has one."""
     query = (
         select(Decision.entity_id, Agent.kind, Agent.name, Agent.revision)
         .join(Agent, Agent.id == Decision.agent_id)
@@ -122,7 +122,7 @@ def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
 
 @retried
 def decided_by_people(store: Store, entity_ids: Sequence[str]) -> set[str]:
-    """Those entities that a person has ever decided on."""
+    """Return those of the entities that a person has ever decided on."""
     query = (
         select(Decision.entity_id)
         .join(Agent, Agent.id == Decision.agent_id)
@@ -133,9 +133,9 @@ def decided_by_people(store: Store, entity_ids: Sequence[str]) -> set[str]:
 
 
 def _take_turns(connection: Connection, entity_ids: Sequence[str]) -> None:
-    """Who decides on an entity waits until others who do are done, so that states fold in order.
+    """Lock entities, so that concurrent decisions on them are stored one after the other.
 
-    On SQLite, which has one writer anyway, `FOR UPDATE` is left out.
+    SQLite has only one writer and needs no lock; `FOR UPDATE` is left out.
     """
     query = select(Entity.seq).order_by(Entity.seq).with_for_update()
     list(rows_in(connection, query, Entity.id, entity_ids))
@@ -150,7 +150,7 @@ def _last_decisions(
 
 
 def refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
-    """Folds the decisions on each entity, and its activations, into its cached `state`."""
+    """Update the cached `state` of each entity from its decisions and activations."""
     query = select(Activation.entity_id, Activation.active).order_by(Activation.id)
     for page in pages(entity_ids):
         active = dict(rows_in(connection, query, Activation.entity_id, page))
@@ -162,7 +162,7 @@ def refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
 
 
 def decided_states(connection: Connection, entity_ids: Sequence[str]) -> dict[str, State]:
-    """The state that each entity has, or would have if it were active."""
+    """Return the state that each entity has, or would have if it were active."""
     return {id_: fold(history) for id_, history in _verdicts(connection, entity_ids).items()}
 
 
@@ -178,15 +178,15 @@ def _verdicts(connection: Connection, entity_ids: Sequence[str]) -> dict[str, li
 def decided_under_other_policies(
     store: Store, dataset: str, kind: str, gate: str, policy: str, reason: str
 ) -> list[StoredEntity]:
-    """The entities decided last by `gate` under another policy, oldest first.
+    """Return the entities last decided by `gate` under another policy, oldest first.
 
     Args:
         store: the provenance store.
-        dataset: whose entities.
-        kind: which of them.
+        dataset: the dataset of the entities.
+        kind: the kind of the entities.
         gate: the name of the agent that applies the policy.
-        policy: the present policy, which the agent has as its revision.
-        reason: what the reasons of these decisions begin with.
+        policy: the present policy, which is the revision of the agent.
+        reason: the prefix of the reasons of these decisions.
     """
     others = select(Agent.id).where(
         Agent.kind == "software", Agent.name == gate, Agent.revision != policy

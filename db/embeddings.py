@@ -1,4 +1,4 @@
-"""Embeddings, cached: by model and parameters, and by the digest of the image or text."""
+"""Embeddings, cached by model and parameters and by the digest of the image or text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -25,7 +25,7 @@ _COLUMNS = ("key", "space_id", "kind", "sha256", "vector")
 
 
 class Space(NamedTuple):
-    """What vectors are comparable: those of one model with one set of parameters."""
+    """A vector space: one model with one set of parameters. Only its own vectors are comparable."""
 
     id: int
     key: str
@@ -34,7 +34,7 @@ class Space(NamedTuple):
 
 @retried
 def find_space(store: Store, model: ModelRef, parameters: Mapping[str, Any]) -> Space | None:
-    """The space of a model with these parameters, or None where it never embedded anything."""
+    """Return the space of a model with these parameters; None if nothing is embedded with it."""
     query = _select_space(_key(model, parameters))
     with store.read() as connection:
         row = connection.execute(query).one_or_none()
@@ -45,10 +45,10 @@ def find_space(store: Store, model: ModelRef, parameters: Mapping[str, Any]) -> 
 def register_space(
     store: Store, model: ModelRef, parameters: Mapping[str, Any], dimension: int
 ) -> Space:
-    """Stores the space and gives its number; the same model and parameters give the same number.
+    """Store the space and return its number; the same model and parameters have the same number.
 
     Raises:
-        IntegrityError: the model gave vectors of another length before, under the same name.
+        IntegrityError: the model returned vectors of another length before.
     """
     key = _key(model, parameters)
     row = {
@@ -73,10 +73,10 @@ def register_space(
 def find_vectors(
     store: Store, space: Space, kind: Kind, digests: Iterable[str]
 ) -> dict[str, Vector]:
-    """The cached vectors of shape (dimension,), by digest; what is not cached is left out.
+    """Return the cached vectors of shape (dimension,), by digest; uncached ones are left out.
 
     Raises:
-        IntegrityError: what is stored is no vector of this space.
+        IntegrityError: a cached vector does not have the length of this space.
     """
     keys = (digest_of(space.key, kind, sha256) for sha256 in digests)
     found: dict[str, Vector] = {}
@@ -96,13 +96,13 @@ def find_vectors(
 def store_vectors(
     store: Store, space: Space, kind: Kind, digests: Sequence[str], vectors: Vector
 ) -> None:
-    """Stores `vectors`, of shape (n, dimension), in one transaction; cached ones stay.
+    """Store `vectors`, of shape (n, dimension), in one transaction; cached ones are not changed.
 
     Vectors of files and texts that a withdrawal erases are left out.
     """
     stored = np.ascontiguousarray(vectors, _STORED)
     with store.write() as connection:
-        acquire_release_lock(connection)  # so that concurrent withdrawals are seen
+        acquire_release_lock(connection)  # to see concurrent withdrawals
         gone = _erased(connection, digests)
         rows = [
             (digest_of(space.key, kind, sha256), space.id, kind, sha256, vector.tobytes())
@@ -113,7 +113,7 @@ def store_vectors(
 
 
 def _erased(connection: Connection, digests: Iterable[str]) -> set[str]:
-    """The digests that a withdrawal erases."""
+    """Return those of the digests that a withdrawal erases."""
     query = (
         select(WithdrawnDigest.sha256)
         .join(Withdrawal, Withdrawal.id == WithdrawnDigest.withdrawal_id)

@@ -1,4 +1,4 @@
-"""Opens the database, SQLite or PostgreSQL, and brings its tables up to date."""
+"""Open the database, SQLite or PostgreSQL, and migrate its tables to the newest version."""
 
 import os
 import sqlite3
@@ -40,7 +40,7 @@ NEWEST_VERSION: Final = "0001"
 """The last of `db/migrations/versions`."""
 BUSY_TIMEOUT_SECONDS = 30
 DATABASE_FAULTS: Final = (SQLAlchemyError, sqlite3.Error, psycopg.Error)
-"""What the libraries of databases raise, those of scratch files included."""
+"""Exceptions of the database libraries, also those from temporary files."""
 _BUSY_OR_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _OF_THE_DISK: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 # PostgreSQL: serialization, deadlock, too many connections, shutdown, crash, start.
@@ -48,8 +48,8 @@ _PASSING: Final = frozenset({"40001", "40P01", "53300", "57P01", "57P02", "57P03
 _ADVICE: Final = {
     sqlite3.SQLITE_FULL: "the disk is full: free some space and run again",
     sqlite3.SQLITE_IOERR: "the disk is full or faulty: free some space and run again",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged: put a copy of it in its place",
-    sqlite3.SQLITE_NOTADB: "the file is no database, or damaged: put a copy of it in its place",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "the file is not a database or is damaged: restore it from a backup",
     sqlite3.SQLITE_READONLY: "nothing can be stored here: make the folder writable",
     sqlite3.SQLITE_CANTOPEN: "it or the journal next to it cannot be opened or created: check the "
     "permissions, space and inodes of its folder",
@@ -59,17 +59,17 @@ _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=NORMAL",
     "foreign_keys=ON",
-    "secure_delete=ON",  # what is erased does not stay in free pages
-    "cache_size=-8192",  # 8 MiB a connection
-    "wal_autocheckpoint=4096",  # ids are random, so a checkpoint touches many pages: be rare
+    "secure_delete=ON",  # erased content does not stay in free pages
+    "cache_size=-8192",  # 8 MiB per connection
+    "wal_autocheckpoint=4096",  # ids are random, so a checkpoint touches many pages: keep them rare
 )
 
 
 def open_engine(url: str) -> Engine:
-    """An engine for `url`: `sqlite:///file.db` or `postgresql://user@host/database`.
+    """Return an engine for `url`: `sqlite:///file.db` or `postgresql://user@host/database`.
 
-    SQLite is put into WAL mode with foreign keys on; transactions that write begin `IMMEDIATE`, so
-    that two writers wait for each other instead of failing.
+    SQLite uses WAL mode and foreign keys. Its write transactions begin with `IMMEDIATE`, so that
+    two writers wait for each other instead of failing.
 
     Raises:
         ConfigurationError: the URL is malformed or names another database.
@@ -87,7 +87,7 @@ def open_engine(url: str) -> Engine:
 
 
 def is_there(url: str) -> bool:
-    """Whether there is a database at `url`: a file of SQLite; of a server it is taken for granted.
+    """Return whether the database at `url` exists; always True for a server.
 
     Raises:
         ConfigurationError: the URL is malformed.
@@ -97,14 +97,14 @@ def is_there(url: str) -> bool:
 
 
 def shown_url(url: URL) -> str:
-    """A database's URL as it may be shown: without its password."""
+    """Return the URL of a database without its password, for messages."""
     return repr(url.render_as_string(hide_password=True))
 
 
 def _parsed(url: str) -> URL:
     try:
         return make_url(url)
-    except (ArgumentError, ValueError) as error:  # ValueError: the port is no number
+    except (ArgumentError, ValueError) as error:  # ValueError: the port is not a number
         scheme, separator, rest = url.rpartition("://")
         shown = f"{scheme}{separator}{'***@' * ('@' in rest)}{rest.rpartition('@')[2]}"
         raise ConfigurationError(
@@ -121,14 +121,14 @@ def _open_sqlite(url: URL) -> Engine:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
-            f"the folder of the database {shown_url(url)} cannot be made: {error.strerror}"
+            f"the folder of the database {shown_url(url)} cannot be created: {error.strerror}"
         ) from error
     if is_read_only(url):
         return _open_sqlite_to_read(url)
     _close_to_others(file)
     engine = create_engine(
         url,
-        pool_use_lifo=True,  # few connections in use, so few caches, and warm ones
+        pool_use_lifo=True,  # few connections, so that each has a warm cache
         connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
     )
     event.listen(engine, "connect", _set_pragmas)
@@ -137,7 +137,7 @@ def _open_sqlite(url: URL) -> Engine:
 
 
 def is_read_only(url: URL) -> bool:
-    """Whether `url` is a file of SQLite that is there and cannot be written, nor beside it."""
+    """Return whether `url` is an existing SQLite file in a place that cannot be written to."""
     file = Path(str(url.database))
     return (
         url.get_backend_name() == "sqlite"
@@ -147,7 +147,7 @@ def is_read_only(url: URL) -> bool:
 
 
 def _open_sqlite_to_read(url: URL) -> Engine:
-    """An engine that only reads; without a journal beside the file no other file is looked for."""
+    """Return a read-only engine; without a journal beside the file, no other file is read."""
     file = Path(str(url.database)).absolute()
     journal = file.with_name(f"{file.name}-wal")
     has_journal = journal.is_file() and journal.stat().st_size > 0
@@ -171,11 +171,11 @@ def _begin_to_read(connection: Connection) -> None:
 
 
 def _close_to_others(file: Path) -> None:
-    """Lets nobody but the owner read a SQLite file, made if absent: it knows who pseudonyms are.
+    """Give only the owner access to a SQLite file, as it links pseudonyms to people.
 
-    SQLite gives its journal the same mode.
+    Creates the file if it does not exist. SQLite gives its journal the same mode.
     """
-    with suppress(OSError):  # not ours to change, or not to be made, which SQLite says better
+    with suppress(OSError):  # we may not change or create it; SQLite reports that better
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
         for one in (file, *(file.with_name(f"{file.name}{end}") for end in ("-wal", "-shm"))):
             if one.is_file() and (mode := one.stat().st_mode) & 0o077:
@@ -194,11 +194,11 @@ def _begin(connection: Connection) -> None:
 
 
 def migrate(engine: Engine) -> None:
-    """Brings the tables of `engine` to the newest version. Does nothing where they are.
+    """Migrate the tables of `engine` to the newest version, if they are older.
 
     Raises:
-        ConfigurationError: the database does not answer, or was written by a newer Loupe; or it
-            can only be read and is not at the newest version.
+        ConfigurationError: the database does not answer, was written by a newer Loupe, or is
+            read-only and not at the newest version.
         ServiceError: its disk is full or faulty.
     """
     if is_read_only(engine.url):
@@ -216,7 +216,7 @@ def migrate(engine: Engine) -> None:
 
 
 def _is_newest(engine: Engine) -> bool:
-    """Whether the tables are up to date, seen without the lock of who writes."""
+    """Return whether the tables are up to date, without waiting for writers."""
     with engine.connect() as connection:
         if not inspect(connection).has_table("alembic_version"):
             return False
@@ -225,7 +225,7 @@ def _is_newest(engine: Engine) -> bool:
 
 
 def _upgrade(engine: Engine) -> None:
-    # imported where there is something to do: it takes a tenth of a command's start
+    # imported only if needed: it takes a tenth of the start of a command
     import alembic.command
     import alembic.config
     from alembic.util import CommandError
@@ -255,11 +255,11 @@ def _require_newest(engine: Engine) -> None:
 
 
 class DatabaseLostError(ServiceError):
-    """The connection broke, or the database is busy or restarting; nothing was done, try again."""
+    """The connection broke, or the database is busy or restarting. Nothing was done; try again."""
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the database may do in a moment what it could not do now."""
+    """Return whether the error is temporary, so that a retry may succeed."""
     if isinstance(error, PoolTimeoutError):
         return True
     if not isinstance(error, DBAPIError):
@@ -270,17 +270,17 @@ def is_passing(error: BaseException) -> bool:
 
 
 def _sqlite_code(error: DBAPIError) -> int:
-    """SQLite's primary code; 0 for other databases."""
+    """Return SQLite's primary error code; 0 for other databases."""
     return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
 
 
 @contextmanager
 def faults_as_errors(engine: Engine) -> Iterator[None]:
-    """Turns faults of the database itself (gone, full, locked, damaged) into one sentence.
+    """Turn faults of the database itself (gone, full, locked, damaged) into one sentence.
 
     Raises:
-        DatabaseLostError: it may be able to in a moment; nothing was done.
-        ServiceError: the database could not do what was asked; nothing of it was done.
+        DatabaseLostError: the fault is temporary; nothing was done.
+        ServiceError: the fault is not temporary; nothing was done.
     """
     try:
         yield
@@ -293,7 +293,7 @@ def faults_as_errors(engine: Engine) -> Iterator[None]:
 
 
 def _is_of_the_database(error: SQLAlchemyError) -> bool:
-    """Whether the database is at fault, and not what it was asked."""
+    """Return whether the fault is in the database and not in the statement."""
     damaged = type(error) is DatabaseError or (
         isinstance(error, InternalError) and getattr(error.orig, "sqlstate", None) == "XX001"
     )
@@ -301,8 +301,8 @@ def _is_of_the_database(error: SQLAlchemyError) -> bool:
 
 
 def fault_sentence(error: BaseException, name: str = "of Loupe") -> str:
-    """What is wrong with the database `name`, or with temporary files, in one sentence."""
-    if isinstance(error, sqlite3.Error):  # not by way of SQLAlchemy, as temporary files only are
+    """Return one sentence on what is wrong with the database `name` or with temporary files."""
+    if isinstance(error, sqlite3.Error):  # not from SQLAlchemy, as only temporary files are
         return (
             f"temporary files cannot be written in {sqlite_temporary_folder()} ({error}); make "
             f"room there or set TMPDIR to another folder, and run again"
@@ -310,12 +310,12 @@ def fault_sentence(error: BaseException, name: str = "of Loupe") -> str:
     at_fault = error.orig if isinstance(error, DBAPIError) and error.orig else error
     reason = " ".join(str(at_fault).split())
     code = getattr(at_fault, "sqlite_errorcode", 0) & 0xFF
-    advice = _ADVICE.get(code, "what was finished is stored, run again to go on")
+    advice = _ADVICE.get(code, "finished work is stored; run again to continue")
     return f"the database {name} failed: {reason}; {advice}"
 
 
 def sqlite_temporary_folder() -> Path:
-    """Where SQLite keeps files without a name, by its own rules: the first that is writable."""
+    """Return SQLite's folder for temporary files, by its own rules: the first writable one."""
     named = (os.environ.get(name) for name in ("SQLITE_TMPDIR", "TMPDIR"))
     for folder in filter(None, (*named, "/var/tmp", "/usr/tmp", "/tmp")):  # noqa: S108
         if Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK):
@@ -328,7 +328,7 @@ def _reason(error: DBAPIError) -> str:
 
 
 def insert_into(connection: Connection, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
-    """An `INSERT` in the dialect of the database, which can say what happens on a conflict."""
+    """Return an `INSERT` in the dialect of the database, which supports `ON CONFLICT`."""
     if connection.dialect.name == "postgresql":
         return postgresql.insert(table)
     return sqlite.insert(table)
@@ -337,7 +337,7 @@ def insert_into(connection: Connection, table: type[Base]) -> postgresql.Insert 
 def insert_new(
     connection: Connection, table: type[Base], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Inserts `rows` into `table`; rows whose key is there already are left as they are."""
+    """Insert `rows` into `table`; rows whose key exists are not changed."""
     values = list(rows)
     if not values:
         return
@@ -347,10 +347,9 @@ def insert_new(
 def insert_new_text(
     connection: Connection, table: type[Base], columns: Sequence[str], rows: list[tuple[Any, ...]]
 ) -> int:
-    """As `insert_new`, for columns of plain text: five times faster, for the rows of every record.
+    """Like `insert_new`, for columns of plain text; five times faster, for tables with many rows.
 
-    Values go to the driver as they are, without SQLAlchemy's conversion of each. Gives how many
-    rows were new.
+    Values go to the driver without SQLAlchemy's conversions. Returns how many rows were new.
     """
     if not rows:
         return 0
@@ -370,14 +369,17 @@ def insert_new_text(
 
 
 _ARRAYS = {str: "text[]", int: "bigint[]", bytes: "bytea[]"}
-"""Types for values that PostgreSQL then fits into columns; a shorter one would cut them off."""
+"""Types for values, which PostgreSQL converts to those of the columns.
+
+Shorter types would cut values off.
+"""
 
 
 def select_columns(table: type[Base], names: Iterable[str]) -> Select[*tuple[Any, ...]]:
-    """A query for the columns of `table` with these names."""
+    """Return a query for the columns of `table` with these names."""
     return select(*(table.__table__.c[name] for name in names))
 
 
 def escape_like(text: str) -> str:
-    r"""`text` so that `LIKE … ESCAPE '\'` takes it literally."""
+    r"""Escape `text`, so that `LIKE … ESCAPE '\'` takes it literally."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,4 +1,4 @@
-"""Entities: made from records, stored, found again, grouped."""
+"""Entities: create them from records, store, find and group them."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
 from schemas.provenance import AgentKind, Role
 
-# Agents: those who act.
+# Agents.
 
 
 class AgentRef(NamedTuple):
@@ -35,23 +35,23 @@ class AgentRef(NamedTuple):
 
     @classmethod
     def of_model(cls, model: ModelRef) -> "AgentRef":
-        """A model as an agent."""
+        """Return a model as an agent."""
         return cls("model", model.name, model.revision)
 
 
 def register_agents(connection: Connection, agents: Sequence[AgentRef]) -> list[str]:
-    """Stores agents that are new and gives the ids of all, in order."""
+    """Store new agents and return the ids of all, in order."""
     rows = [{"id": agent.id, **agent._asdict()} for agent in agents]
     insert_new(connection, Agent, rows)
     return [agent.id for agent in agents]
 
 
-# Groups of entities: which of them count together now. An entity's id does not depend on it.
+# Groups of entities that count together. The id of an entity does not depend on its group.
 
 
 @retried
 def move_to_groups(store: Store, groups: Mapping[str, str]) -> None:
-    """Puts each entity, by its id, into its group; one that is there already is not written."""
+    """Set the group of each entity, by its id; entities already in their group are not written."""
     if not groups:
         return
     with store.write() as connection:
@@ -63,7 +63,7 @@ def move_to_groups(store: Store, groups: Mapping[str, str]) -> None:
         )
 
 
-# Entities: made from records, stored, found again.
+# Entities: create them from records, store and find them.
 
 R = TypeVar("R", bound=EntityRecord)
 K = TypeVar("K")
@@ -76,7 +76,7 @@ SelectEntities = Select[int, str, str, str, str | None, str | None, str, str]
 
 
 class NewEntity(NamedTuple):
-    """An entity that is about to be stored; `parents` are (role, parent id) pairs."""
+    """An entity to store; `parents` are (role, parent id) pairs."""
 
     id: str
     dataset: str
@@ -89,7 +89,7 @@ class NewEntity(NamedTuple):
 
 
 class StoredEntity(NamedTuple):
-    """An entity as it lies in the store; `seq` is its number there, `id` its name everywhere."""
+    """An entity in the store; `seq` is its number there, `id` is the same in every store."""
 
     seq: int
     id: str
@@ -101,7 +101,7 @@ class StoredEntity(NamedTuple):
     payload: str
 
     def record(self, record_type: type[R]) -> R:
-        """The payload as the record it was made from."""
+        """Return the payload as the record it was made from."""
         return record_type.model_validate_json(self.payload)
 
 
@@ -114,7 +114,7 @@ def new_entity(
     group: str | None = None,
     model_call: str | None = None,
 ) -> NewEntity:
-    """`record` as an entity of `dataset`, with its content-derived id."""
+    """Return `record` as an entity of `dataset`, with its content-derived id."""
     payload = record.payload()
     links = tuple(parents)
     return NewEntity(
@@ -130,7 +130,7 @@ def new_entity(
 
 
 def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
-    """`ids` in lists of at most `size`, few enough for one `IN (…)`."""
+    """Split `ids` into lists of at most `size`, few enough for one `IN (…)`."""
     remaining = iter(ids)
     while page := list(islice(remaining, size)):
         yield page
@@ -143,20 +143,20 @@ def rows_in(
     values: Iterable[object],
     size: int = _PAGE,
 ) -> Iterator[Row[*Columns]]:
-    """The rows of `query` with `column` among `values`, however many these are."""
+    """Return the rows of `query` with `column` among `values`, in several queries if needed."""
     for page in pages(values, size):
         yield from connection.execute(query.where(column.in_(page)))
 
 
 @retried
 def datasets_of(store: Store) -> list[str]:
-    """The names of all datasets that have entities, sorted."""
+    """Return the names of all datasets that have entities, sorted."""
     with store.read() as connection:
         return sorted(connection.execute(select(Entity.dataset).distinct()).scalars())
 
 
 def select_entities() -> SelectEntities:
-    """A query for the columns of `StoredEntity`, to be narrowed down."""
+    """Return a query for the columns of `StoredEntity`, to add conditions to."""
     return select(
         Entity.seq,
         Entity.id,
@@ -171,13 +171,13 @@ def select_entities() -> SelectEntities:
 
 @retried
 def fetch(store: Store, ids: Iterable[str]) -> dict[str, StoredEntity]:
-    """The entities with these ids; ids that do not exist are left out."""
+    """Return the entities with these ids; unknown ids are left out."""
     with store.read() as connection:
         return entities_by_id(connection, ids)
 
 
 def entities_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
-    """The entities with these ids; ids that do not exist are left out."""
+    """Return the entities with these ids; unknown ids are left out."""
     rows = rows_in(connection, select_entities(), Entity.id, ids)
     return {row.id: StoredEntity._make(row) for row in rows}
 
@@ -190,15 +190,15 @@ def find(
     states: Sequence[str] | None = None,
     split: str | None = None,
 ) -> Iterator[StoredEntity]:
-    """The entities of a dataset and kind, oldest first, in pages of constant memory."""
+    """Iterate over the entities of a dataset and kind, oldest first, in constant memory."""
     conditions = _conditions(dataset, kind, states, split)
     yield from map(StoredEntity._make, scan(store, select_entities().where(*conditions)))
 
 
 def find_containing(store: Store, kind: str, text: str) -> Iterator[StoredEntity]:
-    """The entities of a kind, of all datasets, with `text` in their payload, oldest first.
+    """Iterate over the entities of a kind in all datasets with `text` in them, oldest first.
 
-    There is no index for this: all entities of the kind are read.
+    `text` is searched in the payload. There is no index: all entities of the kind are read.
     """
     holds = Entity.payload.like(f"%{escape_like(text)}%", escape="\\")
     query = select_entities().where(Entity.kind == kind, holds)
@@ -209,7 +209,7 @@ def find_containing(store: Store, kind: str, text: str) -> Iterator[StoredEntity
 def count_entities(
     store: Store, dataset: str, kind: str, *, states: Sequence[str] | None = None
 ) -> int:
-    """How many entities a dataset has of a kind."""
+    """Count the entities of a kind in a dataset."""
     query = select(func.count()).select_from(Entity)
     with store.read() as connection:
         found = connection.execute(query.where(*_conditions(dataset, kind, states, None)))
@@ -228,7 +228,7 @@ def _conditions(
 
 
 def find_children(store: Store, parent_id: str, role: Role) -> Iterator[StoredEntity]:
-    """The entities that were derived from one in `role`, oldest first, in pages."""
+    """Iterate over the entities derived from one in `role`, oldest first, in pages."""
     query = (
         select_entities()
         .join(Derivation, Derivation.child_seq == Entity.seq)
@@ -241,9 +241,9 @@ def find_children(store: Store, parent_id: str, role: Role) -> Iterator[StoredEn
 def scan(
     source: Store | Connection, query: Select[*Columns], size: int = _PAGE
 ) -> Iterator[Row[*Columns]]:
-    """The rows of a query of entities, the oldest first, in pages of constant memory.
+    """Iterate over the rows of a query of entities, oldest first, in pages of constant memory.
 
-    The first column must be `Entity.seq`. From a store, each page is a transaction of its own.
+    The first column must be `Entity.seq`. If a store is given, each page is its own transaction.
     """
     after, paged = 0, query.order_by(Entity.seq).limit(size)
     while True:
@@ -259,11 +259,11 @@ def scan(
 def find_in_groups(
     store: Store, dataset: str, kind: str, groups: Iterable[str]
 ) -> list[StoredEntity]:
-    """The entities of a dataset and kind that belong to `groups`, oldest first."""
+    """Iterate over the entities of a dataset and kind that belong to `groups`, oldest first."""
     query = select_entities().order_by(Entity.seq)
     with store.read() as connection:
         found = map(StoredEntity._make, rows_in(connection, query, Entity.group_key, groups))
-        # dataset and kind are compared here, so that no planner prefers their index
+        # dataset and kind are compared here, so that no query planner prefers their index
         return [one for one in found if one.dataset == dataset and one.kind == kind]
 
 
@@ -286,7 +286,7 @@ def links(
     *,
     down: bool = False,
 ) -> Iterator[Link]:
-    """The links of `ids` to their parents, or `down` to their children, in all roles or these."""
+    """Return the links of `ids` to their parents, or `down` to their children."""
     query = (
         select(ChildEntity.id, Derivation.role, ParentEntity.id, ParentEntity.kind)
         .join(Derivation, Derivation.child_seq == ChildEntity.seq)
@@ -302,7 +302,7 @@ def links(
 def children_in(
     connection: Connection, ids: Iterable[str], roles: Collection[Role]
 ) -> Iterator[tuple[str, str | None, StoredEntity]]:
-    """(parent id, model call, child) of everything derived from `ids` in any of `roles`."""
+    """Return (parent id, model call, child) of everything derived from `ids` in any of `roles`."""
     query = (
         select_entities()
         .add_columns(ParentEntity.id, Entity.model_call_key)
@@ -316,7 +316,7 @@ def children_in(
 
 @retried
 def parents_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
-    """For each id the ids that it was derived from in `role`, in order of id."""
+    """Return the parents of each id in `role`, in order of id."""
     related: dict[str, list[str]] = defaultdict(list)
     with store.read() as connection:
         for link in sorted(links(connection, ids, (role,)), key=attrgetter("parent")):
@@ -326,7 +326,7 @@ def parents_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[s
 
 @retried
 def children_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
-    """For each id the ids that were derived from it in `role`, in order of id."""
+    """Return the children of each id in `role`, in order of id."""
     related: dict[str, list[str]] = defaultdict(list)
     with store.read() as connection:
         found = links(connection, ids, (role,), down=True)
@@ -336,7 +336,7 @@ def children_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[
 
 
 def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) -> None:
-    """Stores the links of `entities` (stored already) to their parents.
+    """Store the links of `entities`, which are stored already, to their parents.
 
     Raises:
         IntegrityError: a parent is not stored.

@@ -1,7 +1,7 @@
-"""Evaluations: what models scored on releases. They are added; their scores never change.
+"""Evaluations: scores of models on releases. They are added and their scores never change.
 
-The queries that they show as the hardest ones are examples: one that shows anything that was
-withdrawn is not kept, and goes where files are erased. The scores, which show nobody, stay.
+The hardest queries are stored as examples. An example that shows a withdrawn item is not stored,
+and is deleted where files are erased. Scores show no person and stay.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,14 +20,14 @@ from schemas.records import Split
 
 
 class StoredEvaluation(NamedTuple):
-    """An evaluation, and when it was stored."""
+    """An evaluation and the time when it was stored."""
 
     result: EvaluationResult
     evaluated_at: datetime
 
 
 class Stored(NamedTuple):
-    """The evaluation as the store has it, and whether it is new there."""
+    """The evaluation in the store, and whether it is new."""
 
     evaluation: StoredEvaluation
     is_new: bool
@@ -35,7 +35,7 @@ class Stored(NamedTuple):
 
 @retried
 def store_evaluation(store: Store, result: EvaluationResult) -> Stored:
-    """Stores an evaluation; of equal ones (`EvaluationResult.id`) the first stays."""
+    """Store an evaluation; of equal ones (`EvaluationResult.id`) the first is kept."""
     query = select(Evaluation.result, Evaluation.evaluated_at).where(Evaluation.id == result.id)
     with store.write() as connection:
         row = {
@@ -55,7 +55,7 @@ def store_evaluation(store: Store, result: EvaluationResult) -> Stored:
 def evaluations_of(
     store: Store, release_id: str, split: Split | None = None
 ) -> list[StoredEvaluation]:
-    """The evaluations on a release (or on one split of it), the oldest first."""
+    """Return the evaluations on a release, or on one split of it, oldest first."""
     query = select(Evaluation.result, Evaluation.evaluated_at).where(
         Evaluation.release_id == release_id
     )
@@ -68,14 +68,14 @@ def evaluations_of(
 
 @retried
 def count_showing(store: Store, entity_ids: Iterable[str]) -> int:
-    """How many evaluations show any of these in an example."""
+    """Count the evaluations with an example that shows any of these entities."""
     with store.read() as connection:
         return sum(1 for _ in _showing(connection, set(entity_ids)))
 
 
 @retried
 def forget_examples(store: Store, entity_ids: Iterable[str]) -> int:
-    """Removes, for good, the examples that show any of these; gives of how many evaluations."""
+    """Delete the examples that show any of these entities; return the number of evaluations."""
     with store.write() as connection:
         changed = list(_showing(connection, set(entity_ids)))
         for id_, kept in changed:
@@ -85,7 +85,7 @@ def forget_examples(store: Store, entity_ids: Iterable[str]) -> int:
 
 
 def _showing(connection: Connection, gone: set[str]) -> Iterator[tuple[str, EvaluationResult]]:
-    """The evaluations whose examples show any of these, without those examples."""
+    """Return the evaluations whose examples show any of these entities, without those examples."""
     for id_, stored in connection.execute(select(Evaluation.id, Evaluation.result)):
         result = EvaluationResult.model_validate(stored)
         if (kept := _without(result, gone)) != result:
@@ -93,14 +93,14 @@ def _showing(connection: Connection, gone: set[str]) -> Iterator[tuple[str, Eval
 
 
 def _withdrawn(connection: Connection, result: EvaluationResult) -> set[str]:
-    """The ids of withdrawn entities that the examples show."""
+    """Return the ids of withdrawn entities that the examples show."""
     shown = {id_ for one in result.directions for hard in one.hardest for id_ in _shown(hard)}
     query = select(Entity.id).where(Entity.state == "withdrawn")
     return {id_ for (id_,) in rows_in(connection, query, Entity.id, sorted(shown))}
 
 
 def _without(result: EvaluationResult, gone: set[str]) -> EvaluationResult:
-    """The same without the examples that show withdrawn entities."""
+    """Return the evaluation without the examples that show withdrawn entities."""
     directions = tuple(
         one.model_copy(
             update={"hardest": tuple(hard for hard in one.hardest if gone.isdisjoint(_shown(hard)))}

@@ -1,4 +1,4 @@
-"""Gold items, and work that returns to the queue."""
+"""Gold items, and revocations of annotators' work."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,9 +16,9 @@ from db.tables.review import Annotation, GoldCheck, GoldItem, ReviewTask, TaskRe
 
 
 class KnownAnswer(NamedTuple):
-    """An item of a queue whose right answer is known; `origin` says from where.
+    """An item of a queue with a known right answer.
 
-    `explanation` says why it is right.
+    `origin` says where the answer comes from, `explanation` why it is right.
     """
 
     entity_id: str
@@ -28,7 +28,7 @@ class KnownAnswer(NamedTuple):
 
 
 class NewCheck(NamedTuple):
-    """How the annotation of a gold task compares with what is known."""
+    """Comparison of the annotation of a gold task with the known answer, to store."""
 
     annotation_key: str
     queue: str
@@ -49,7 +49,7 @@ class StoredCheck(NamedTuple):
 
 @retried
 def add_gold_items(store: Store, queue: str, items: Iterable[KnownAnswer]) -> int:
-    """Stores gold items and gives how many were new; those that are gold already stay as they are.
+    """Store gold items and return how many were new; existing ones are not changed.
 
     An item that was removed and is added again counts as new.
     """
@@ -63,13 +63,13 @@ def add_gold_items(store: Store, queue: str, items: Iterable[KnownAnswer]) -> in
 
 @retried
 def gold_items(store: Store, queue: str) -> dict[str, KnownAnswer]:
-    """The gold items of a queue by entity, in order of id; those that were withdrawn are none."""
+    """Return the gold items of a queue by entity, in order of id, without withdrawn ones."""
     with store.read() as connection:
         return gold_answers(connection, queue)
 
 
 def gold_answers(connection: Connection, queue: str) -> dict[str, KnownAnswer]:
-    """As `gold_items`, within a transaction."""
+    """Like `gold_items`, within a transaction."""
     query = (
         select_columns(GoldItem, KnownAnswer._fields)
         .join(Entity, Entity.id == GoldItem.entity_id)
@@ -81,7 +81,7 @@ def gold_answers(connection: Connection, queue: str) -> dict[str, KnownAnswer]:
 
 @retried
 def settled_answers(store: Store, queue: str) -> dict[str, dict[str, Any]]:
-    """For each entity of a queue that an adjudicator settled the answer that settled it."""
+    """Return, for each entity of a queue that an adjudicator settled, the adjudicator's answer."""
     query = (
         select(ReviewTask.entity_id, Annotation.answer)
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
@@ -101,7 +101,7 @@ def settled_answers(store: Store, queue: str) -> dict[str, dict[str, Any]]:
 
 @retried
 def remove_gold_items(store: Store, queue: str, entity_ids: Iterable[str]) -> int:
-    """Forgets gold items and gives how many there were; what was answered on them stays."""
+    """Remove gold items and return their number; the answers to them stay."""
     with store.write() as connection:
         before = _count(connection, queue)
         for page in pages(entity_ids):
@@ -111,15 +111,15 @@ def remove_gold_items(store: Store, queue: str, entity_ids: Iterable[str]) -> in
 
 
 def record_checks(connection: Connection, checks: Sequence[NewCheck]) -> None:
-    """Stores checks; an annotation that was checked before keeps its check."""
+    """Store checks; an annotation that was checked before keeps its check."""
     insert_new(connection, GoldCheck, [check._asdict() for check in checks])
 
 
 def checks_of(connection: Connection, queue: str, assignee: str) -> list[StoredCheck]:
-    """The checks that an annotator is judged by in a queue, newest first.
+    """Return the checks that count for an annotator in a queue, newest first.
 
-    Of a gold item that was answered several times it is the last one. What was answered before the
-    annotator was reinstated (`db.gold`) has been judged already.
+    If a gold item was answered several times, the last check counts. Answers from before the
+    annotator was reinstated do not count.
     """
     lifted = select(func.max(TaskReturn.lifted_at)).where(
         TaskReturn.queue == queue, TaskReturn.assignee == assignee
@@ -133,14 +133,14 @@ def checks_of(connection: Connection, queue: str, assignee: str) -> list[StoredC
 
 
 def checked_annotators(connection: Connection, queue: str) -> list[str]:
-    """Who ever answered a gold item of a queue, in order."""
+    """Return all annotators who ever answered a gold item of a queue, in order."""
     query = select(GoldCheck.assignee).where(GoldCheck.queue == queue).distinct()
     return sorted(connection.execute(query).scalars())
 
 
 @retried
 def all_checks(store: Store, queue: str) -> dict[str, list[StoredCheck]]:
-    """Every annotator's checks in a queue, newest first, those of before a return included."""
+    """Return all checks in a queue, also those from before a revocation, newest first."""
     with store.read() as connection:
         names = checked_annotators(connection, queue)
         return {name: _checks(connection, queue, name) for name in names}
@@ -148,7 +148,7 @@ def all_checks(store: Store, queue: str) -> dict[str, list[StoredCheck]]:
 
 @retried
 def checked_answers(store: Store, queue: str, assignee: str) -> dict[str, dict[str, Any]]:
-    """An annotator's answers to gold items of a queue, by the keys of their annotations."""
+    """Return an annotator's answers to gold items of a queue, by the keys of their annotations."""
     query = (
         select(Annotation.key, Annotation.answer)
         .join(GoldCheck, GoldCheck.annotation_key == Annotation.key)
@@ -184,14 +184,14 @@ def _count(connection: Connection, queue: str) -> int:
 
 
 # Revocations: an annotator's unconfirmed work returns to the queue with everything derived from it.
-# While one is in force, its annotator gets no tasks from the queue.
+# While a revocation is in force, its annotator gets no tasks from the queue.
 
 IN_FORCE = "in force"
 LIFTED = "lifted"
 
 
 class Revocation(NamedTuple):
-    """A use of the rule."""
+    """A revocation of an annotator's work, with the rule that led to it."""
 
     queue: str
     assignee: str
@@ -205,14 +205,14 @@ class Revocation(NamedTuple):
 
 
 class ReturnedWork(NamedTuple):
-    """What a return did: tasks that count no longer, and entities that wait again."""
+    """The results of a revocation: tasks that no longer count, and entities that wait again."""
 
     tasks: int
     reopened: int
 
 
 def items_of(connection: Connection, queue: str, assignee: str) -> list[str]:
-    """The entities about which an annotator has first opinions or gold tasks that wait or count."""
+    """Return the entities with first opinions or gold tasks of an annotator that wait or count."""
     query = select(ReviewTask.entity_id).where(
         ReviewTask.queue == queue,
         ReviewTask.assignee == assignee,
@@ -223,7 +223,7 @@ def items_of(connection: Connection, queue: str, assignee: str) -> list[str]:
 
 
 def in_adjudication(connection: Connection, queue: str) -> frozenset[str]:
-    """The entities of a queue that lie with an adjudicator now."""
+    """Return the entities of a queue that an adjudicator has now."""
     query = select(ReviewTask.entity_id).where(
         ReviewTask.queue == queue,
         ReviewTask.purpose == "adjudication",
@@ -240,13 +240,11 @@ def return_work(
     accuracy: tuple[int, int],
     tasks: Sequence[str],
 ) -> ReturnedWork:
-    """Takes tasks (by key) from an annotator, and back what was decided by their answers alone.
+    """Revoke an annotator's tasks (by key) and the decisions that follow from their answers alone.
 
-    `accuracy` is how many of how many gold items the annotator answered right.
-
-    What was decided on an entity of these tasks is reopened; what their answers had made of it, an
-    edit say, is rejected. The tasks are `returned`, the return is in force and recorded with its
-    rule.
+    `accuracy` is the number of right answers and the number of gold items. Decided entities of
+    these tasks are reopened, and entities derived from the answers, such as edits, are rejected.
+    The tasks become `returned`; the revocation is in force and stored with its rule.
     """
     correct, total = accuracy
     row = {
@@ -273,10 +271,10 @@ def return_work(
 def reopen_items(
     store: Store, queue: str, entity_ids: Iterable[str], agent: AgentRef, reason: str
 ) -> ReturnedWork:
-    """Takes back what people decided on items of a queue; those items wait for others again.
+    """Revoke people's decisions on items of a queue, which then wait for other annotators.
 
-    All answers to them no longer count, and what was made of them, an edit say, is rejected. An
-    item is named by itself or by the edit that took its place.
+    All answers to them no longer count, and entities derived from them, such as edits, are
+    rejected. An item is given by its id or by that of the edit that replaced it.
     """
     asked = (
         select(ReviewTask.entity_id)
@@ -303,9 +301,9 @@ def reopen_items(
 
 @retried
 def reinstate_annotator(store: Store, queue: str, assignee: str) -> int:
-    """Lets an annotator work in a queue again; gives how many revocations were in force.
+    """Give an annotator tasks of a queue again; return how many revocations were in force.
 
-    Returned work stays returned; answers given so far do not count against them again.
+    Returned work stays returned. The annotator's earlier gold answers no longer count.
     """
     changes = {"state": LIFTED, "lifted_at": datetime.now(UTC)}
     chosen = (
@@ -318,7 +316,7 @@ def reinstate_annotator(store: Store, queue: str, assignee: str) -> int:
 
 
 def suspended_annotators(connection: Connection, queue: str) -> set[str]:
-    """The annotators who get no tasks from a queue because a revocation is in force."""
+    """Return the annotators who get no tasks from a queue because of a revocation in force."""
     query = select(TaskReturn.assignee).where(
         TaskReturn.queue == queue, TaskReturn.state == IN_FORCE
     )
@@ -327,7 +325,7 @@ def suspended_annotators(connection: Connection, queue: str) -> set[str]:
 
 @retried
 def revocations(store: Store, queue: str | None = None) -> list[Revocation]:
-    """All revocations of a queue, or of all queues, oldest first."""
+    """Return all revocations of a queue, or of all queues, oldest first."""
     query = select_columns(TaskReturn, Revocation._fields).order_by(TaskReturn.id)
     if queue is not None:
         query = query.where(TaskReturn.queue == queue)
@@ -338,7 +336,7 @@ def revocations(store: Store, queue: str | None = None) -> list[Revocation]:
 def _revoke(
     connection: Connection, tasks: Sequence[str], agent: AgentRef, reason: str
 ) -> ReturnedWork:
-    """Takes tasks back, with those decisions on them that are the last word on something."""
+    """Revoke tasks, and the decisions on them that are the last ones on an entity."""
     last = select(func.max(Decision.id)).group_by(Decision.entity_id)
     query = (
         select(Decision.entity_id, ReviewTask.entity_id.label("shown_id"))

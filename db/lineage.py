@@ -1,4 +1,4 @@
-"""Lineage: what an entity was made from, by which activities, and as a W3C PROV document."""
+"""Trace what an entity was made from, by which activities, and write it as a W3C PROV document."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,11 +20,11 @@ from schemas.errors import UsageError
 
 R = TypeVar("R", bound=EntityRecord)
 SHORTEST_PREFIX = 6
-"""How many digits of an id are enough to look for it."""
+"""The minimum number of digits of an id to search with."""
 
 
 class ActivityRun(NamedTuple):
-    """When an activity ran, by which code, in which run of a flow: only the store knows."""
+    """Time, code revision and flow run of an activity; only the store has them, not a release."""
 
     code_revision: str
     flow_run: str
@@ -33,9 +33,9 @@ class ActivityRun(NamedTuple):
 
 
 class ActivityNode(NamedTuple):
-    """An activity with its plan and its agents' ids.
+    """An activity with its plan and the ids of its agents.
 
-    In the store it is one run over one chunk, and `id` its number. A release knows no runs: there
+    In the store, it is one run over one chunk and `id` is its number. A release has no runs: there
     `id` is a digest of the plan and the agents.
     """
 
@@ -48,7 +48,7 @@ class ActivityNode(NamedTuple):
 
 
 class AgentNode(NamedTuple):
-    """An agent."""
+    """A person, a model at a revision, or a piece of software at a version."""
 
     id: str
     kind: str
@@ -56,12 +56,12 @@ class AgentNode(NamedTuple):
     revision: str
 
     def __str__(self) -> str:
-        """`kind name@revision`."""
+        """Return `kind name@revision`."""
         return f"{self.kind} {self.name}{'@' + self.revision if self.revision else ''}"
 
 
 class CallNode(NamedTuple):
-    """The model call that an entity's text came from; a release does not know when it was made."""
+    """The model call that an entity's text comes from; a release has no time for it."""
 
     key: str
     agent_id: str
@@ -77,7 +77,7 @@ class CallNode(NamedTuple):
 
 
 class DecisionNode(NamedTuple):
-    """A decision on an entity; a release does not know when it was made."""
+    """A decision on an entity; a release has no time for it."""
 
     entity_id: str
     verdict: str
@@ -98,7 +98,7 @@ class TracedEntity(NamedTuple):
     withheld: tuple[str, ...] = ()
 
     def record(self, record_type: type[R]) -> R:
-        """The payload as the record it was made from."""
+        """Return the payload as the record it was made from."""
         return record_type.model_validate_json(self.payload)
 
 
@@ -112,7 +112,7 @@ class EntityNode(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """All that `root` was derived from, itself included."""
+    """The entity `root` and everything it was derived from."""
 
     root: str
     entities: dict[str, EntityNode]
@@ -124,7 +124,7 @@ class Lineage(NamedTuple):
 
 @retried
 def find_entity_id(store: Store, prefix: str) -> str:
-    """The id that starts with `prefix`.
+    """Return the id that starts with `prefix`.
 
     Raises:
         UsageError: the prefix is too short, or no or several entities have it.
@@ -146,7 +146,7 @@ def find_entity_id(store: Store, prefix: str) -> str:
 
 @retried
 def trace(store: Store, entity_id: str) -> Lineage:
-    """The lineage of an entity, from one state of the store."""
+    """Return the lineage of an entity, read from one state of the store."""
     with store.read() as connection:
         entities = ancestors([entity_id], partial(_nodes, connection))
         numbers = {int(node.activity_id) for node in entities.values()}
@@ -162,9 +162,10 @@ def trace(store: Store, entity_id: str) -> Lineage:
 def ancestors(
     entity_ids: Iterable[str], nodes_of: Callable[[Sequence[str]], Iterable[EntityNode]]
 ) -> dict[str, EntityNode]:
-    """Entities and all that they were derived from, by id.
+    """Return entities and everything they were derived from, by id.
 
-    Breadth first: `nodes_of` is asked once a generation, so depth costs queries and width does not.
+    The search is breadth first and calls `nodes_of` once per generation, so the number of queries
+    depends on depth only.
     """
     found: dict[str, EntityNode] = {}
     generation = sorted(set(entity_ids))
@@ -181,7 +182,7 @@ def agents_of(
     calls: Mapping[str, CallNode],
     decisions: Mapping[str, Iterable[DecisionNode]],
 ) -> set[str]:
-    """The ids of all agents that take part in these."""
+    """Return the ids of all agents of these activities, calls and decisions."""
     found = {agent for activity in activities.values() for agent in activity.agent_ids}
     found.update(call.agent_id for call in calls.values())
     found.update(one.agent_id for many in decisions.values() for one in many)
@@ -207,7 +208,7 @@ def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
 
 
 def activities_by_number(connection: Connection, numbers: Iterable[int]) -> dict[str, ActivityNode]:
-    """The activities with these numbers in the store."""
+    """Return the activities with these numbers in the store."""
     wanted = sorted(numbers)
     agents: dict[int, list[str]] = {}
     query = select(Association.activity_id, Association.agent_id)
@@ -225,13 +226,13 @@ def activities_by_number(connection: Connection, numbers: Iterable[int]) -> dict
 
 
 def agents_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, AgentNode]:
-    """The agents with these ids."""
+    """Return the agents with these ids."""
     rows = rows_in(connection, select_columns(Agent, AgentNode._fields), Agent.id, ids)
     return {row[0]: AgentNode(*row) for row in rows}
 
 
 def calls_by_key(connection: Connection, keys: Iterable[str]) -> dict[str, CallNode]:
-    """The model calls with these keys."""
+    """Return the model calls with these keys."""
     rows = rows_in(connection, select_columns(ModelCall, CallNode._fields), ModelCall.key, keys)
     return {row[0]: CallNode(*row) for row in rows}
 
@@ -256,9 +257,9 @@ _AGENT_TYPES = {
 
 
 def prov_json(lineage: Lineage) -> dict[str, Any]:
-    """Entities, activities and agents of `lineage` with their relations, as PROV-JSON.
+    """Return the entities, activities and agents of `lineage`, and their relations, as PROV-JSON.
 
-    Times, code revisions and flow runs are included where they are known; releases have none. Model
+    Times, code revisions and flow runs are included if they are known; releases have none. Model
     calls and decisions are activities; a decision uses the entity that it decides on.
     """
     document = ProvDocument()

@@ -1,4 +1,4 @@
-"""Where released things come from: crops, embedders, strategies."""
+"""Trace where released entities come from: crops, embedders, strategies."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from schemas.recos import ConfusionCheck, ConfusionMatch, DiscriminabilityReport
 from schemas.release import EmbedderPurpose
 from schemas.video import StageSettings, Track, Video
 
-# Crops: the video, the tracklet that they were selected in, and the frame.
+# Origins of crops: the video, the tracklet that they were selected in, and the frame.
 #
 # The graph above an image that was cut out of a video::
 #
@@ -29,10 +29,10 @@ _TO_TRACKS = ("tracklet", "filter_report")
 
 
 class CropOrigin(NamedTuple):
-    """What an image was cut out of.
+    """The origin of an image that was cut out of a video.
 
-    `embedding` is the detector's vector of the crop, packed as in `Observation`, and `embedder` the
-    tracker that made it; None and "" where no track holds the crop.
+    `embedding` is the detector's vector of the crop, packed as in `Observation`, and `embedder` is
+    the tracker that made it. They are None and "" if no track contains the crop.
     """
 
     video_id: str
@@ -46,10 +46,10 @@ class CropOrigin(NamedTuple):
 def crop_origins(
     connection: Connection, images: Mapping[str, StoredEntity]
 ) -> dict[str, CropOrigin]:
-    """For each image that was cut out of a video, by its id, where that was.
+    """Return the origin of each image that was cut out of a video, by its id.
 
     Raises:
-        IntegrityError: no tracklet that an image was selected in shows it.
+        IntegrityError: no tracklet that an image was selected in contains it.
     """
     videos = _parents(connection, images, Role.CROP_OF)
     tracklets = _parents(connection, videos, Role.SELECTED_IN)
@@ -67,7 +67,7 @@ def crop_origins(
 def _parents(
     connection: Connection, ids: Iterable[str], role: Role
 ) -> dict[str, list[StoredEntity]]:
-    """For each id the entities that it was derived from in `role`, in order of their ids."""
+    """Return the parents of each id in `role`, in order of their ids."""
     found = sorted((link.parent, link.child) for link in links(connection, ids, (role,)))
     stored = entities_by_id(connection, {parent for parent, _ in found})
     parents: dict[str, list[StoredEntity]] = defaultdict(list)
@@ -79,10 +79,10 @@ def _parents(
 def _selection(
     image_id: str, image: Image, video_id: str, tracklets: Iterable[StoredEntity]
 ) -> tuple[str, TrackletFrame]:
-    """The first of the tracklets that shows an image, and its frame there.
+    """Return the first of the tracklets that contains an image, and its frame there.
 
-    The frame is known by the name of the image, `<video>/<track>-<frame>.jpg`: where nothing moves,
-    two frames have the same bytes.
+    The frame is identified by the name of the image, `<video>/<track>-<frame>.jpg`, as two frames
+    of a still scene can have the same bytes.
     """
     end = PurePosixPath(image.file_path).stem.rpartition("-")[2]
     number = int(end) if end.isdecimal() else None
@@ -97,7 +97,7 @@ def _selection(
 
 
 def _embeddings(connection: Connection, tracklets: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """(embedding, embedder) of the crops of the tracks behind `tracklets`, by their digests."""
+    """Return (embedding, embedder) of the crops of the tracks behind `tracklets`, by digest."""
     found: dict[str, tuple[str, str]] = {}
     below = set(tracklets)
     while below:
@@ -111,14 +111,14 @@ def _embeddings(connection: Connection, tracklets: Iterable[str]) -> dict[str, t
     return found
 
 
-# Which embedders chose and validated images and captions of a benchmark of tasks, and how.
+# Origins by embedder: which chose and validated images and captions of a benchmark of tasks.
 #
 # The graph around them::
 #
 # discriminability_report ─measures─► caption
 # discriminability_report ─validated_with─► settings
 # confusion_check ─measured─► caption
-# confusion_match ─matches─► image that is like one that was there
+# confusion_match ─matches─► image similar to an existing one
 # candidate without captions ─expanded_with─► settings
 
 _DISCRIMINABILITY = ("k", "eta", "rounds")
@@ -134,7 +134,7 @@ class EmbedderOrigin(NamedTuple):
 
 
 def embedder_origins(connection: Connection, ids: Iterable[str]) -> dict[EmbedderOrigin, int]:
-    """How many images and captions among `ids` were chosen or validated by each embedder."""
+    """Count the images and captions among `ids` that each embedder chose or validated."""
     counted = Counter[EmbedderOrigin]()
     for page in pages(ids):
         counted.update(origin for _, origin in set(_origins(connection, page)))
@@ -142,7 +142,7 @@ def embedder_origins(connection: Connection, ids: Iterable[str]) -> dict[Embedde
 
 
 def _origins(connection: Connection, ids: Sequence[str]) -> Iterator[tuple[str, EmbedderOrigin]]:
-    """The images and captions among `ids` that an embedder chose or validated, with the origin."""
+    """Return those of the images and captions that an embedder chose or validated, with origins."""
     yield from _validations(connection, ids)
     for id_, stored in _about(connection, ids, Role.MEASURED, ConfusionCheck.kind):
         check = stored.record(ConfusionCheck)
@@ -159,7 +159,7 @@ def _origins(connection: Connection, ids: Sequence[str]) -> Iterator[tuple[str, 
 def _validations(
     connection: Connection, captions: Sequence[str]
 ) -> Iterator[tuple[str, EmbedderOrigin]]:
-    """The measured captions, each with the embedder and settings of the measurement."""
+    """Return the measured captions, each with the embedder and settings of the measurement."""
     reports: dict[str, list[str]] = defaultdict(list)
     for caption, report in _about(connection, captions, Role.MEASURES, DiscriminabilityReport.kind):
         reports[report.id].append(caption)
@@ -173,7 +173,7 @@ def _validations(
 def _settings(
     connection: Connection, ids: Iterable[str], role: Role
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The settings that each of `ids` names in a role."""
+    """Return the settings that each of `ids` is linked to in a role."""
     found = list(links(connection, ids, (role,)))
     stored = entities_by_id(connection, {link.parent for link in found})
     for link in found:
@@ -183,19 +183,19 @@ def _settings(
 def _about(
     connection: Connection, ids: Iterable[str], role: Role, kind: str
 ) -> Iterator[tuple[str, StoredEntity]]:
-    """(id, entity of a kind that names it in a role), without withdrawn entities."""
+    """Return (id, entity of a kind with this parent in a role), without withdrawn entities."""
     for parent_id, _, stored in children_in(connection, ids, (role,)):
         if stored.kind == kind and stored.state != "withdrawn":
             yield parent_id, stored
 
 
-# Which models were asked for the strategies that contrastive images were made for, and how.
+# Origins of strategies: the models and prompts that proposed the changes of contrastive images.
 #
 # The graph above a contrastive image that was made here::
 #
 # image ─accepted_from─► candidate ─made_for─► strategy ─prompted_by─► prompt
 #
-# A candidate or strategy that a person changed is `edited_from` the one that a model proposed.
+# A candidate or strategy that a person changed is `edited_from` a model's proposal.
 
 _Above = Mapping[str, set[str]]
 
@@ -209,11 +209,11 @@ class StrategyOrigin(NamedTuple):
 
 
 UNKNOWN = StrategyOrigin()
-"""Of an image that no strategy is known of."""
+"""The origin of an image without a known strategy."""
 
 
 def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, StrategyOrigin]:
-    """For each contrastive image among `ids` that was made here what its strategy is from."""
+    """Return the origin of the strategy of each contrastive image that was made here."""
     candidates = _with_earlier(
         connection, _above(connection, {id_: {id_} for id_ in ids}, Role.ACCEPTED_FROM)
     )
@@ -238,7 +238,7 @@ def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, St
 
 
 def _above(connection: Connection, below: _Above, role: Role) -> dict[str, set[str]]:
-    """For each key, the parents of its entities in a role."""
+    """Return, for each key, the parents of its entities in a role."""
     parents: dict[str, set[str]] = defaultdict(set)
     for link in links(connection, _all(below), (role,)):
         parents[link.child].add(link.parent)
@@ -246,7 +246,7 @@ def _above(connection: Connection, below: _Above, role: Role) -> dict[str, set[s
 
 
 def _with_earlier(connection: Connection, found: _Above) -> dict[str, set[str]]:
-    """For each key, its entities and all that they were edited from."""
+    """Return, for each key, its entities and all entities that they were edited from."""
     whole = {key: set(many) for key, many in found.items()}
     level: _Above = found
     while any(level.values()):

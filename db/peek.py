@@ -1,6 +1,6 @@
-"""What a SQLite store holds, asked without SQLAlchemy, which takes longer to load than the answer.
+"""Query a SQLite store without SQLAlchemy, which takes longer to import than the query.
 
-Commands that read a release and not the store start in half the time.
+Commands that read a release but not the store start in half the time.
 """
 
 import sqlite3
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def may_have_notices(path: Path) -> bool:
-    """Whether the store in a file has notices of withdrawals; True where the file cannot tell."""
+    """Return whether a store has notices of withdrawals; True if its file cannot tell."""
     if not path.exists():
         return False
     try:

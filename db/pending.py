@@ -1,8 +1,8 @@
-"""Pending inputs: the entities that a stage takes and that its plan has not worked on.
+"""Pending inputs: the entities that a stage takes and that its plan has not processed.
 
 A *plan* is (stage, version, configuration). An input is pending while the plan has no work row for
-it. Finished inputs are not looked at again: each look begins at a low-water mark, up to which
-nothing is pending.
+it. Finished inputs are not read again: each search begins at a low-water mark, up to which nothing
+is pending.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,10 +18,10 @@ from db.tables.work import LowWaterMark, Work
 from schemas.base import canonical_json, digest_of
 
 _STEP = 500
-"""So many finished inputs, or changes, a look may meet before the mark is moved past them."""
+"""Number of finished inputs, or changes, that a search reads before it moves the mark."""
 
 _INPUTS_A_CHANGE = 16
-"""So many finished inputs are looked at again in the time that one change is looked through."""
+"""Number of finished inputs that are read in the time of one change."""
 
 
 class ParentFilter(NamedTuple):
@@ -32,9 +32,9 @@ class ParentFilter(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """Which entities a stage takes as inputs.
+    """The entities that a stage takes as inputs.
 
-    With `group`, only those that belong to it; with `beneath`, only those with such a parent.
+    `group` selects those that belong to it, `beneath` those with such a parent.
     """
 
     dataset: str
@@ -45,7 +45,7 @@ class Pending(NamedTuple):
 
 
 def is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
-    """The condition that an entity is an input without a work row."""
+    """Return the condition that an entity is an input without a work row."""
     worked = exists().where(Work.plan_id == plan_id, Work.input == Entity.seq)
     return and_(
         _is_of_kind(pending),
@@ -71,7 +71,7 @@ def _has_parent(wanted: ParentFilter) -> ColumnElement[bool]:
 
 @retried
 def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
-    """How many inputs the plan has still to work on, claimed or not."""
+    """Count the inputs that the plan has not processed yet, claimed or not."""
     above = Entity.seq > low_water(store, plan_id, pending)
     query = select(func.count()).select_from(Entity).where(is_pending(plan_id, pending), above)
     with store.read() as connection:
@@ -88,7 +88,7 @@ def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
 
 
 class _Mark(NamedTuple):
-    """Up to `seq` nothing was pending after that decision and that activation."""
+    """The mark of a plan: up to `seq` nothing was pending after this decision and activation."""
 
     seq: int
     decision: int
@@ -98,9 +98,9 @@ class _Mark(NamedTuple):
 
 @retried
 def low_water(store: Store, plan_id: int, pending: Pending) -> int:
-    """The number up to which nothing is pending, claimed or not.
+    """Return the number up to which nothing is pending, claimed or not.
 
-    Reads at most some hundred finished inputs; where there are more, the mark is moved past them.
+    Reads at most a few hundred finished inputs; if there are more, the mark is moved past them.
     """
     if pending.group is not None:
         return 0
@@ -116,14 +116,14 @@ def low_water(store: Store, plan_id: int, pending: Pending) -> int:
     return _moved(store, plan_id, pending)
 
 
-# The stream of a plan, such as the rows of a file, that was worked on to its end: its mark is of no
-# selection of entities, and is reset as any other.
+# The mark of a completed stream of a plan, such as the rows of a file. It selects no entities, and
+# is reset like any other mark.
 
 _STREAM = digest_of("stream")
 
 
 class StreamMark(NamedTuple):
-    """How many items the stream of a plan had, 0 where some may be left; after so many resets."""
+    """The number of items in a plan's stream, 0 if some may be left, and the number of resets."""
 
     items: int = 0
     resets: int = 0
@@ -131,7 +131,7 @@ class StreamMark(NamedTuple):
 
 @retried
 def stream_mark(store: Store, plan_id: int) -> StreamMark:
-    """The mark of the stream of a plan."""
+    """Return the mark of the stream of a plan."""
     with store.read() as connection:
         mark = _read_mark(connection, plan_id, _STREAM)
     return StreamMark(mark.seq, mark.resets)
@@ -139,22 +139,25 @@ def stream_mark(store: Store, plan_id: int) -> StreamMark:
 
 @retried
 def finish_stream(store: Store, plan_id: int, mark: StreamMark) -> None:
-    """Notes that a stream was worked on to its end; `mark.resets` are those before it began."""
+    """Record that a stream is complete; `mark.resets` is the number of resets before it began."""
     with store.write() as connection:
         _store_mark(connection, plan_id, _STREAM, _Mark(mark.items, 0, 0, mark.resets))
 
 
 def reset_marks(connection: Connection, plan_ids: Iterable[int]) -> None:
-    """Has the next look of these plans begin at the first input; for who deletes work rows."""
+    """Make the next search of these plans begin at the first input.
+
+    Call it if work rows are deleted.
+    """
     for page in pages(plan_ids):
         counted = update(Plan).where(Plan.id.in_(page)).values(resets=Plan.resets + 1)
         connection.execute(counted)
 
 
 def _moved(store: Store, plan_id: int, pending: Pending) -> int:
-    """Moves the mark to before the first pending input; gives its new place."""
+    """Move the mark to before the first pending input and return its new value."""
     with store.read() as connection:
-        with store.no_writers():  # PostgreSQL numbers what it stores before others see it
+        with store.no_writers():  # PostgreSQL numbers rows before other connections see them
             mark = _read_mark(connection, plan_id, _selection(pending))
         decision, activation = _last_changes(connection)
         changes = decision + activation - mark.decision - mark.activation
@@ -182,7 +185,7 @@ def _store_mark(connection: Connection, plan_id: int, selection: str, mark: _Mar
 
 
 def _read_mark(connection: Connection, plan_id: int, selection: str) -> _Mark:
-    """The mark as it holds: at the beginning where there is none or it was reset."""
+    """Return the valid mark: the beginning if there is none or it was reset."""
     holds = and_(
         LowWaterMark.plan_id == Plan.id,
         LowWaterMark.selection == selection,
@@ -202,14 +205,14 @@ def _read_mark(connection: Connection, plan_id: int, selection: str) -> _Mark:
 
 
 def _last_changes(connection: Connection) -> tuple[int, int]:
-    """The numbers of the last decision and of the last activation."""
+    """Return the numbers of the last decision and of the last activation."""
     last = [select(func.coalesce(func.max(one), 0)) for one in (Decision.id, Activation.id)]
     decision, activation = (connection.execute(query).scalar_one() for query in last)
     return decision, activation
 
 
 def _after(connection: Connection, pending: Pending, seq: int) -> int | None:
-    """The number of the last of the next entities of that kind; None where there are few."""
+    """Return the number of the last of the next entities of that kind; None if there are few."""
     query = select(Entity.seq).where(_is_of_kind(pending), Entity.seq > seq)
     return connection.execute(query.order_by(Entity.seq).offset(_STEP - 1).limit(1)).scalar()
 
@@ -217,7 +220,7 @@ def _after(connection: Connection, pending: Pending, seq: int) -> int | None:
 def _first_pending(
     connection: Connection, plan_id: int, pending: Pending, seq: int, last: int | None = None
 ) -> int | None:
-    """The first pending input numbered above `seq`, and up to `last` where it is given."""
+    """Return the first pending input numbered above `seq`, and up to `last` if it is given."""
     up_to_last = true() if last is None else Entity.seq <= last
     query = select(Entity.seq).where(is_pending(plan_id, pending), Entity.seq > seq, up_to_last)
     return connection.execute(query.order_by(Entity.seq).limit(1)).scalar()
@@ -226,7 +229,7 @@ def _first_pending(
 def _first_reopened(
     connection: Connection, plan_id: int, pending: Pending, mark: _Mark
 ) -> int | None:
-    """The first input up to the mark that is pending by a change after it."""
+    """Return the first input up to the mark that is pending because of a later change."""
     if not mark.seq:
         return None
     query = select(func.min(Entity.seq)).where(is_pending(plan_id, pending), Entity.seq <= mark.seq)
@@ -235,7 +238,7 @@ def _first_reopened(
 
 
 def _changed_after(connection: Connection, pending: Pending, mark: _Mark) -> Iterator[int]:
-    """The numbers of entities whose state changed after the mark, and of those beneath them."""
+    """Return the numbers of entities whose state changed after the mark, and of their children."""
     decided = select(Decision.entity_id).where(Decision.id > mark.decision)
     activated = select(Activation.entity_id).where(Activation.id > mark.activation)
     for ids in pages(connection.execute(decided.union(activated)).scalars().all()):

@@ -1,4 +1,4 @@
-"""Quarantine: what stages could not use, with the reason of each."""
+"""Quarantine: inputs and answers that stages could not use, with reasons."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from schemas.records import Rejection
 
 
 class QuarantineCount(NamedTuple):
-    """How many inputs a stage rejected for a reason."""
+    """Number of inputs that a stage rejected for a reason."""
 
     dataset: str
     stage: str
@@ -28,7 +28,7 @@ class QuarantineCount(NamedTuple):
 def quarantine_counts(
     store: Store, dataset: str | None = None, reason: str | None = None
 ) -> list[QuarantineCount]:
-    """Rejected inputs by dataset, stage and reason."""
+    """Count rejected inputs by dataset, stage and reason."""
     of = Activity.dataset, Plan.stage, Work.reason
     query = (
         select(*of, func.count())
@@ -53,7 +53,7 @@ def quarantined(
     limit: int | None = None,
     stage: str | None = None,
 ) -> Iterator[Rejection]:
-    """The rejections of a dataset, in the order of their inputs."""
+    """Iterate over the rejections of a dataset, in the order of their inputs."""
     query = (
         select(Work.rejection)
         .join(Activity, Activity.id == Work.activity_id)
@@ -71,7 +71,7 @@ def quarantined(
 
 
 class UnusedAnswers(NamedTuple):
-    """How many answers of a model a stage could not use, for a reason."""
+    """Number of answers of a model that a stage could not use, for a reason."""
 
     model: str
     stage: str
@@ -80,19 +80,19 @@ class UnusedAnswers(NamedTuple):
 
 
 JUDGING_STAGES = ("check_faithfulness",)
-"""The stages that reject what a model wrote, though its answer could be read."""
+"""The stages that reject texts of models, although their answers were parsed."""
 
 
 @retried
 def unused_answers(
     store: Store, dataset: str, plan_id: int | None = None
 ) -> tuple[UnusedAnswers, ...]:
-    """The requests to models that gave nothing, and the texts that were rejected, by model.
+    """Count failed requests to models and rejected texts, by model and reason.
 
     Args:
         store: the store.
         dataset: the dataset that they were made for.
-        plan_id: only those of this plan, and what was made of its answers.
+        plan_id: only the requests of this plan, and the texts from its answers.
     """
     asked = exists().where(ModelCall.stage == Plan.stage, ModelCall.dataset == dataset)
     judging = aliased(Plan)
@@ -130,7 +130,7 @@ def unused_answers(
 
 @retried
 def used_answers(store: Store, dataset: str, plan_id: int) -> int:
-    """How many answers of a model a plan made something of, whatever became of that."""
+    """Count the answers of a model that a plan used, whatever was decided on the results."""
     query = (
         select(func.count(Entity.model_call_key.distinct()))
         .join(Activity, Activity.id == Entity.activity_id)
@@ -142,10 +142,11 @@ def used_answers(store: Store, dataset: str, plan_id: int) -> int:
 
 @retried
 def put_back(store: Store, dataset: str, reason: str) -> int:
-    """Releases the inputs that were rejected for a reason from quarantine; gives how many.
+    """Release the inputs rejected for a reason from quarantine; return their number.
 
-    They are pending again: the next run treats them as new, and its results replace the earlier
-    ones. Calls that failed for that reason are repeated; they stay in the bill under other keys.
+    They are pending again: the next run processes them as new, and its results replace the earlier
+    ones. Calls that failed for that reason are repeated; the failed ones keep their cost under
+    other keys.
     """
     own = select(Activity.id).where(Activity.dataset == dataset)
     rejected = Work.reason.is_not(None), Work.reason == reason, Work.activity_id.in_(own)

@@ -1,4 +1,4 @@
-"""What a release is made of: images, their captions and what was decided on them, as one snapshot.
+"""The content of a release: images, their captions and the decisions on them, as one snapshot.
 
 The graph below an image::
 
@@ -7,8 +7,8 @@ The graph below an image::
       └─imported_from─► source   (or by way of `sampled_from`, an image of the source's dataset;
                                   or of `crop_of`, a video)
 
-A caption that a model drafted is `prompted_by` a prompt too; people's captions are not. One that a
-person made of a draft is `edited_from` it; one that a model rewrote is `revised_from` the
+A caption drafted by a model is also `prompted_by` a prompt; people's captions are not. A caption
+that a person made from a draft is `edited_from` it. One that a model rewrote is `revised_from` the
 earlier one, and `prompted_by` its own prompt.
 """
 
@@ -47,9 +47,9 @@ _ROW_KINDS = ("image", "caption", "rewrite")
 class DescribedText(NamedTuple):
     """A caption or rewrite of an image, in any state.
 
-    `origin` is the id of the caption that a rewrite says in another way (its own for a caption);
-    `by_person` says that it is a person's edit, `reviewed` that a person decided on it; `draft` is
-    the text of a model that a person's caption began as.
+    `origin` is the id of the caption that a rewrite rephrases (its own id for a caption).
+    `by_person` is True for a person's edit, `reviewed` if a person decided on it. `draft` is the
+    text of a model that a person's caption started from.
     """
 
     entity: StoredEntity
@@ -62,10 +62,10 @@ class DescribedText(NamedTuple):
 
 
 class DescribedImage(NamedTuple):
-    """An image with everything that was ever said of it.
+    """An image with all its captions and rewrites.
 
-    `source_id` is None where it is not known; `crop` is None unless it was cut out of a video, and
-    `selected` says that a person decided on the tracklet that it was selected in.
+    `source_id` is None if the source is not known. `crop` is None unless the image was cut out of a
+    video, and `selected` tells whether a person decided on the tracklet that it was selected in.
     """
 
     image: StoredEntity
@@ -84,25 +84,25 @@ class _Node(NamedTuple):
 
 @contextmanager
 def snapshot(store: Store, past: StoreVersion | None = None) -> Iterator[Connection]:
-    """A connection that sees one state of the database until it is closed, on any database.
+    """Open a read-only connection that sees one state of the database until it is closed.
 
-    That state is the present one, or `past`. Nothing can be written by it.
+    That state is the present one, or `past`.
 
-    The present one has a mark (`db.releases.current_mark`) only because nobody is in the middle of
-    writing as it begins: PostgreSQL gives out numbers before what they number can be seen, and so
-    what is stored later may have a smaller one. What is seen of the past has been marked so.
+    The present state has a mark (`db.releases.current_mark`), because the snapshot begins while no
+    transaction is writing: PostgreSQL numbers rows before they are visible, so a row stored later
+    could have a smaller number. States of the past are identified by such a mark.
 
     Raises:
         ServiceError: the database does not answer or failed.
     """
     with faults_as_errors(store.engine), store.engine.connect() as connection:
         is_postgres = connection.dialect.name == "postgresql"
-        if is_postgres:  # not read-only yet: views are made in it
+        if is_postgres:  # not read-only yet: views are created in it
             connection.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin() as transaction:
             try:
                 with store.no_writers() if past is None else nullcontext():
-                    connection.execute(select(Release.id).limit(1))  # begins to see
+                    connection.execute(select(Release.id).limit(1))  # the snapshot begins here
                 if past is not None:
                     time_travel(connection, past)
                 if is_postgres:
@@ -113,7 +113,7 @@ def snapshot(store: Store, past: StoreVersion | None = None) -> Iterator[Connect
 
 
 def live_images(connection: Connection, dataset: str) -> Iterator[StoredEntity]:
-    """The images of a dataset that were not turned down, in no meaningful order, page by page."""
+    """Iterate over the images of a dataset that are neither rejected nor withdrawn, unordered."""
     query = select_entities().where(
         Entity.dataset == dataset, Entity.kind == "image", Entity.state.in_(LIVE)
     )
@@ -121,7 +121,7 @@ def live_images(connection: Connection, dataset: str) -> Iterator[StoredEntity]:
 
 
 def described_images(connection: Connection, ids: Sequence[str]) -> list[DescribedImage]:
-    """The images with these ids, in this order, with all that was said of them."""
+    """Return the images with these ids, in this order, with their captions and rewrites."""
     images = entities_by_id(connection, ids)
     sources = _sources_of(connection, ids)
     nodes = _texts_below(connection, ids)
@@ -159,10 +159,10 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
 
 
 def _texts_below(connection: Connection, ids: Sequence[str]) -> dict[str, _Node]:
-    """Captions and rewrites below images, level by level.
+    """Return captions and rewrites below images, level by level.
 
-    Below a caption that was turned down and below anything withdrawn, nothing counts. What a model
-    was asked for counts itself, also where it was turned down: the call was made for the image.
+    Nothing below a rejected caption or a withdrawn entity is included. Drafts of models are
+    included even if they were rejected, as the call was made for the image.
     """
     nodes: dict[str, _Node] = {}
     level = list(ids)
@@ -191,7 +191,7 @@ def _is_left_out(entity: StoredEntity) -> bool:
 
 
 def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
-    """For each image the id of the source that it was imported from."""
+    """Return the id of the source that each image was imported from."""
     sources: dict[str, str] = {}
     below: dict[str, list[str]] = {id_: [id_] for id_ in ids}
     while below:
@@ -209,12 +209,12 @@ def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
 def corrections_of(
     connection: Connection, source_ids: Iterable[str]
 ) -> dict[str, tuple[str, TermsCorrection]]:
-    """The last correction of the terms of each source that has one, and its id."""
+    """Return the last correction of each source's terms, if there is one, and its id."""
     newest: dict[str, tuple[int, int]] = {}
     corrections: dict[str, tuple[str, TermsCorrection]] = {}
     for source_id, _, entity in children_in(connection, source_ids, (Role.CORRECTS,)):
         record = entity.record(TermsCorrection)
-        place = record.number, entity.seq  # two runs at once may have given one number
+        place = record.number, entity.seq  # two concurrent runs can store the same number
         if entity.state in LIVE and place > newest.get(source_id, (0, 0)):
             newest[source_id] = place
             corrections[source_id] = entity.id, record
@@ -223,7 +223,7 @@ def corrections_of(
 
 @retried
 def last_correction(store: Store, source_id: str) -> tuple[str, TermsCorrection] | None:
-    """The last correction of the terms of a source, and its id; None where there is none."""
+    """Return the last correction of the terms of a source and its id; None if there is none."""
     with store.read() as connection:
         return corrections_of(connection, [source_id]).get(source_id)
 
@@ -236,7 +236,7 @@ def _prompts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[st
 
 
 def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
-    """The model's draft of each caption that began as one, also where the draft was withdrawn."""
+    """Return the model's draft of each caption that started from one, withdrawn drafts included."""
     began = {id_: id_ for id_ in ids}
     while above := {
         link.child: link.parent
@@ -251,7 +251,7 @@ def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEn
 
 
 def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """Those that a person decided on, without those reopened since."""
+    """Return those that a person decided on, without those reopened since."""
     query = (
         select(Decision.entity_id, Decision.verdict)
         .join(Agent, Agent.id == Decision.agent_id)
@@ -265,14 +265,14 @@ def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
 
 
 def candidates_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
-    """For each contrastive image among `ids` the candidate that it was, where it was made here."""
+    """Return the candidate of each contrastive image among `ids` that was made here."""
     parents = {link.child: link.parent for link in links(connection, ids, (Role.ACCEPTED_FROM,))}
     candidates = entities_by_id(connection, set(parents.values()))
     return {child: candidates[parent] for child, parent in parents.items()}
 
 
 def released_rows(connection: Connection, release_id: str) -> Iterator[str]:
-    """The ids of the images and texts in a release."""
+    """Return the ids of the images and texts in a release."""
     query = (
         select(Entity.id)
         .join(ReleaseItem, ReleaseItem.entity_id == Entity.id)
@@ -282,7 +282,7 @@ def released_rows(connection: Connection, release_id: str) -> Iterator[str]:
 
 
 def model_calls(connection: Connection, keys: Iterable[str]) -> Iterator[CallRow]:
-    """The model calls with these keys, in no meaningful order."""
+    """Return the model calls with these keys, unordered."""
     query = select(
         Agent.name,
         Agent.revision,

@@ -1,4 +1,4 @@
-"""Releases: stored once, listed, never changed; and the store as it was when one was made."""
+"""Store and list releases, which never change, and read the store as it was at a release."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -23,10 +23,10 @@ _LOCK = 7061709
 
 
 def acquire_release_lock(connection: Connection) -> None:
-    """Locks, until the transaction ends, against others that store releases or withdrawals.
+    """Lock releases and withdrawals against other writers until the transaction ends.
 
-    So each sees what the other did, and nothing is released while it is being withdrawn. SQLite has
-    one writer, and needs no lock.
+    Each sees the changes of the other, and nothing is released while it is being withdrawn. SQLite
+    has one writer and needs no lock.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
@@ -35,14 +35,14 @@ def acquire_release_lock(connection: Connection) -> None:
 # Earlier versions of the store.
 #
 # Entities, decisions and activations are numbered as they are stored and never change: the last
-# number of each identifies a version. Only the cached `entity.state` changes: it is folded again
+# number of each identifies a version. Only the cached `entity.state` changes: it is computed again
 # for the entities with later decisions or activations, which are few.
 #
-# `time_travel` puts temporary views over the tables `entity` and `decision`: readers on that
-# connection see the earlier version without knowing. SQLite looks among temporary names first,
-# PostgreSQL follows `search_path`; changing it also makes PostgreSQL plan prepared statements
-# again. Links between entities need no view: they are part of an entity's id, are stored with it,
-# and are read by way of `entity`.
+# `time_travel` creates temporary views with the names of the tables `entity` and `decision`:
+# queries on that connection read the earlier version without any change. SQLite looks up temporary
+# names first, PostgreSQL follows `search_path`; changing it also makes PostgreSQL plan prepared
+# statements again. Links between entities need no view: they are part of an entity's id, are stored
+# with it, and are read by joining `entity`.
 
 _NO_LIMIT = 2**63 - 1
 _STATES = "entity_state_then"
@@ -96,13 +96,13 @@ _DECISIONS = """
     SELECT d.* FROM {schema}.decision AS d WHERE d.id <= {{decision}} OR ({taken})
 """
 _STATEMENTS = (_TABLE, _FOLD, _ENTITIES, _DECISIONS)
-"""With the names filled in first, then what these bring along and the numbers."""
+"""The names are filled in first, then the texts that contain them and the numbers."""
 
 
 class StateMark(NamedTuple):
     """The last numbers that count of entities, decisions, activations and withdrawals.
 
-    `correction` is the last number of entities that counts for corrections of terms.
+    `correction` is the last entity number that counts for corrections of terms.
     """
 
     entity: int
@@ -113,15 +113,15 @@ class StateMark(NamedTuple):
 
 
 _MARKS = tuple(f"{name}_mark" for name in StateMark._fields)
-"""The columns of a release for its mark."""
+"""The columns of a release with its mark."""
 
 
 class StoreVersion(NamedTuple):
     """An earlier version of the store.
 
-    What was withdrawn since counts as withdrawn, so that it is never released again. With
-    `then_withdrawn` only what was withdrawn by then does; callers must exclude the rest themselves.
-    With `corrected`, corrections of terms count that were made since.
+    Entities withdrawn since then count as withdrawn, so that they are never released again. With
+    `then_withdrawn`, only those withdrawn by then do; callers must exclude the others themselves.
+    With `corrected`, corrections of terms made since then count.
     """
 
     mark: StateMark
@@ -130,7 +130,7 @@ class StoreVersion(NamedTuple):
 
 
 def current_mark(connection: Connection) -> StateMark:
-    """The mark of what `connection` sees, which must be a `db.release_rows.snapshot`."""
+    """Return the mark of what `connection` sees, which must be a `db.release_rows.snapshot`."""
     numbers = (Entity.seq, Decision.id, Activation.id, Withdrawal.id)
     queries = (select(func.coalesce(func.max(one), 0)) for one in numbers)
     entity, decision, activation, withdrawal = (
@@ -140,7 +140,7 @@ def current_mark(connection: Connection) -> StateMark:
 
 
 def mark_after(connection: Connection, past: StoreVersion) -> StateMark:
-    """The mark of what `connection` sees as it looks back to `past`."""
+    """Return the mark of what `connection` sees as it reads the version `past`."""
     if past.then_withdrawn:
         return past.mark
     now = current_mark(connection)
@@ -149,9 +149,9 @@ def mark_after(connection: Connection, past: StoreVersion) -> StateMark:
 
 
 def time_travel(connection: Connection, past: StoreVersion) -> None:
-    """Lets `connection` see the state `past` until its transaction is rolled back.
+    """Let `connection` see the version `past` until its transaction is rolled back.
 
-    The views are part of that transaction, so that none is ever left.
+    The views are part of that transaction, so that none remains.
     """
     schema, own = "main", "temp"
     if connection.dialect.name == "postgresql":
@@ -163,13 +163,13 @@ def time_travel(connection: Connection, past: StoreVersion) -> None:
 
 
 def _schema_of_tables(connection: Connection) -> str:
-    """The schema that the tables are in, quoted where it must be."""
+    """Return the schema of the tables, quoted if necessary."""
     query = "SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = 'entity'::regclass"
     return str(connection.exec_driver_sql(query).scalar_one())
 
 
 def _statements(past: StoreVersion, schema: str, own: str) -> list[str]:
-    """Makes the states of entities that were decided on since, and the views over them."""
+    """Create the states of entities with later decisions, and the views over them."""
     names = {
         "schema": schema,
         "states": f"{own}.{_STATES}",
@@ -189,11 +189,11 @@ def _statements(past: StoreVersion, schema: str, own: str) -> list[str]:
 # Releases: stored once, listed, shown, never changed.
 
 REFERRED = ("prompt",)
-"""Kinds that stay in releases when they are withdrawn: others only refer to them."""
+"""Kinds that stay in releases when they are withdrawn, as other entities only refer to them."""
 
 
 class StoredRelease(NamedTuple):
-    """A release that was built, where and when it was, and from which state of the store."""
+    """A release with its time, its folder, and the version of the store that it was built from."""
 
     manifest: Manifest
     folder: Path
@@ -202,7 +202,7 @@ class StoredRelease(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its dataset and version, as they are shown."""
+        """Return its dataset and version, as `dataset@version`."""
         return f"{self.manifest.dataset} {self.manifest.version}"
 
 
@@ -214,15 +214,15 @@ def store_release(
     mark: StateMark,
     publish: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Stores a release with its entities; False where it was stored already.
+    """Store a release with its entities; return False if it was stored already.
 
-    `publish` puts the folder into its place: it runs inside the transaction, so that a version that
-    turns out to be taken is not published, and one that cannot be published is not stored. `mark`
-    is that of the state which it was built from.
+    `publish` moves the folder into place. It runs inside the transaction, so that a version that
+    already exists is not published, and a release that cannot be published is not stored. `mark`
+    identifies the version of the store that it was built from.
 
     Raises:
         IntegrityError: the version exists with other content (releases are immutable), or
-            something in it was withdrawn since its state of the store.
+            an entity in it was withdrawn since that version of the store.
     """
     with store.write() as connection:
         acquire_release_lock(connection)
@@ -264,9 +264,9 @@ def _refuse_withdrawn(connection: Connection, manifest: Manifest) -> None:
 def adopt_folder(
     store: Store, release_id: str, folder: Path, is_held: Callable[[Path], bool]
 ) -> Path:
-    """The folder that a release is known by: `folder`, where the known one does not hold it now.
+    """Return the folder of a release; it becomes `folder` if the stored one does not hold it.
 
-    `is_held` says whether a folder holds it.
+    `is_held` returns whether a folder holds the release.
     """
     here = Release.id == release_id
     with store.read() as connection:
@@ -302,7 +302,7 @@ def _insert(
 
 @retried
 def list_releases(store: Store, dataset: str | None = None) -> list[StoredRelease]:
-    """All releases, or those of one dataset, by dataset and version."""
+    """List all releases, or those of one dataset, by dataset and version."""
     query = select_columns(Release, ("manifest", "folder", "built_at", *_MARKS))
     if dataset is not None:
         query = query.where(Release.dataset == dataset)
@@ -320,7 +320,7 @@ def list_releases(store: Store, dataset: str | None = None) -> list[StoredReleas
 
 @retried
 def release_of(store: Store, inputs: str) -> tuple[Manifest, Path] | None:
-    """The release that was built of these inputs (a digest), and its folder; None where none is."""
+    """Return the release built from these inputs (a digest) and its folder, or None."""
     query = select(Release.manifest, Release.folder).where(Release.inputs == inputs)
     with store.read() as connection:
         found = connection.execute(query).first()
@@ -329,18 +329,18 @@ def release_of(store: Store, inputs: str) -> tuple[Manifest, Path] | None:
 
 @retried
 def note_inputs(store: Store, release_id: str, inputs: str) -> None:
-    """Stores the digest of what a release was built of."""
+    """Store the digest of the inputs of a release."""
     with store.write() as connection:
         connection.execute(update(Release).where(Release.id == release_id).values(inputs=inputs))
 
 
 def find_release(store: Store, name: str) -> StoredRelease:
-    """The release called `name`: `dataset`'s newest, `dataset@version`, an id or six digits of it.
+    """Return the release `name`: a dataset (its newest), `dataset@version`, or six digits of an id.
 
-    A dataset goes before an id that begins like it.
+    A dataset has precedence over an id that begins like it.
 
     Raises:
-        UsageError: none is called so, or several are.
+        UsageError: no release, or several, have that name.
     """
     dataset, at, version = name.partition("@")
     releases = list_releases(store)
@@ -362,16 +362,16 @@ def find_release(store: Store, name: str) -> StoredRelease:
 
 @retried
 def released_entities(store: Store, release_id: str) -> list[str]:
-    """The ids of the entities in a release, sorted."""
+    """Return the ids of the entities in a release, sorted."""
     query = select(ReleaseItem.entity_id).where(ReleaseItem.release_id == release_id)
     with store.read() as connection:
         return sorted(connection.execute(query).scalars())
 
 
 class WithdrawnItems(NamedTuple):
-    """How many entities of a release are withdrawn, the first of them, and the withdrawals.
+    """The number of withdrawn entities of a release, the first ones, and the withdrawals.
 
-    `withdrawals` are (key, ground); empty where a person decided on the entities themselves.
+    `withdrawals` are (key, ground); empty if a person rejected the entities themselves.
     """
 
     entities: int
@@ -382,7 +382,7 @@ class WithdrawnItems(NamedTuple):
 
 @retried
 def withdrawn_items(store: Store, release_id: str) -> WithdrawnItems | None:
-    """The withdrawn entities of a release; None where there are none."""
+    """Return the withdrawn entities of a release; None if there are none."""
     here = (ReleaseItem.release_id == release_id, Entity.state == "withdrawn")
     items = select(Entity.id).join(ReleaseItem, ReleaseItem.entity_id == Entity.id).where(*here)
     first = items.add_columns(Entity.kind).order_by(Entity.kind != "image", Entity.id).limit(1)
@@ -407,7 +407,7 @@ def withdrawn_items(store: Store, release_id: str) -> WithdrawnItems | None:
 
 
 def release_after(store: Store, stored: StoredRelease) -> StoredRelease | None:
-    """The newest later release of the same dataset and tier, where nothing of it is withdrawn."""
+    """Return the newest later release of the same dataset and tier without withdrawn entities."""
     manifest = stored.manifest
     same = [
         one
@@ -421,7 +421,7 @@ def release_after(store: Store, stored: StoredRelease) -> StoredRelease | None:
 
 @retried
 def set_release_target(store: Store, dataset: str, version: str) -> None:
-    """Notes the version that the builds of a dataset release next."""
+    """Record the version that the builds of a dataset release next."""
     if release_targets(store).get(dataset) == version:
         return
     with store.write() as connection:
@@ -432,7 +432,7 @@ def set_release_target(store: Store, dataset: str, version: str) -> None:
 
 @retried
 def release_targets(store: Store) -> dict[str, str]:
-    """The version that the builds of each dataset release next."""
+    """Return the version that the builds of each dataset release next."""
     with store.read() as connection:
         rows = connection.execute(select(ReleaseTarget.dataset, ReleaseTarget.version))
         return {row.dataset: row.version for row in rows}

@@ -21,9 +21,9 @@ _COUNTING = ("open", "unclear", "answered")
 
 
 class AcceptedItem(NamedTuple):
-    """An accepted item with what a sample can be stratified by.
+    """An accepted item with the properties that a sample can be stratified by.
 
-    `verdict` says how it was accepted: `accept` by annotators, `adjudicated`, `edit` as an
+    `verdict` tells how it was accepted: `accept` by annotators, `adjudicated`, `edit` as an
     annotator's edit, or `policy` without review.
     """
 
@@ -34,7 +34,7 @@ class AcceptedItem(NamedTuple):
 
 
 class StoredDraw(NamedTuple):
-    """A draw as it lies in the store; `is_new` is False where it was there already."""
+    """A draw in the store; `is_new` is False if it was stored already."""
 
     id: int
     drawn: int
@@ -43,7 +43,7 @@ class StoredDraw(NamedTuple):
 
 
 def accepted_items(store: Store, dataset: str, kind: str) -> Iterator[AcceptedItem]:
-    """The accepted entities of a kind, oldest first."""
+    """Return the accepted entities of a kind, oldest first."""
     for page in pages(find(store, dataset, kind, states=("accepted",))):
         ids = [entity.id for entity in page]
         edits = parents_of(store, ids, Role.EDITED_FROM).keys()
@@ -56,7 +56,7 @@ def accepted_items(store: Store, dataset: str, kind: str) -> Iterator[AcceptedIt
 
 
 def _last_verdicts(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
-    """How each entity was decided last."""
+    """Return how each entity was decided last."""
     query = (
         select(Decision.entity_id, Agent.kind, ReviewTask.purpose)
         .join(Agent, Agent.id == Decision.agent_id)
@@ -86,10 +86,10 @@ def store_draw(
     drawn: Sequence[str],
     annotator: str = "",
 ) -> StoredDraw:
-    """Stores a sample `drawn` from the items in `stratum_of`, of an `annotator` if one is named.
+    """Store a sample `drawn` from the items in `stratum_of`, of an `annotator` if one is named.
 
-    A queue, a seed, a size, what to stratify by and whose work make one draw, for good: where it
-    was drawn before, that one is given.
+    A draw is identified by queue, seed, size, strata and annotator and is never repeated: if it
+    exists, the existing one is returned.
     """
     known = {
         "queue": queue,
@@ -124,9 +124,9 @@ def _size(connection: Connection, draw_id: int) -> int:
 
 @retried
 def items_to_audit(store: Store, queue: str) -> list[tuple[str, frozenset[str]]]:
-    """The drawn items of a queue that nobody audits or has audited, in order of id.
+    """Return the drawn items of a queue without an auditor, in order of id.
 
-    Each is given with the people who had a part in it or were asked before.
+    Each comes with the people who took part in it or were asked about it before.
     """
     query = (
         select(AuditItem.entity_id)
@@ -153,7 +153,7 @@ def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
 
 
 def _had_a_part(connection: Connection, queue: str, ids: Sequence[str]) -> dict[str, set[str]]:
-    """For each entity who had a task about it, or about what it was edited from."""
+    """Return, for each entity, who had a task about it or about an entity it was edited from."""
     query = select(ReviewTask.entity_id, ReviewTask.assignee).where(ReviewTask.queue == queue)
     found: dict[str, set[str]] = defaultdict(set)
     asked = {entity_id: [entity_id] for entity_id in ids}
@@ -182,7 +182,7 @@ def _before_the_edit(
 
 @retried
 def answered_items(store: Store, queue: str, assignee: str) -> set[str]:
-    """What a person answered in a queue, and what their answers made of it."""
+    """Return the items that a person answered in a queue, and the entities made from them."""
     mine = (
         ReviewTask.queue == queue,
         ReviewTask.assignee == assignee,
@@ -203,7 +203,7 @@ def answered_items(store: Store, queue: str, assignee: str) -> set[str]:
 
 @retried
 def wrong_in_audits(store: Store, queue: str) -> list[str]:
-    """The accepted items of a queue that an auditor did not accept, in order of id."""
+    """Return the accepted items of a queue that an auditor did not accept, in order of id."""
     query = (
         select(ReviewTask.entity_id, Annotation.answer)
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
@@ -225,9 +225,9 @@ def wrong_in_audits(store: Store, queue: str) -> list[str]:
 def audited_draws(
     connection: Connection, dataset: str, queue: str | None = None, annotator: str = ""
 ) -> list[AuditedDraw]:
-    """For each queue of a dataset the newest draw of which something was audited, in order of name.
+    """Return the newest draw with an audited item for each queue of a dataset, in order of name.
 
-    With `queue` for that queue alone; with an `annotator` for draws of that person's work.
+    `queue` selects that queue; `annotator` selects draws from that person's work.
     """
     query = (
         select(AuditDraw.id, AuditDraw.queue, AuditDraw.by, AuditDraw.strata)
@@ -267,7 +267,7 @@ def _audited_draw(
 
 
 def _verdicts(connection: Connection, draw_id: int, queue: str) -> dict[str, tuple[str, str]]:
-    """For each audited item its stratum and the last clear verdict."""
+    """Return the stratum of each audited item and its last clear verdict."""
     query = (
         select(AuditItem.entity_id, AuditItem.stratum, Annotation.answer)
         .join(ReviewTask, ReviewTask.entity_id == AuditItem.entity_id)
@@ -287,16 +287,16 @@ def _verdicts(connection: Connection, draw_id: int, queue: str) -> dict[str, tup
     }
 
 
-# What the review desk counts: tasks, items, the answers that count, and who people are.
+# Statistics of review: tasks, items, the answers that count, and people.
 #
-# Of a task that was answered several times the last clear answer counts; tasks that were skipped or
+# If a task was answered several times, the last clear answer counts; tasks that were skipped or
 # returned have none.
 
 _ROWS_AT_ONCE = 2000
 
 
 class TaskCount(NamedTuple):
-    """How many tasks an assignee has of a kind in a state, and when the oldest was sent."""
+    """Number of an assignee's tasks of a kind in a state, and when the oldest was sent."""
 
     assignee: str
     purpose: str
@@ -307,7 +307,7 @@ class TaskCount(NamedTuple):
 
 
 class ItemProgress(NamedTuple):
-    """How far an item came: gold tasks and audits left out.
+    """The progress of an item, without gold tasks and audits.
 
     `state` is that of the entity, `answered` and `waiting` count its tasks for first opinions,
     `adjudicating` those that wait for an adjudicator.
@@ -322,8 +322,8 @@ class ItemProgress(NamedTuple):
 class GivenAnswer(NamedTuple):
     """The answer of a task that counts.
 
-    `annotator` is a pseudonym, also where the task was in the account of the installation. `answer`
-    is empty where it was stored by a version that did not keep it.
+    `annotator` is a pseudonym, also if the task was in the account of the installation. `answer` is
+    empty if it was stored by a version that did not keep it.
     """
 
     entity_id: str
@@ -337,7 +337,7 @@ class GivenAnswer(NamedTuple):
 
 @retried
 def task_counts(store: Store, queue: str) -> list[TaskCount]:
-    """The tasks of a queue, counted."""
+    """Count the tasks of a queue."""
     kinds = (ReviewTask.assignee, ReviewTask.purpose, ReviewTask.gold, ReviewTask.state)
     counted = func.count(), func.min(ReviewTask.pushed_at)
     query = select(*kinds, *counted).where(ReviewTask.queue == queue)
@@ -348,7 +348,7 @@ def task_counts(store: Store, queue: str) -> list[TaskCount]:
 
 @retried
 def item_progress(store: Store, queue: str) -> dict[str, ItemProgress]:
-    """For each item that people were asked about how far it came."""
+    """Return the progress of each item that people were asked about."""
     first_opinion = ReviewTask.purpose == "review"
     waits = ReviewTask.state.in_(WAITING)
     query = (
@@ -372,9 +372,9 @@ def item_progress(store: Store, queue: str) -> dict[str, ItemProgress]:
 
 
 def given_answers(store: Store, queue: str) -> Iterator[GivenAnswer]:
-    """The answers of a queue that count, one a task, item by item in the order of their ids.
+    """Iterate over the answers of a queue that count, one per task, by item in the order of ids.
 
-    They are read in pages, within one transaction: take them swiftly.
+    They are read in pages within one transaction, so consume them quickly.
     """
     is_clear = Annotation.answer["verdict"].as_string().is_not(None)
     last_first = (
@@ -410,7 +410,7 @@ def given_answers(store: Store, queue: str) -> Iterator[GivenAnswer]:
 
 
 class TimedAnswer(NamedTuple):
-    """An answer as it was saved: `seconds` since its task was opened, saves before included."""
+    """An answer as it was saved: `seconds` since its task was opened, earlier saves included."""
 
     queue: str
     task_key: str
@@ -422,7 +422,7 @@ class TimedAnswer(NamedTuple):
 
 @retried
 def timed_answers(store: Store, queues: Iterable[str]) -> list[TimedAnswer]:
-    """All that people saved in queues, oldest first; what others put in their place left out."""
+    """Iterate over all saved answers in queues, oldest first, without replacements by others."""
     query = (
         select(
             ReviewTask.queue,

@@ -1,7 +1,7 @@
-"""Review tasks: who is asked about what, where the question lies, and which images it shows.
+"""Review tasks: the question, its assignee, its place on a server, and the images it shows.
 
-A review task is known by its key, made from queue, entity, assignee and purpose, wherever it lies:
-the number that a server gives it is a detail that may change.
+A review task is identified by its key, made from queue, entity, assignee and purpose. The number
+that a server gives it may change.
 """
 
 import secrets
@@ -39,13 +39,13 @@ from db.tables.review import (
 
 TaskState = Literal["open", "unclear", "answered", "skipped", "returned", "closed"]
 GATE_PREFIX = "gate:"
-"""Names of the agents that apply the policy of a queue begin so."""
+"""Prefix of the names of agents that apply the policy of a queue."""
 WAITING: tuple[TaskState, ...] = ("open", "unclear")
 """The states in which a task waits for its assignee."""
 
 
 class ShownImage(NamedTuple):
-    """An image that a review page shows; `image_id` is its entity, where it is one."""
+    """An image on a review page; `image_id` is its entity, if it is one."""
 
     sha256: str
     media_type: str
@@ -53,7 +53,7 @@ class ShownImage(NamedTuple):
 
 
 class StoredTask(NamedTuple):
-    """A review task; `task_id` is None while it is not known to have reached the server."""
+    """A review task; `task_id` is None while it is not known to be on the server."""
 
     key: str
     queue: str
@@ -68,10 +68,11 @@ class StoredTask(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """How far a project was read, and how much it held then.
+    """Position up to which a project was read, and how many tasks it had then.
 
-    `newest` is the time of the newest change that was read, by the server's clock; `found_at` when
-    it was first read, by ours; `read_from` where the next reading begins, by the server's.
+    `newest` is the time of the newest change that was read, by the server's clock. `found_at` is
+    when it was first read, by our clock. `read_from` is where the next reading begins, by the
+    server's clock.
     """
 
     newest: datetime
@@ -83,7 +84,7 @@ class Cursor(NamedTuple):
 
 @retried
 def review_tasks(store: Store, queue: str) -> dict[str, StoredTask]:
-    """All tasks of a queue by their keys, oldest first."""
+    """Return all tasks of a queue by their keys, oldest first."""
     query = _TASKS.where(ReviewTask.queue == queue)
     with store.read() as connection:
         rows = connection.execute(query.order_by(ReviewTask.pushed_at, ReviewTask.key))
@@ -92,7 +93,7 @@ def review_tasks(store: Store, queue: str) -> dict[str, StoredTask]:
 
 @retried
 def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
-    """The tasks with these keys; keys that are none of ours are left out."""
+    """Return the tasks with these keys; unknown keys are left out."""
     with store.read() as connection:
         rows = rows_in(connection, _TASKS, ReviewTask.key, keys)
         return {row.key: StoredTask._make(row) for row in rows}
@@ -100,9 +101,9 @@ def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
 
 @retried
 def first_tasks(store: Store, queue: str, entity_ids: Iterable[str]) -> dict[str, str]:
-    """For each entity the key of the first review task about it in a queue, gold aside.
+    """Return the key of the first review task on each entity in a queue, without gold tasks.
 
-    It stays the first whatever its state and the tasks that follow.
+    It does not change with its state or with later tasks.
     """
     found: dict[str, str] = {}
     query = (
@@ -122,7 +123,7 @@ def first_tasks(store: Store, queue: str, entity_ids: Iterable[str]) -> dict[str
 
 @retried
 def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
-    """The (assignee, purpose) pairs that a queue has tasks for, in order."""
+    """Return the (assignee, purpose) pairs that a queue has tasks for, in order."""
     query = select(ReviewTask.assignee, ReviewTask.purpose).where(ReviewTask.queue == queue)
     with store.read() as connection:
         return sorted((row.assignee, row.purpose) for row in connection.execute(query.distinct()))
@@ -132,7 +133,7 @@ def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
 def project_of_tasks(
     store: Store, server: str, queue: str, assignee: str, purpose: str
 ) -> int | None:
-    """The project on `server` that the newest task of a seat lies in, or None without a task."""
+    """Return the project on `server` with the newest task of a seat; None without a task."""
     query = select(ReviewTask.project_id).where(
         ReviewTask.queue == queue,
         ReviewTask.server == server,
@@ -147,7 +148,7 @@ def project_of_tasks(
 
 @retried
 def tasks_to_erase(store: Store, withdrawal: int) -> list[StoredTask]:
-    """The tasks that are still to be deleted on their servers, as what they hold is erased."""
+    """Return the tasks still to be deleted on their servers because their content is erased."""
     query = _TASKS.where(ReviewTask.erased_by == withdrawal)
     with store.read() as connection:
         return [StoredTask._make(row) for row in connection.execute(query.order_by(ReviewTask.key))]
@@ -155,7 +156,7 @@ def tasks_to_erase(store: Store, withdrawal: int) -> list[StoredTask]:
 
 @retried
 def note_erased(store: Store, keys: Iterable[str]) -> None:
-    """Records that tasks were deleted on their server, so that nothing is left to erase."""
+    """Record that tasks were deleted on their server, so that nothing is left to erase."""
     with store.write() as connection:
         for page in pages(keys):
             gone = update(ReviewTask).where(ReviewTask.key.in_(page))
@@ -166,10 +167,9 @@ def note_erased(store: Store, keys: Iterable[str]) -> None:
 def announce_tasks(
     store: Store, tasks: Sequence[StoredTask], images: Mapping[str, Sequence[ShownImage]]
 ) -> None:
-    """Stores tasks that are about to be sent, with the images that each shows (by task key).
+    """Store tasks that will be sent, with the images that each shows (by task key).
 
-    Tasks that are stored already stay as they are, but for those that were closed: they are open
-    again, and nowhere.
+    Stored tasks are not changed, except that closed ones become open again and are on no server.
     """
     if not tasks:
         return
@@ -190,7 +190,7 @@ def announce_tasks(
 def place_tasks(
     store: Store, server: str, project_id: int, task_ids: Mapping[str, int | None]
 ) -> None:
-    """Records the server's task number for each key; None where it has no such task."""
+    """Record the server's task number for each key; None if the server has no such task."""
     if not task_ids:
         return
     places = [
@@ -202,14 +202,14 @@ def place_tasks(
 
 
 def set_task_states(connection: Connection, keys: Iterable[str], state: TaskState) -> None:
-    """Moves tasks into a state."""
+    """Set the state of tasks."""
     for page in pages(keys):
         connection.execute(update(ReviewTask).where(ReviewTask.key.in_(page)).values(state=state))
 
 
 @retried
 def close_tasks(store: Store, keys: Iterable[str]) -> int:
-    """Closes those of the tasks that still wait, and gives how many that were."""
+    """Close those of the tasks that still wait, and return their number."""
     count = 0
     with store.write() as connection:
         for page in pages(sorted(keys)):
@@ -220,14 +220,14 @@ def close_tasks(store: Store, keys: Iterable[str]) -> int:
 
 
 def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
-    """The states of tasks in this transaction."""
+    """Return the states of tasks in this transaction."""
     query = select(ReviewTask.key, ReviewTask.state)
     return {row.key: row.state for row in rows_in(connection, query, ReviewTask.key, keys)}
 
 
 @retried
 def set_priorities(store: Store, queue: str, entity_ids: Iterable[str], priority: int) -> None:
-    """Gives items of a queue a priority; 0 is that of all others."""
+    """Set the priority of items of a queue; 0 is the default."""
     ids = sorted(set(entity_ids))
     with store.write() as connection:
         for page in pages(ids):
@@ -240,7 +240,7 @@ def set_priorities(store: Store, queue: str, entity_ids: Iterable[str], priority
 
 @retried
 def priorities(store: Store, queue: str) -> dict[str, int]:
-    """The items of a queue with a priority."""
+    """Return the items of a queue with a priority."""
     query = select(ReviewPriority.entity_id, ReviewPriority.priority)
     with store.read() as connection:
         rows = connection.execute(query.where(ReviewPriority.queue == queue))
@@ -248,11 +248,10 @@ def priorities(store: Store, queue: str) -> dict[str, int]:
 
 
 def acquire_queue_lock(connection: Connection, queue: str) -> None:
-    """Locks the tasks of a queue and the decisions on its answers.
+    """Lock the tasks of a queue and the decisions on its answers until the transaction ends.
 
-    To be called first in a transaction, and to hold for as long as that lasts. Two people's answers
-    that arrive at the same time would not see each other otherwise, and nobody would decide. SQLite
-    has one writer anyway.
+    Call it first in a transaction. Otherwise two answers that arrive at the same time would not see
+    each other, and the item would stay undecided. SQLite has one writer and needs no lock.
     """
     if connection.dialect.name == "postgresql":
         name = f"review queue {queue}"
@@ -261,7 +260,7 @@ def acquire_queue_lock(connection: Connection, queue: str) -> None:
 
 @retried
 def count_tasks(store: Store) -> dict[tuple[str, str], int]:
-    """How many review tasks there are by (queue, state)."""
+    """Count review tasks by (queue, state)."""
     query = select(ReviewTask.queue, ReviewTask.state, func.count()).group_by(
         ReviewTask.queue, ReviewTask.state
     )
@@ -270,7 +269,7 @@ def count_tasks(store: Store) -> dict[tuple[str, str], int]:
 
 
 class GateCount(NamedTuple):
-    """How many entities were decided on in a queue, by `policy` (`auto`, `sample:0.1`) or people.
+    """Number of entities decided in a queue by `policy` (`auto`, `sample:0.1`) or by people.
 
     `policy` is empty for people; `last` orders the counts of a queue by their newest decision.
     """
@@ -283,7 +282,7 @@ class GateCount(NamedTuple):
 
 @retried
 def gate_counts(store: Store, dataset: str | None = None) -> list[GateCount]:
-    """Who or what decided at the gates of a dataset, or of all, by queue."""
+    """Return what decided at the gates of a dataset, or of all datasets, by queue."""
     counted = func.count(Decision.entity_id.distinct()), func.max(Decision.id)
     by_policy = (
         select(func.substr(Agent.name, len(GATE_PREFIX) + 1), Agent.revision, *counted)
@@ -311,7 +310,7 @@ def gate_counts(store: Store, dataset: str | None = None) -> list[GateCount]:
 
 @retried
 def load_cursor(store: Store, server: str, project_id: int) -> Cursor | None:
-    """How far a project was read, or None where it never was."""
+    """Return the cursor of a project; None if it was never read."""
     query = select_columns(DeskCursor, Cursor._fields)
     with store.read() as connection:
         row = connection.execute(query.filter_by(server=server, project_id=project_id)).first()
@@ -320,7 +319,7 @@ def load_cursor(store: Store, server: str, project_id: int) -> Cursor | None:
 
 @retried
 def save_cursor(store: Store, server: str, project_id: int, cursor: Cursor) -> None:
-    """Notes how far a project was read."""
+    """Store the cursor of a project."""
     place = {"server": server, "project_id": project_id}
     with store.write() as connection:
         connection.execute(delete(DeskCursor).filter_by(**place))
@@ -328,7 +327,7 @@ def save_cursor(store: Store, server: str, project_id: int, cursor: Cursor) -> N
 
 
 def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, str]:
-    """The name of each user of `server`; new users get one, drawn at random, for good."""
+    """Return the pseudonym of each user of `server`; new users get a permanent random one."""
     wanted = sorted(set(user_ids))
     rows = [
         {"server": server, "user_id": user_id, "name": f"reviewer-{secrets.token_hex(4)}"}
@@ -348,9 +347,9 @@ def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, 
 
 @retried
 def count_states(store: Store, kind: str, left_out: str | None = None) -> dict[str, dict[str, int]]:
-    """For each dataset how many entities of a kind are in which state.
+    """Count the entities of a kind by dataset and state.
 
-    Not counted are those that were derived from others in the role `left_out`.
+    Entities that were derived from others in the role `left_out` are not counted.
     """
     derived = exists().where(Derivation.child_seq == Entity.seq, Derivation.role == left_out)
     query = (
@@ -367,9 +366,9 @@ def count_states(store: Store, kind: str, left_out: str | None = None) -> dict[s
 
 
 def open_image_media_type(connection: Connection, sha256: str) -> str | None:
-    """The media type of the image with that digest, if an open review task shows it, else None.
+    """Return the media type of the image with that digest, if an open review task shows it.
 
-    Withdrawn images, and what was made from them, are not shown.
+    Returns None otherwise. Withdrawn images, and images made from them, are not shown.
     """
     image, about = aliased(Entity), aliased(Entity)
     query = (

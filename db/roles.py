@@ -48,39 +48,39 @@ def _keep(why: str, *, goes_empty: bool = False) -> RolePolicy:
 
 
 ROLES: dict[str, RolePolicy] = {
-    # pictures and videos
-    Role.IMPORTED_FROM: _erase("was brought by the source"),
-    Role.SAMPLED_FROM: _erase("is the same thing in another dataset"),
+    # images and videos
+    Role.IMPORTED_FROM: _erase("was imported from the source"),
+    Role.SAMPLED_FROM: _erase("is a copy in another dataset"),
     Role.CROP_OF: _erase("is cut out of the video"),
     Role.TRACKED_IN: _erase("holds crops of the video"),
     Role.REPORT_OF: _erase("describes each crop of the track", goes_empty=True),
     Role.PART_OF: _erase("is made of the track's crops", goes_empty=True),
     Role.SELECTED_IN: _erase("is a crop of the tracklet", goes_empty=True),
-    Role.LOOKS_LIKE: _erase("is a fingerprint of the picture"),
-    Role.RENDERED_FROM: _erase("is drawn from that truth", goes_empty=True),
-    Role.WORDED_BY: _erase("is made of that pair of texts"),
-    Role.KNOWN_FROM: _keep("existed before this was known of it", goes_empty=True),
+    Role.LOOKS_LIKE: _erase("is a fingerprint of the image"),
+    Role.RENDERED_FROM: _erase("was rendered from that truth", goes_empty=True),
+    Role.WORDED_BY: _erase("was made from that pair of texts"),
+    Role.KNOWN_FROM: _keep("existed before this was known about it", goes_empty=True),
     # texts
-    Role.READ_IN: _erase("says what is written in the picture"),
-    Role.DESCRIBES: _erase("describes the picture"),
+    Role.READ_IN: _erase("quotes the text in the image"),
+    Role.DESCRIBES: _erase("describes the image"),
     Role.REWRITE_OF: _erase("rephrases the text"),
-    Role.EDITED_FROM: _erase("is the thing as a person changed it"),
+    Role.EDITED_FROM: _erase("is a person's edit of it"),
     Role.REVISED_FROM: _erase("is the text, rewritten"),
-    Role.REFINES: _erase("says what the coarse caption says, in more detail"),
-    Role.CONFUSES: _erase("is written in the words of the caption"),
-    Role.ANNOTATED_BY: _erase("is what the answer says"),
+    Role.REFINES: _erase("repeats the coarse caption in more detail"),
+    Role.CONFUSES: _erase("uses the words of the caption"),
+    Role.ANNOTATED_BY: _erase("was made from the answer"),
     # contrastive images
-    Role.ANCHOR: _erase("describes the picture, and what to change"),
-    Role.DRAFTED_AS: _erase("is the draft as it was taken", goes_empty=True),
-    Role.EDITED_FOR: _erase("is the picture of the strategy, changed"),
-    Role.EDITED_AS: _erase("is that very picture"),
-    Role.DOWNLOADED_FROM: _erase("is the picture that was found there", goes_empty=True),
-    Role.FOUND_AS: _erase("is that very picture"),
-    Role.ACCEPTED_FROM: _erase("is that very picture"),
-    Role.CONTRAST_OF: _erase("is the picture, changed; what was found elsewhere only needs it"),
+    Role.ANCHOR: _erase("describes the image and what to change"),
+    Role.DRAFTED_AS: _erase("was made from the draft", goes_empty=True),
+    Role.EDITED_FOR: _erase("is the edited image of the strategy"),
+    Role.EDITED_AS: _erase("is the same image"),
+    Role.DOWNLOADED_FROM: _erase("is the image that was found there", goes_empty=True),
+    Role.FOUND_AS: _erase("is the same image"),
+    Role.ACCEPTED_FROM: _erase("is the same image"),
+    Role.CONTRAST_OF: _erase("is an edit of the image; a found one only needs it"),
     Role.ORDERED_BY: _remove("was requested for that strategy, or obtained for that request"),
-    Role.MADE_FOR: _remove("serves that strategy alone"),
-    Role.FOUND_FOR: _remove("was found for that request alone"),
+    Role.MADE_FOR: _remove("was made for that strategy only"),
+    Role.FOUND_FOR: _remove("was found for that request only"),
     Role.FAILED_FOR: _remove("reports an edit for it that failed"),
     Role.CONSIDERED_FOR: _remove("reports the results of that request"),
     Role.MEMBER: _remove("is a group of these images, and another one without one of them"),
@@ -99,10 +99,10 @@ ROLES: dict[str, RolePolicy] = {
     Role.CHECKS: _remove("is a report on it"),
     Role.MEASURES: _remove("is a measurement of it"),
     Role.MEASURED: _remove("is a measurement of it"),
-    Role.MATCHES: _remove("says how similar it is"),
+    Role.MATCHES: _remove("states how similar it is"),
     Role.CORRECTS: _remove("states its right terms"),
     # references
-    Role.SIMILAR_TO: _keep("is another image, which was chosen because it is like this one"),
+    Role.SIMILAR_TO: _keep("is another image, chosen because it is similar"),
     Role.DRAWN_FROM: _keep("is a record of a draw, and holds nothing of the source"),
     Role.MEMBER_OF: _keep("was drawn in that sample, and does not depend on it"),
     Role.PROMPTED_BY: _keep("was generated with that prompt, and does not repeat it"),
@@ -121,18 +121,18 @@ EMPTIED = (Role.EDITED_FROM, *(role for role, known in ROLES.items() if known.go
 
 
 def empties(role: str, parent_kind: str) -> bool:
-    """Whether a parent of a kind is withdrawn once all its children in such roles are.
+    """Return whether a parent of a kind is withdrawn once all its children in such roles are.
 
-    A tracklet holds the crops that people selected of it; an edited text is another text.
+    A tracklet contains the crops that people selected; an edited text is another text.
     """
     return ROLES[role].goes_empty or (role == Role.EDITED_FROM and parent_kind == "tracklet")
 
 
 def cascade_policy(role: str, method: str | None = None) -> CascadePolicy:
-    """The policy of a role; of a contrastive image it depends on the `method` it was obtained by.
+    """Return the policy of a role; for a contrastive image it depends on the `method`.
 
-    An image that was found is another picture than its anchor. One that was edited, or whose method
-    is not known, counts as the anchor's picture.
+    An image that was found is not the anchor's image. One that was edited, or whose method is not
+    known, counts as the anchor's image.
 
     Raises:
         IntegrityError: the role is not classified.

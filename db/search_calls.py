@@ -1,10 +1,10 @@
 """Searches as calls: reserved before they are sent, stored when they return, counted by day.
 
 A search has one row of `model_call`. It is stored as `in_flight`, with the id of a claim, before
-the request is sent: so concurrent runs see each other's searches and what is left of the budget.
-The answer replaces it. A failure that may be retried leaves the key free, and a row of its own
-where the service counted the request; so does a killed run (`lost`: it is not known whether the
-service counted it).
+the request is sent, so that concurrent runs see each other's searches and the rest of the budget.
+The answer replaces it. A failure that may be retried leaves the key free. It has its own row if the
+service counted the request, as has a killed run (`lost`: it is not known whether the service
+counted it).
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class NewSearch(NamedTuple):
 
 
 class DailyBudget(NamedTuple):
-    """How many requests a service may be sent since `day_began`; None for no limit."""
+    """The number of requests that a service may get since `day_began`; None for no limit."""
 
     day_began: datetime
     most: int | None
@@ -52,22 +52,22 @@ class Reserved(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """The same search is in flight elsewhere; wait for its outcome."""
+    """Another process has sent the same search; wait for its outcome."""
 
 
 class Spent(NamedTuple):
-    """The day's budget is used up: so many requests were sent."""
+    """The day's budget is used up; so many requests were sent."""
 
     requests: int
 
 
 Costs = Callable[[int, int], float | None]
-"""The price of so many requests, after so many others of the day."""
+"""Returns the price of a number of requests, after a number of others that day."""
 
 
 @retried
 def find_search(store: Store, key: str) -> SearchOutcome | None:
-    """The outcome of the search with that key, or None where it has not returned."""
+    """Return the outcome of the search with that key; None if it has not returned."""
     with store.read() as connection:
         row = _row_of(connection, key)
     return None if row is None or row.status == IN_FLIGHT else _outcome(row)
@@ -77,7 +77,7 @@ def find_search(store: Store, key: str) -> SearchOutcome | None:
 def reserve_search(
     store: Store, search: NewSearch, budget: DailyBudget
 ) -> Reserved | Busy | Spent | SearchOutcome:
-    """Reserves a search, unless it is known, in flight, or beyond the budget."""
+    """Reserve a search, unless it is known, in flight, or beyond the budget."""
     agent = AgentRef.of_model(search.service)
     with store.write() as connection:
         _take_turn(connection, search.service)
@@ -116,7 +116,7 @@ def reserve_search(
 
 @retried
 def reserve_retry(store: Store, search: NewSearch, claim_id: str, budget: DailyBudget) -> bool:
-    """Counts one more request of a search in flight; False where the budget allows none."""
+    """Count one more request of a search in flight; return False if it is beyond the budget."""
     with store.write() as connection:
         _take_turn(connection, search.service)
         used = _requests_since(connection, search.service, budget.day_began)
@@ -136,9 +136,9 @@ def settle_search(
     costs: Costs,
     currency: str | None,
 ) -> float | None:
-    """Stores what came back, in a transaction of its own; gives what it cost.
+    """Store the outcome of a search, in its own transaction, and return its cost.
 
-    Where the claim ended and another took the search over, the other's outcome stays.
+    If the claim ended and another process took the search over, the other's outcome is kept.
     """
     with store.write() as connection:
         _take_turn(connection, search.service)
@@ -167,7 +167,7 @@ def settle_search(
 
 @retried
 def abandon_search(store: Store, search: NewSearch, claim_id: str) -> None:
-    """Abandons a search whose request may have been sent: it counts, as `lost`."""
+    """Abandon a search whose request may have been sent: it counts, as `lost`."""
     with store.write() as connection:
         connection.execute(
             _own(search.key, claim_id).values(key=uuid4().hex, status=LOST, response=claim_id)
@@ -177,7 +177,7 @@ def abandon_search(store: Store, search: NewSearch, claim_id: str) -> None:
 
 @retried
 def requests_since(store: Store, service: ModelRef, began: datetime) -> int:
-    """How many requests the service was sent since then, by all runs on all datasets."""
+    """Count the requests to the service since a time, by all runs on all datasets."""
     with store.read() as connection:
         return _requests_since(connection, service, began)
 
@@ -191,7 +191,7 @@ def _requests_since(connection: Connection, service: ModelRef, began: datetime) 
 
 
 def _take_turn(connection: Connection, service: ModelRef) -> None:
-    """Searches of one service are reserved one after the other (SQLite has one writer anyway)."""
+    """Lock a service, so that its searches are reserved one at a time (SQLite has one writer)."""
     if connection.dialect.name == "postgresql":
         number = int(digest_of("search-budget", service.name)[:15], 16)
         connection.execute(select(func.pg_advisory_xact_lock(number)))

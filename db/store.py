@@ -32,15 +32,15 @@ T = TypeVar("T")
 
 
 class Store:
-    """A handle on the database. Safe in threads; every call is a transaction of its own.
+    """A handle on the database. Thread-safe; each call is its own transaction.
 
-    A database that restarts, breaks connections or is busy is waited for: `read` and `write` wait
-    until they can begin, and functions that are `retried` are called again.
+    If the database restarts, breaks connections or is busy, `read` and `write` wait until they can
+    begin, and functions that are `retried` are called again.
 
     Args:
-        engine: the database, its tables up to date.
-        spool: a folder for what was paid for and could not be stored; see `db.calls`.
-        patience_seconds: how long the database is waited for.
+        engine: the database, with tables at the newest version.
+        spool: a folder for paid answers that could not be stored; see `db.calls`.
+        patience_seconds: how long to wait for the database.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Store:
         self.spool = spool
         self.patience_seconds = patience_seconds
         self.claims = Claims(self.write)
-        # SQLite has one writer; threads of ours queue here instead of polling for its lock
+        # SQLite has one writer; our threads queue here instead of polling for its lock
         alone = engine.dialect.name == "sqlite"
         self._turn: AbstractContextManager[object] = threading.Lock() if alone else nullcontext()
 
@@ -61,7 +61,7 @@ class Store:
     def open(
         cls, url: str, spool: Path | None = None, patience_seconds: float = PATIENCE_SECONDS
     ) -> "Store":
-        """Opens the database at `url` and brings its tables up to date."""
+        """Open the database at `url` and migrate its tables to the newest version."""
         engine = open_engine(url)
         try:
             migrate(engine)
@@ -72,10 +72,10 @@ class Store:
 
     @classmethod
     def open_existing(cls, url: str) -> "Store":
-        """Opens the database at `url` to read in it; makes none.
+        """Open the existing database at `url` to read it.
 
         Raises:
-            UsageError: there is none.
+            UsageError: it does not exist.
         """
         if not is_there(url):
             raise UsageError(
@@ -86,19 +86,19 @@ class Store:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing can be stored, as in a folder that is mounted read-only."""
+        """Whether the store cannot be written to, for example on a read-only file system."""
         return is_read_only(self.engine.url)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection in a transaction that sees one state of the database.
+        """Open a connection in a transaction that sees one state of the database.
 
         Raises:
-            DatabaseLostError: the connection broke, or cannot be made for `patience_seconds`.
+            DatabaseLostError: the connection broke, or cannot be opened for `patience_seconds`.
             ServiceError: the database does not answer or failed.
         """
         with faults_as_errors(self.engine), self._connect() as connection:
-            if self.engine.dialect.name == "postgresql":  # each statement would see its own state
+            if self.engine.dialect.name == "postgresql":  # else each statement has its own state
                 connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
@@ -107,10 +107,10 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A connection in a transaction that writes: all of it happens, or nothing.
+        """Open a connection in a transaction that writes everything or nothing.
 
         Raises:
-            DatabaseLostError: nothing was stored, and the same may be tried again.
+            DatabaseLostError: nothing was stored; try again.
             ServiceError: the database does not answer, is full or locked, or failed otherwise.
         """
         with (
@@ -128,11 +128,11 @@ class Store:
                     raise
 
     def _count_as_writer(self, connection: Connection) -> str | None:
-        """Shares a lock with all who write, before anything else is locked, until the end.
+        """Share a lock with all writers until the end of the transaction, before any other lock.
 
         Returns:
-            The number of the transaction, by which its end is known where the connection breaks in
-            the middle of it; None on SQLite, where it is always known.
+            The number of the transaction, which tells whether it was committed if the connection
+            breaks; None on SQLite, where that is always known.
         """
         if self.engine.dialect.name != "postgresql":
             return None
@@ -140,7 +140,7 @@ class Store:
         return str(connection.execute(select(func.pg_current_xact_id(), lock)).one()[0])
 
     def _was_committed(self, number: str) -> bool:
-        """Whether the server carried out a commit whose answer was lost."""
+        """Return whether the server committed a transaction whose response was lost."""
         with self._connect() as connection:
             query = "SELECT pg_xact_status(%s::xid8)"
             while (
@@ -150,7 +150,7 @@ class Store:
             return status == "committed"
 
     def _connect(self) -> Connection:
-        """A connection; a server that is away is waited for."""
+        """Return a connection; waits while the server is unavailable."""
         for is_last in _attempts(self.patience_seconds):
             try:
                 return self.engine.connect()
@@ -165,14 +165,15 @@ class Store:
         raise AssertionError
 
     def read_only(self) -> "Store":
-        """This store, to read in it alone."""
+        """Return a read-only handle on this store."""
         return _ReadOnlyStore(self.engine, self.spool, self.patience_seconds)
 
     @contextmanager
     def no_writers(self) -> Iterator[None]:
-        """Waits for all writers, and keeps new ones waiting until the block ends.
+        """Wait for all writers, and block new ones until the block ends.
 
-        SQLite has one writer, whose numbers grow as they are seen: nothing to wait for.
+        SQLite has one writer, whose numbers grow in the order in which they become visible, so
+        there is nothing to wait for.
         """
         if self.engine.dialect.name != "postgresql":
             yield
@@ -182,25 +183,25 @@ class Store:
             yield
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         self.engine.dispose()
 
 
 class _ReadOnlyStore(Store):
-    """A store in which nothing is written."""
+    """A store that cannot be written to."""
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        raise RuntimeError("this store is open for reading alone")
+        raise RuntimeError("this store is read-only")
         yield
 
 
 def retried(
     function: Callable[Concatenate[Store, P], T],
 ) -> Callable[Concatenate[Store, P], T]:
-    """A function of one transaction on a store, called again where the database was lost in it.
+    """Decorate a function of one transaction: it is called again if the connection is lost.
 
-    Not for functions that have effects elsewhere. Iterators that it is given are read once.
+    Do not use it for functions with effects elsewhere. Iterator arguments are consumed once.
     """
 
     @functools.wraps(function)
@@ -218,7 +219,7 @@ def retried(
 
 
 def _attempts(seconds: float) -> Iterator[bool]:
-    """Attempts with pauses between them; True for the first that begins when time is over."""
+    """Yield with pauses between attempts; True for the first that begins after the time is over."""
     deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
     while True:
         is_last = time.monotonic() >= deadline

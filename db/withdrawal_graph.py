@@ -1,4 +1,4 @@
-"""What a withdrawal covers: its targets, everything derived from them, and their files."""
+"""The entities that a withdrawal covers: its targets, everything derived from them, their files."""
 
 import json
 import re
@@ -18,24 +18,24 @@ from schemas.provenance import Role
 
 
 def contrast_method(payload: str) -> str | None:
-    """How an image was obtained by its payload, where it is contrastive: edit, search."""
+    """Return how an image was obtained by its payload, if it is contrastive: edit, search."""
     return (json.loads(payload).get("contrast") or {}).get("way")
 
 
-# What people know entities by: the file of a picture, the words of a text.
+# The names that people use for entities: the file of an image, the words of a text.
 
 KNOWN = ("image", "video", "caption", "rewrite")
-"""Kinds that people know by a file or a text."""
+"""Kinds that people identify by a file or a text."""
 
 
 class Named(NamedTuple):
-    """What an entity is known by.
+    """The names that people use for an entity.
 
     Attributes:
-        file_path: of a picture or video, its file as its source names it.
-        source: of these, the source.
-        identity: of a picture, the person as the source names them.
-        text: of a text, its words.
+        file_path: the source's name of the file of an image or video.
+        source: the source of an image or video.
+        identity: the source's name of the person in an image.
+        text: the words of a text.
     """
 
     file_path: str | None = None
@@ -45,7 +45,7 @@ class Named(NamedTuple):
 
 
 def names_of(connection: Connection, ids: Iterable[str]) -> dict[str, Named]:
-    """What entities are known by, by id; of other kinds nothing is returned."""
+    """Return the names of entities, by id; other kinds are left out."""
     found = {}
     for id_, kind, text in _payloads(connection, ids, KNOWN):
         is_file = kind in ("image", "video")
@@ -78,16 +78,16 @@ PICTURED: dict[str, _Pictures] = {
     "edited_picture": lambda one: (one["picture"],),
     "candidate": lambda one: (one["image"],),
 }
-"""Kinds that are a picture or a video, and where it is in their payload.
+"""Kinds that are an image or a video, and where it is in their payload.
 
-Entities with the same bytes are the same picture, wherever they are from.
+Entities with the same bytes are the same image, whatever their origin.
 """
 _CUT: dict[str, _Pictures] = {
     "candidate": lambda one: (one["overlay"],) if one.get("overlay") else (),
     "tracklet": lambda one: (frame["crop"] for frame in one["frames"]),
     "track": lambda one: (seen["crop"] for seen in one["observations"]),
 }
-"""Kinds with other pictures, made for them, that belong to no other entity."""
+"""Kinds with additional images, made for them, that belong to no other entity."""
 
 
 WITH_FILES = frozenset(PICTURED) | frozenset(_CUT)
@@ -95,7 +95,7 @@ WITH_FILES = frozenset(PICTURED) | frozenset(_CUT)
 
 
 def own_digests(kind: str, payload: str) -> set[str]:
-    """The digests of a picture or a video, the one of its original file included.
+    """Return the digests of an image or a video, that of its original file included.
 
     Empty for other kinds.
     """
@@ -107,7 +107,7 @@ def own_digests(kind: str, payload: str) -> set[str]:
 
 
 def own_blobs(kind: str, payload: str) -> set[Blob]:
-    """The files in the blob store that belong to an entity."""
+    """Return the files in the blob store that belong to an entity."""
     if kind not in WITH_FILES:
         return set()
     record = json.loads(payload)
@@ -118,9 +118,9 @@ def own_blobs(kind: str, payload: str) -> set[Blob]:
 def payloads_naming(
     connection: Connection, digests: Collection[str]
 ) -> Iterator[tuple[str, str, str]]:
-    """(id, kind, payload) of the pictures and videos of all datasets that name one of `digests`.
+    """Iterate over (id, kind, payload) of images and videos of all datasets with one of `digests`.
 
-    There is no index for this: all entities of these kinds are read, page by page.
+    There is no index for this: all entities of these kinds are read in pages.
     """
     wanted = set(digests)
     for id_, kind, payload in _scan(connection, Entity.kind.in_(PICTURED)) if wanted else ():
@@ -129,13 +129,13 @@ def payloads_naming(
 
 
 def blobs_of(connection: Connection, ids: Iterable[str]) -> set[Blob]:
-    """The files of entities in the blob store."""
+    """Return the files of entities in the blob store."""
     found = _payloads(connection, ids, WITH_FILES)
     return {blob for _, kind, payload in found for blob in own_blobs(kind, payload)}
 
 
 def refused_digests(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """The digests of the pictures and videos among these entities."""
+    """Return the digests of the images and videos among these entities."""
     found = _payloads(connection, ids, PICTURED)
     return {digest for _, kind, payload in found for digest in own_digests(kind, payload)}
 
@@ -143,7 +143,7 @@ def refused_digests(connection: Connection, ids: Iterable[str]) -> set[str]:
 def needed_blobs(
     connection: Connection, blobs: Collection[Blob], withdrawn: Collection[str] = ()
 ) -> dict[str, str]:
-    """The files, by digest, that a picture needs which is not withdrawn, with its id.
+    """Return the files, by digest, that an image needs which is not withdrawn, with its id.
 
     Entities in `withdrawn` count as withdrawn.
     """
@@ -166,17 +166,17 @@ def needed_blobs(
 Sort = Literal["entity", "identity", "source", "video", "annotator"]
 
 _WRITTEN = ("caption", "rewrite", "strategy", "caption_group")
-"""Kinds that a person writes. What a person selects (a tracklet) is a judgement and not a text."""
+"""Kinds that a person writes. A selection (a tracklet) is a judgement and not a text."""
 
 
 class WithdrawalTarget(Record):
-    """What a withdrawal is requested for.
+    """The target of a withdrawal request.
 
     Attributes:
-        sort: what `name` names.
+        sort: the type of `name`.
         name: an entity's id, the name of an identity, a source or a video, or a pseudonym.
-        dataset: only there; None for all, or where the sort determines it.
-        source: for identities, only of this source: two sources may use the same name.
+        dataset: the dataset; None for all, or if the sort determines it.
+        source: the source of an identity, as two sources may use the same name.
     """
 
     sort: Sort
@@ -185,17 +185,17 @@ class WithdrawalTarget(Record):
     source: str | None = None
 
     def __str__(self) -> str:
-        """As it is shown."""
+        """Return the target as shown in messages."""
         what = f"{self.sort} {self.name[:12] if self.sort == 'entity' else self.name}"
         of = f" of {self.source}" if self.source else ""
         return f"{what}{of}{f' in {self.dataset}' if self.dataset else ''}"
 
 
 def find_targets(connection: Connection, target: WithdrawalTarget) -> list[str]:
-    """The ids of the entities that a target names, in the order in which they were stored.
+    """Return the ids of the entities that a target names, in the order they were stored.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the target does not exist.
     """
     found = list(dict.fromkeys(_FINDERS[target.sort](connection, target)))
     if not found:
@@ -208,10 +208,10 @@ def _entity(connection: Connection, target: WithdrawalTarget) -> Iterator[str]:
 
 
 def _identity(connection: Connection, target: WithdrawalTarget) -> Iterator[str]:
-    """The images of a person in a dataset; two of its sources may use the same name.
+    """Return the images of a person in a dataset; two of its sources may use the same name.
 
     Raises:
-        UsageError: several sources of the dataset have a person of that name.
+        UsageError: several sources of the dataset have a person with that name.
     """
     if target.dataset is None:
         raise UsageError("an identity is named within a dataset: say which with --dataset")
@@ -229,7 +229,7 @@ def _identity(connection: Connection, target: WithdrawalTarget) -> Iterator[str]
 
 
 def _source(connection: Connection, target: WithdrawalTarget) -> Iterator[str]:
-    """A source as it was imported; with a dataset, what that took from it."""
+    """Return a source as it was imported; with a dataset, the entities taken from it."""
     if target.dataset is None:
         for id_, payload in _naming(connection, _quoted(target.name), Entity.kind == "source"):
             if payload["name"] == target.name:
@@ -251,9 +251,9 @@ def _video(connection: Connection, target: WithdrawalTarget) -> Iterator[str]:
 
 
 def _annotator(connection: Connection, target: WithdrawalTarget) -> Iterator[str]:
-    """The texts that a person wrote or edited, and the person's answers.
+    """Return the texts that a person wrote or edited, and the person's answers.
 
-    Answers that selected something are left out: what was selected is not the person's work.
+    Answers that made a selection are left out, as the selected images are not the person's work.
     """
     author = f'"author":{_quoted(target.name)}'
     kinds = Entity.kind.in_((*_WRITTEN, "annotation"))
@@ -287,31 +287,34 @@ def _within(target: WithdrawalTarget) -> ColumnElement[bool]:
 
 
 def _quoted(name: str) -> str:
-    """A text as it is in JSON."""
+    """Return a text as it is in JSON."""
     return json.dumps(name, ensure_ascii=False)
 
 
 def _naming(
     connection: Connection, text: str, *where: ColumnElement[bool]
 ) -> Iterator[tuple[str, Any]]:
-    """(id, payload) of entities whose payload, as JSON, contains `text`."""
+    """Iterate over (id, payload) of entities whose payload, as JSON, contains `text`."""
     contains = Entity.payload.like(f"%{escape_like(text)}%", escape="\\")
     for id_, _, payload in _scan(connection, *where, contains):
         yield id_, json.loads(payload)
 
 
 def _scan(connection: Connection, *where: ColumnElement[bool]) -> Iterator[tuple[str, str, str]]:
-    """(id, kind, payload) of all entities for which `where` holds, page by page."""
+    """Iterate over (id, kind, payload) of all entities that match `where`, in pages."""
     query = select(Entity.seq, Entity.id, Entity.kind, Entity.payload).where(*where)
     for _, id_, kind, payload in scan(connection, query, _PAGE):
         yield id_, kind, payload
 
 
-# The closure: all that is withdrawn with the targets, each entity with the reason.
+# The closure: all entities withdrawn with the targets, each with the reason.
 
 TARGET, SAME, EMPTY = "target", "same bytes", "left empty"
-"""Reasons that are no role: it was requested, has the bytes of a withdrawn entity, or is a parent
-all of whose children are withdrawn."""
+"""Reasons other than roles.
+
+The entity was requested, has the bytes of a withdrawn entity, or is a parent whose children are all
+withdrawn.
+"""
 
 
 class Dependent(NamedTuple):
@@ -322,9 +325,9 @@ class Dependent(NamedTuple):
         seq: its number in the store.
         dataset: its dataset.
         kind: its kind.
-        state: its state so far.
-        holds: whether it is, shows or describes what is withdrawn; else it only depends on it.
-        because: the role that led here, or `TARGET`, `SAME`, `EMPTY`
+        state: its present state.
+        holds: whether it is, shows or describes withdrawn content, or only depends on it.
+        because: the role that it was reached by, or `TARGET`, `SAME`, `EMPTY`.
         of: the entity that it was reached from; empty for targets.
     """
 
@@ -342,11 +345,11 @@ Closure = Mapping[str, Dependent]
 
 
 def closure(connection: Connection, targets: Iterable[str], *, reaches: bool) -> Closure:
-    """All that is withdrawn with `targets`, themselves included, by id, in the order found.
+    """Return all entities withdrawn with `targets`, themselves included, by id, in the order found.
 
-    Children follow the policies of their roles. With `reaches`, the same thing elsewhere is
-    withdrawn, too: the same bytes, the original of a copy, and parents left empty. The order of
-    `targets` changes only the reasons.
+    Children follow the policies of their roles. With `reaches`, equivalent entities are also
+    withdrawn: those with the same bytes, the original of a copy, and parents whose children are all
+    withdrawn. The order of `targets` affects only the reasons.
     """
     search = _Search(connection)
     search.add((id_, True, TARGET, "") for id_ in dict.fromkeys(targets))
@@ -361,16 +364,16 @@ def closure(connection: Connection, targets: Iterable[str], *, reaches: bool) ->
 
 
 _Step = tuple[str, bool, str, str]
-"""An id that was reached, whether it holds, why, and where from."""
+"""The id of an entity, whether it `holds`, the reason, and the id that it was reached from."""
 
 
 class _Search:
-    """A breadth-first search; an entity found to hold what it only depended on is searched again.
+    """A breadth-first search; an entity that is later found to hold is searched again.
 
     Attributes:
-        found: all that was reached.
-        new: ids whose children were not searched yet.
-        new_holding: those that hold, whose equivalents were not searched yet.
+        found: all entities found, by id.
+        new: ids whose children are not searched yet.
+        new_holding: ids that hold, whose equivalents are not searched yet.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -380,7 +383,7 @@ class _Search:
         self.new_holding: list[str] = []
 
     def add(self, steps: Iterable[_Step]) -> None:
-        """Adds what was reached, where it is new or is now found to hold."""
+        """Add an entity that is new or is now found to hold withdrawn content."""
         best: dict[str, _Step] = {}
         for step in steps:
             id_, holds, _, _ = step
@@ -398,7 +401,7 @@ class _Search:
                 self.new_holding.append(row.id)
 
     def descendants(self, ids: Sequence[str]) -> Iterator[_Step]:
-        """The children of `ids` that are withdrawn with them."""
+        """Return the children of `ids` that are withdrawn with them."""
         below = list(links(self._connection, ids, down=True))
         contrasts = {link.child for link in below if link.role == Role.CONTRAST_OF}
         methods = {
@@ -412,7 +415,7 @@ class _Search:
                 yield child, holds, role, parent
 
     def equivalents(self, ids: Sequence[str]) -> Iterator[_Step]:
-        """What is the same as `ids`, and the parents that they leave empty."""
+        """Return the equivalents of `ids`, and the parents whose children are all withdrawn."""
         for link in links(self._connection, ids, (Role.SAMPLED_FROM,)):
             yield link.parent, True, Role.SAMPLED_FROM, link.child
         yield from self._same_bytes(ids)
@@ -443,7 +446,7 @@ class _Search:
 def _payloads(
     connection: Connection, ids: Iterable[str], kinds: Collection[str] = ()
 ) -> Iterator[Row[str, str, str]]:
-    """(id, kind, payload) of those entities, of all kinds or of these."""
+    """Return (id, kind, payload) of those entities, of all kinds or of these."""
     query = select(Entity.id, Entity.kind, Entity.payload).order_by(Entity.seq)
     if kinds:
         query = query.where(Entity.kind.in_(kinds))

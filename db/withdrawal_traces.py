@@ -1,4 +1,4 @@
-"""Erases what refers to withdrawn entities: questions, answers, vectors, checkpoints, names."""
+"""Erase references to withdrawn entities: questions, answers, vectors, checkpoints, names."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -35,12 +35,12 @@ def close_reviews(
     digests: Collection[str] = (),
     erased_by: int | None = None,
 ) -> int:
-    """Closes the open questions about entities, and those that show them; gives how many.
+    """Close the open questions about entities, and those that show them; return their number.
 
     Images with one of the `digests` are removed from all questions. The next push removes closed
-    tasks from the desk. With the number of a withdrawal that erases, all these tasks are noted as
-    to be deleted there, whatever their state, and so are those in whose answers a text was written
-    (`tasks_to_erase`).
+    tasks from the server. If the number of a withdrawal that erases is given, all these tasks are
+    marked to be deleted there, whatever their state, and so are those with answers in which a text
+    was written (`tasks_to_erase`).
     """
     closed = 0
     with store.write() as connection:
@@ -66,7 +66,7 @@ def close_reviews(
 
 
 def _answered_with(entity_ids: Sequence[str]) -> Select[str]:
-    """The entities that people were shown when they wrote these."""
+    """Return the entities that people were shown when they wrote these."""
     made, asked = aliased(Entity), aliased(Entity)
     by, about = aliased(Derivation), aliased(Derivation)
     return (
@@ -79,7 +79,7 @@ def _answered_with(entity_ids: Sequence[str]) -> Select[str]:
 
 
 def _note_to_erase(connection: Connection, those: ColumnElement[bool], withdrawal: int) -> None:
-    """Notes those tasks that may be on a server as to be deleted there."""
+    """Mark those tasks that may be on a server as to be deleted there."""
     may_lie_there = or_(ReviewTask.task_id.is_not(None), ReviewTask.state.in_(WAITING))
     connection.execute(
         update(ReviewTask)
@@ -90,7 +90,7 @@ def _note_to_erase(connection: Connection, those: ColumnElement[bool], withdrawa
 
 @retried
 def erase_answers_of(store: Store, person: str, withdrawal: int) -> None:
-    """Notes a person's tasks, and the adjudications that show their answers, as to be deleted."""
+    """Mark a person's tasks, and the adjudications that show their answers, as to be deleted."""
     answered = (
         select(ReviewTask.entity_id)
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
@@ -103,7 +103,7 @@ def erase_answers_of(store: Store, person: str, withdrawal: int) -> None:
 
 @retried
 def forget_vectors(store: Store, kind: Kind, digests: Iterable[str]) -> int:
-    """Deletes the cached vectors of images or texts in all spaces; gives how many."""
+    """Delete the cached vectors of images or texts in all spaces; return their number."""
     deleted = 0
     with store.write() as connection:
         spaces = list(connection.execute(select(EmbeddingSpace.key)).scalars())
@@ -117,10 +117,10 @@ def forget_vectors(store: Store, kind: Kind, digests: Iterable[str]) -> int:
 
 @retried
 def forget_texts(store: Store, withdrawal: int, digests: Iterable[str]) -> int:
-    """Deletes the cached vectors of texts that a withdrawal erases; gives how many.
+    """Delete the cached vectors of texts that a withdrawal erases; return their number.
 
-    Vectors of these texts are not stored again, also where the same words are elsewhere: texts are
-    known by their words alone.
+    Vectors of these texts are not stored again, even if another entity has the same text, as texts
+    are identified by their words alone.
     """
     texts = sorted(set(digests))
     rows = [
@@ -141,7 +141,7 @@ def forget_texts(store: Store, withdrawal: int, digests: Iterable[str]) -> int:
 
 
 def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:
-    """The digests of the texts among these entities, by which their vectors are stored."""
+    """Return the digests of the texts among these entities, which identify their vectors."""
     query = select(Entity.payload).where(Entity.kind.in_(_EMBEDDED_TEXTS))
     with store.read() as connection:
         for (payload,) in rows_in(connection, query, Entity.id, entity_ids):
@@ -150,7 +150,7 @@ def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:
 
 @retried
 def drop_checkpoints(store: Store, entity_ids: Iterable[str]) -> int:
-    """Deletes the checkpoints of work on these entities; gives how many."""
+    """Delete the checkpoints of work on these entities; return their number."""
     dropped = 0
     with store.write() as connection:
         for page in pages(entity_ids):
@@ -162,10 +162,10 @@ def drop_checkpoints(store: Store, entity_ids: Iterable[str]) -> int:
 
 
 def judged_alone(connection: Connection, person: str) -> list[str]:
-    """The entities whose state depends on a person's judgement alone, in order of id.
+    """Return the entities whose state depends on a person's judgement alone, in order of id.
 
     The person decided last, and the state is not confirmed by counted answers of others who all
-    agree with it. Where others disagree, the answers that are left decide again.
+    agree with it. If others disagree, the remaining answers decide again.
     """
     last = aliased(Decision)
     newer = exists().where(last.entity_id == Decision.entity_id, last.id > Decision.id)
@@ -191,7 +191,7 @@ def judged_alone(connection: Connection, person: str) -> list[str]:
 
 @retried
 def return_answers(store: Store, person: str) -> int:
-    """Discounts all answers of a person, and closes the person's open tasks; gives how many."""
+    """Exclude all answers of a person and close the person's open tasks; return their number."""
     by_person = exists().where(
         Annotation.review_task_key == ReviewTask.key,
         Annotation.agent_id == AgentRef("person", person).id,
@@ -208,7 +208,7 @@ def return_answers(store: Store, person: str) -> int:
 
 @retried
 def forget_person(store: Store, pseudonym: str) -> bool:
-    """Erases the name behind a pseudonym for good; False where none was stored."""
+    """Erase the name behind a pseudonym permanently; return False if none was stored."""
     with store.write() as connection:
         known = connection.execute(delete(Pseudonym).where(Pseudonym.name == pseudonym)).rowcount
         named = connection.execute(

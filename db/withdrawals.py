@@ -1,4 +1,4 @@
-"""Confirmed withdrawals: what they withdraw, their steps, and the notices for holders."""
+"""Confirmed withdrawals: their entities, their steps, and the notices for holders of releases."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice, versio
 
 @retried
 def refused_files(store: Store) -> dict[str, str]:
-    """The digests that are not imported again, each with the key of the first withdrawal of it."""
+    """Return the digests that are not imported again, with the key of their first withdrawal."""
     query = (
         select(WithdrawnDigest.sha256, WithdrawalRow.key)
         .join(WithdrawalRow, WithdrawalRow.id == WithdrawnDigest.withdrawal_id)
@@ -50,7 +50,7 @@ class WithdrawalRequest(NamedTuple):
 
 
 class StoredWithdrawal(NamedTuple):
-    """A withdrawal that was confirmed; notices and decisions refer to it by its `key`."""
+    """A confirmed withdrawal; notices and decisions refer to it by its `key`."""
 
     id: int
     key: str
@@ -63,18 +63,18 @@ class StoredWithdrawal(NamedTuple):
 
     @property
     def is_finished(self) -> bool:
-        """Whether all its steps were done."""
+        """Whether all its steps are completed."""
         return self.state == FINISHED
 
 
 def key_of(request: WithdrawalRequest, number: int) -> str:
-    """The key of the `number`-th withdrawal (from 0) on the same request."""
+    """Return the key of the `number`-th withdrawal (from 0) for the same request."""
     target = canonical_json(request.target.model_dump(mode="json"))
     return digest_of("withdrawal", target, request.ground, str(request.erases), str(number))
 
 
 def earlier_of(connection: Connection, request: WithdrawalRequest) -> list[StoredWithdrawal]:
-    """The withdrawals that were confirmed on the same request, oldest first."""
+    """Return the earlier withdrawals for the same request, oldest first."""
     found: list[StoredWithdrawal] = []
     while one := read_withdrawals(connection, WithdrawalRow.key == key_of(request, len(found))):
         found += one
@@ -83,16 +83,16 @@ def earlier_of(connection: Connection, request: WithdrawalRequest) -> list[Store
 
 @retried
 def list_withdrawals(store: Store) -> list[StoredWithdrawal]:
-    """All withdrawals, oldest first."""
+    """Return all withdrawals, oldest first."""
     with store.read() as connection:
         return read_withdrawals(connection)
 
 
 def find_withdrawal(store: Store, name: str) -> StoredWithdrawal:
-    """The withdrawal with that number, or whose key begins with `name`.
+    """Return the withdrawal with that number, or whose key begins with `name`.
 
     Raises:
-        UsageError: there is none, or there are several.
+        UsageError: no withdrawal, or several, match.
     """
     known = list_withdrawals(store)
     found = [one for one in known if str(one.id) == name] or [
@@ -106,7 +106,7 @@ def find_withdrawal(store: Store, name: str) -> StoredWithdrawal:
 
 
 def read_withdrawals(connection: Connection, *those: ColumnElement[bool]) -> list[StoredWithdrawal]:
-    """The withdrawals for which all of `those` hold, oldest first."""
+    """Return the withdrawals that match all of `those`, oldest first."""
     query = select(WithdrawalRow.__table__, Agent.kind, Agent.name, Agent.revision)
     query = query.join(Agent, Agent.id == WithdrawalRow.agent_id).where(*those)
     return [
@@ -126,7 +126,7 @@ def read_withdrawals(connection: Connection, *those: ColumnElement[bool]) -> lis
 
 @retried
 def withdrawn_entities(store: Store, withdrawal: int) -> list[str]:
-    """The ids of the entities of a withdrawal, in order."""
+    """Return the ids of the entities of a withdrawal, in order."""
     query = select(WithdrawnEntity.entity_id).where(WithdrawnEntity.withdrawal_id == withdrawal)
     with store.read() as connection:
         return sorted(connection.execute(query).scalars())
@@ -134,7 +134,7 @@ def withdrawn_entities(store: Store, withdrawal: int) -> list[str]:
 
 @retried
 def erased_blobs(store: Store, withdrawal: int) -> list[Blob]:
-    """The files that a withdrawal erases."""
+    """Return the files that a withdrawal erases."""
     query = select(WithdrawnDigest.sha256, WithdrawnDigest.media_type).where(
         WithdrawnDigest.withdrawal_id == withdrawal, WithdrawnDigest.is_erased
     )
@@ -145,7 +145,7 @@ def erased_blobs(store: Store, withdrawal: int) -> list[Blob]:
 
 @retried
 def counts_of(store: Store, withdrawal: int) -> list[WithdrawalCount]:
-    """How many entities a withdrawal withdraws, by dataset and kind."""
+    """Count the entities of a withdrawal by dataset and kind."""
     query = (
         select(Entity.dataset, Entity.kind, func.count())
         .join(WithdrawnEntity, WithdrawnEntity.entity_id == Entity.id)
@@ -158,11 +158,11 @@ def counts_of(store: Store, withdrawal: int) -> list[WithdrawalCount]:
     return [WithdrawalCount(dataset=row[0], kind=row[1], entities=row[2]) for row in rows]
 
 
-# The steps of a withdrawal that were done.
+# Completed steps of a withdrawal.
 
 
 class DoneStep(NamedTuple):
-    """A step that was done, its details, and when."""
+    """A completed step, its details, and its time."""
 
     step: str
     details: dict[str, Any]
@@ -171,7 +171,7 @@ class DoneStep(NamedTuple):
 
 @retried
 def record_step(store: Store, withdrawal: int, step: str, details: Mapping[str, Any]) -> None:
-    """Records that a step was done; where it is recorded already, the first details stay."""
+    """Record a completed step; if it is recorded already, the first details are kept."""
     with store.write() as connection:
         _insert_step(connection, withdrawal, step, details)
 
@@ -190,7 +190,7 @@ def _insert_step(
 
 @retried
 def steps_of(store: Store, withdrawal: int) -> list[DoneStep]:
-    """The steps that were done, in their order."""
+    """Return the completed steps, in order."""
     query = select(WithdrawalStep.step, WithdrawalStep.details, WithdrawalStep.done_at)
     query = query.where(WithdrawalStep.withdrawal_id == withdrawal)
     with store.read() as connection:
@@ -199,16 +199,16 @@ def steps_of(store: Store, withdrawal: int) -> list[DoneStep]:
 
 
 def confirmed_patches(store: Store, withdrawal: int) -> list[dict[str, Any]]:
-    """The releases to build, as they were planned when the withdrawal was confirmed."""
+    """Return the releases to build, as planned when the withdrawal was confirmed."""
     (first,) = (one for one in steps_of(store, withdrawal) if one.step == CONFIRMED)
     return list(first.details["patches"])
 
 
 @retried
 def finish(store: Store, withdrawal: int, entities: int) -> bool:
-    """Records that all steps were done on its `entities`; the first time recorded stays.
+    """Record that all steps are completed on its `entities`; the first time is kept.
 
-    False, and nothing is recorded, where it has more entities by then.
+    Returns False, and records nothing, if it has more entities by then.
     """
     own = WithdrawalRow.id == withdrawal
     taken = select(func.count()).where(WithdrawnEntity.withdrawal_id == withdrawal)
@@ -224,24 +224,24 @@ def finish(store: Store, withdrawal: int, entities: int) -> bool:
     return True
 
 
-# Recording a withdrawal, all of it in one transaction.
+# Record a withdrawal in one transaction.
 
 DECIDER = AgentRef("software", "loupe-withdrawal")
-"""The agent of the decisions: releases must not name the person who confirmed it."""
+"""The agent of the decisions: releases must not name the person who confirmed the withdrawal."""
 _JUDGEMENT_WITHDRAWN = "who judged it takes the judgement back"
 
 
 class NewWithdrawal(NamedTuple):
-    """All that is recorded of a withdrawal when it is confirmed.
+    """A withdrawal to record when it is confirmed.
 
     Attributes:
         key: its name (`key_of`).
-        request: what is requested.
-        reason: the words of the person who asked.
-        agent: who confirmed it.
-        details: those of its first step.
+        request: the target, the ground, and whether files are erased.
+        reason: what the person who requested it wrote.
+        agent: the person who confirmed it.
+        details: the details of its first step.
         entities: the entities to withdraw, by id.
-        reopened: entities to decide on again, as the judgement itself is withdrawn.
+        reopened: entities to decide on again, because the judgement is withdrawn.
         refused: digests that are not imported again.
         erased: files to erase.
         notices: the notices for holders of releases.
@@ -263,13 +263,13 @@ class NewWithdrawal(NamedTuple):
 def record_withdrawal(
     store: Store, new: NewWithdrawal, is_unchanged: Callable[[Connection], bool]
 ) -> StoredWithdrawal:
-    """Stores a withdrawal with its decisions: all of it, or nothing.
+    """Store a withdrawal with its decisions: everything or nothing.
 
-    A lock serialises this with the storing of releases. `is_unchanged` is asked first, in the same
-    transaction, whether the plan that was confirmed is still the plan.
+    A lock serialises this with the storing of releases. `is_unchanged` is called first, in the same
+    transaction; it returns whether the confirmed plan is still valid.
 
     Raises:
-        UsageError: it is not; nothing was stored.
+        UsageError: the plan has changed; nothing was stored.
     """
     with store.write() as connection:
         acquire_release_lock(connection)
@@ -288,7 +288,7 @@ def record_withdrawal(
 
 
 def _insert(connection: Connection, new: NewWithdrawal) -> StoredWithdrawal:
-    """Inserts all of a withdrawal except its entities."""
+    """Insert a withdrawal without its entities."""
     (agent_id,) = register_agents(connection, [new.agent])
     row = {
         "key": new.key,
@@ -321,7 +321,7 @@ def _insert(connection: Connection, new: NewWithdrawal) -> StoredWithdrawal:
 def _insert_digests(
     connection: Connection, withdrawal: int, refused: Collection[str], erased: Collection[Blob]
 ) -> None:
-    """Adds files to those that a withdrawal refuses or erases; those it has already stay."""
+    """Add files to those that a withdrawal refuses or erases; existing rows are not changed."""
     media_types = {blob.sha256: blob.media_type for blob in erased}
     wanted = set(refused)
     rows = [
@@ -345,9 +345,9 @@ def extend_withdrawal(
     refused: Collection[str],
     erased: Collection[Blob],
 ) -> None:
-    """Adds entities, with their decisions, and files to a withdrawal.
+    """Add entities, with their decisions, and files to a withdrawal.
 
-    With any entities, a finished withdrawal is open again.
+    If there are any entities, a finished withdrawal is reopened.
     """
     with store.write() as connection:
         acquire_release_lock(connection)
@@ -360,7 +360,7 @@ def extend_withdrawal(
 def reopen_withdrawals(
     connection: Connection, withdrawals: Collection[int]
 ) -> list[StoredWithdrawal]:
-    """Locks and opens withdrawals that may be finished; gives them, oldest first."""
+    """Lock withdrawals and reopen finished ones; return them, oldest first."""
     found: list[StoredWithdrawal] = []
     for page in pages(sorted(withdrawals)):
         here = WithdrawalRow.id.in_(page)
@@ -378,7 +378,7 @@ def reopen_withdrawals(
 def withdraw_entities(
     connection: Connection, withdrawal: StoredWithdrawal, entity_ids: Collection[str]
 ) -> None:
-    """Adds entities to a withdrawal, and decides on those that are not withdrawn yet."""
+    """Add entities to a withdrawal, and withdraw those that are not withdrawn yet."""
     reason = f"withdrawal {withdrawal.key[:12]}: {withdrawal.request.ground}"
     active = select(Entity.id).where(Entity.state != "withdrawn").order_by(Entity.id)
     for page in pages(sorted(entity_ids)):
@@ -389,10 +389,11 @@ def withdraw_entities(
 
 
 def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]) -> None:
-    """Withdraws those of `entities` whose parents are withdrawn and whose roles demand it.
+    """Withdraw those of `entities` whose parents are withdrawn, if their roles require it.
 
-    It runs in the transaction that stores them. The withdrawals of the parents are open again, to
-    be carried out on these. Where nothing was ever withdrawn this is one query.
+    It runs in the transaction that stores them. The withdrawals of the parents are reopened, so
+    that their steps are repeated for these entities. If nothing was ever withdrawn, this is one
+    query.
     """
     if connection.exec_driver_sql("SELECT 1 FROM withdrawal LIMIT 1").first() is None:
         return
@@ -403,7 +404,7 @@ def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]
         by_entity[id_].add(withdrawal)
     late: dict[int, set[str]] = defaultdict(set)
     is_changed = bool(by_entity)
-    while is_changed:  # until no child of a child is added, whatever their order
+    while is_changed:  # repeat until no descendant is added, whatever the order of entities
         is_changed = False
         for one in entities:
             found = {
@@ -422,7 +423,7 @@ def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]
 
 
 def _is_withdrawn_with(entity: NewEntity, role: str) -> bool:
-    """Whether an entity is withdrawn with its parent in a role."""
+    """Return whether an entity is withdrawn with its parent in a role."""
     method = contrast_method(entity.payload) if role == Role.CONTRAST_OF else None
     return cascade_policy(role, method) is not CascadePolicy.KEEP
 
@@ -431,13 +432,13 @@ def _is_withdrawn_with(entity: NewEntity, role: str) -> bool:
 
 
 def releases_holding(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
-    """The ids of the releases that hold any of these entities."""
+    """Return the ids of the releases that hold any of these entities."""
     query = select(ReleaseItem.release_id).distinct()
     return {id_ for (id_,) in rows_in(connection, query, ReleaseItem.entity_id, sorted(entity_ids))}
 
 
 def related_releases(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
-    """The ids of all releases of the datasets of which any release holds these entities."""
+    """Return the ids of all releases of each dataset with a release that holds these entities."""
     holding = releases_holding(connection, entity_ids)
     datasets = rows_in(connection, select(Release.dataset), Release.id, holding)
     related = select(Release.id).where(Release.dataset.in_({dataset for (dataset,) in datasets}))
@@ -446,14 +447,14 @@ def related_releases(connection: Connection, entity_ids: Iterable[str]) -> set[s
 
 @retried
 def notices_of(store: Store, withdrawal: int | None = None) -> list[WithdrawalNotice]:
-    """The notices of a withdrawal, or of all, by dataset and version."""
+    """Return the notices of one withdrawal, or of all, by dataset and version."""
     those = () if withdrawal is None else (NoticeRow.withdrawal_id == withdrawal,)
     with store.read() as connection:
         return _notices(connection, *those)
 
 
 def dataset_notices(connection: Connection, dataset: str, mark: int) -> list[WithdrawalNotice]:
-    """The notices of a dataset of the withdrawals up to `mark`."""
+    """Return the notices of a dataset from the withdrawals up to `mark`."""
     found = _notices(connection, NoticeRow.withdrawal_id <= mark)
     return [one for one in found if one.dataset == dataset]
 

@@ -41,7 +41,7 @@ from schemas.records import Rejection
 
 @retried
 def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, int]:
-    """By how many plans of a stage each of the inputs was worked on; none of those without."""
+    """Count the plans of a stage that processed each input; inputs without any are left out."""
     plans = select(Plan.id).where(Plan.stage == stage)
     query = select(Work.input, func.count()).where(Work.plan_id.in_(plans)).group_by(Work.input)
     with store.read() as connection:
@@ -50,7 +50,7 @@ def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, in
 
 @retried
 def rejections_of(store: Store, plan_id: int, inputs: Iterable[int]) -> dict[int, Rejection]:
-    """The rejections of inputs by a plan, without those that it did not reject."""
+    """Return the rejections of inputs by a plan; inputs that it did not reject are left out."""
     query = select(Work.input, Work.rejection).where(
         Work.plan_id == plan_id, Work.status == "rejected"
     )
@@ -63,7 +63,7 @@ def rejections_of(store: Store, plan_id: int, inputs: Iterable[int]) -> dict[int
 
 @retried
 def drop_rejections(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
-    """Deletes a plan's rejections of these inputs, which are pending again; gives how many."""
+    """Delete a plan's rejections of these inputs, which are pending again; return their number."""
     taken = 0
     with store.write() as connection:
         for page in pages(inputs):
@@ -85,7 +85,7 @@ _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejecti
 
 
 class ClaimedChunk(NamedTuple):
-    """Inputs that this process alone works on until its claim ends."""
+    """Inputs that only this process works on until its claim ends."""
 
     claim_id: str
     inputs: tuple[StoredEntity, ...]
@@ -101,7 +101,7 @@ class WorkResult(NamedTuple):
 
 
 class ActivityRecord(NamedTuple):
-    """The run of a plan over one chunk, and the agents that took part."""
+    """The run of a plan over one chunk, and its agents."""
 
     plan_id: int
     dataset: str
@@ -113,7 +113,7 @@ class ActivityRecord(NamedTuple):
 
 @retried
 def register_plan(store: Store, stage: str, version: str, configuration: dict[str, Any]) -> int:
-    """Stores the plan and gives its number; the same three values give the same number."""
+    """Store the plan and return its number; the same three values have the same number."""
     key = digest_of(stage, version, canonical_json(configuration))
     number = select(Plan.id).where(Plan.key == key)
     with store.read() as connection:
@@ -135,10 +135,10 @@ def claim_chunk(
     after: int = 0,
     passed_over: Collection[int] = (),
 ) -> ClaimedChunk | None:
-    """Claims up to `size` pending inputs numbered above `after`, or None when there are none.
+    """Claim up to `size` pending inputs numbered above `after`; return None if there are none.
 
-    Those in `passed_over` are left for others. Inputs are found while others write; the transaction
-    that writes the claim looks only at those that were found.
+    Inputs in `passed_over` are left for other runs. Inputs are searched while others write; the
+    transaction that writes the claim only checks those that were found.
     """
     subject = _subject(plan_id, pending.dataset)
     is_wanted = and_(is_pending(plan_id, pending), _is_none_of(passed_over))
@@ -164,7 +164,7 @@ def claim_chunk(
 
 
 def _is_unclaimed(subject: str, ended: Sequence[str] = ()) -> ColumnElement[bool]:
-    """The condition that nobody has a claim on the entity, but for processes that have ended."""
+    """Return the condition that an entity has no claim, except by ended processes."""
     claimed = exists().where(
         Claim.subject == subject,
         Entity.seq.between(Claim.lower, Claim.upper),
@@ -174,7 +174,7 @@ def _is_unclaimed(subject: str, ended: Sequence[str] = ()) -> ColumnElement[bool
 
 
 def _is_none_of(inputs: Collection[int]) -> ColumnElement[bool]:
-    """Numbers are written into the statement: no database takes so many parameters."""
+    """Numbers are part of the statement, as databases limit the number of parameters."""
     if not inputs:
         return true()
     listed: BindParameter[Any] = bindparam(
@@ -184,19 +184,19 @@ def _is_none_of(inputs: Collection[int]) -> ColumnElement[bool]:
 
 
 def _lock_plan(connection: Connection, plan_id: int) -> None:
-    """Serialises the claims of one plan; SQLite has one writer, and needs no lock."""
+    """Lock the claims of one plan; SQLite has one writer and needs no lock."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(plan_id)))
 
 
 def _subject(plan_id: int, dataset: str) -> str:
-    """The subject of claims on a plan's work on a dataset."""
+    """Return the subject of claims on a plan's work on a dataset."""
     return f"plan/{plan_id}/{dataset}"
 
 
 @retried
 def claim_whole(store: Store, plan_id: int, dataset: str) -> str | None:
-    """Claims a plan's work on a dataset as a whole; None while another has a claim on any of it."""
+    """Claim a plan's work on a dataset as a whole; None while another claims any of it."""
     subject = _subject(plan_id, dataset)
     with store.write() as connection:
         _lock_plan(connection, plan_id)
@@ -207,14 +207,14 @@ def claim_whole(store: Store, plan_id: int, dataset: str) -> str | None:
 
 @retried
 def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
-    """Whether a run, this or another, has a claim on inputs of this plan."""
+    """Return whether a run, this or another, has a claim on inputs of this plan."""
     with store.read() as connection:
         return store.claims.is_taken(connection, _subject(plan_id, dataset))
 
 
 @retried
 def drop_claims(store: Store, *claim_ids: str) -> None:
-    """Releases claims on unfinished work."""
+    """Release claims on unfinished work."""
     if claim_ids:
         with store.write() as connection:
             connection.execute(delete(Claim).where(Claim.id.in_(claim_ids)))
@@ -222,7 +222,7 @@ def drop_claims(store: Store, *claim_ids: str) -> None:
 
 @retried
 def worked_inputs(store: Store, plan_id: int, inputs: Sequence[int]) -> set[int]:
-    """Those of `inputs` that the plan has already worked on."""
+    """Return those of `inputs` that the plan has processed."""
     query = select(Work.input).where(Work.plan_id == plan_id)
     with store.read() as connection:
         return {input_ for (input_,) in rows_in(connection, query, Work.input, inputs)}
@@ -235,10 +235,10 @@ def commit_chunk(
     results: Sequence[WorkResult],
     claim_id: str | None = None,
 ) -> None:
-    """Stores a chunk's entities, derivations, decisions and work rows in one transaction.
+    """Store a chunk's entities, derivations, decisions and work rows in one transaction.
 
-    Inputs that another run has worked on meanwhile (the claim had been taken over) keep its
-    results; those of this run are left out, so that no input has two. Children of entities
+    If another run has processed an input meanwhile (the claim had been taken over), its results are
+    kept and those of this run are left out, so that no input has two results. Children of entities
     that were withdrawn meanwhile are stored as withdrawn.
 
     Raises:
@@ -257,7 +257,7 @@ def commit_chunk(
 def store_activity(
     connection: Connection, activity: ActivityRecord, entities: Sequence[NewEntity]
 ) -> int:
-    """Stores an activity with the entities it made and their links; gives its number."""
+    """Store an activity with the entities it made and their links; return its number."""
     activity_id = _insert_activity(connection, activity)
     _insert_entities(connection, activity_id, entities)
     return activity_id
@@ -266,7 +266,7 @@ def store_activity(
 def _insert_work(
     connection: Connection, plan_id: int, activity_id: int, results: Sequence[WorkResult]
 ) -> list[WorkResult]:
-    """Stores the work rows of `results`; gives those whose inputs had none before."""
+    """Insert the work rows of `results`; return those whose inputs had none before."""
     rows: list[tuple[Any, ...]] = []
     for one in results:
         status, reason, text = "done", None, None
@@ -316,7 +316,7 @@ def _insert_activity(connection: Connection, activity: ActivityRecord) -> int:
 
 
 class StoredCheckpoint(NamedTuple):
-    """Where to go on: the first position that is not worked on yet, and what was known there."""
+    """Where to continue: the next position, and the state at that position."""
 
     position: int
     state: bytes
@@ -324,7 +324,7 @@ class StoredCheckpoint(NamedTuple):
 
 @retried
 def load_checkpoint(store: Store, plan_id: int, input_: int) -> StoredCheckpoint | None:
-    """The checkpoint of an input of a plan, or None where it is to be started from scratch."""
+    """Return the checkpoint of an input of a plan; None if it has to start from the beginning."""
     query = select(Checkpoint.position, Checkpoint.state).where(
         Checkpoint.plan_id == plan_id, Checkpoint.input == input_
     )
@@ -341,10 +341,10 @@ def save_checkpoint(
     checkpoint: StoredCheckpoint,
     entities: Sequence[NewEntity],
 ) -> None:
-    """Stores what was finished up to a checkpoint together with it: both, or neither.
+    """Store a checkpoint and the results up to it: both or neither.
 
-    A run that was taken for dead and overtaken leaves the further checkpoint of the other as it is.
-    What it finished has the same ids as what the other one did, and is stored once.
+    If this run was taken for dead and another run is further on, the other's checkpoint is kept.
+    Their results have the same ids and are stored once.
 
     Raises:
         IntegrityError: an entity names a parent that is not stored; nothing was stored.
@@ -365,7 +365,7 @@ def save_checkpoint(
 
 @retried
 def drop_finished_checkpoints(store: Store, plan_id: int) -> None:
-    """Forgets the checkpoints of a plan's inputs whose work is finished."""
+    """Delete the checkpoints of a plan's inputs whose work is finished."""
     finished = exists().where(Work.plan_id == plan_id, Work.input == Checkpoint.input)
     with store.write() as connection:
         connection.execute(delete(Checkpoint).where(Checkpoint.plan_id == plan_id, finished))

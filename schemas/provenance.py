@@ -1,4 +1,4 @@
-"""Words of provenance that the store writes and releases publish; no database is needed."""
+"""Terms of provenance that the store writes and releases publish; they need no database."""
 
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -13,19 +13,19 @@ STATE_AFTER: dict[str, State] = {
     "withdraw": "withdrawn",
     "reopen": "proposed",
 }
-"""The state that a verdict alone would make."""
+"""The state after a verdict, if it is the only one."""
 
 ANSWERED = ("answered", "truncated")
-"""The states of calls that a model answered; all others say what went wrong."""
+"""The states of calls that a model answered; all others describe an error."""
 
 WITHHELD_WHOLE = "*"
-"""The only entry of `withheld` where nothing of a payload is published."""
+"""The only entry of `withheld` if nothing of a payload is published."""
 
 
 class Role(StrEnum):
-    """What a parent is to its child, read as: the child … (the parent).
+    """The role of a parent for its child, read as: the child … (the parent).
 
-    `db.roles` says what a withdrawal of the parent does to the child.
+    `db.roles` defines what happens to the child if the parent is withdrawn.
     """
 
     IMPORTED_FROM = "imported_from"
@@ -89,9 +89,9 @@ class Role(StrEnum):
 
 
 class CallRow(NamedTuple):
-    """An answered model call without its text; `calls` of them are equal.
+    """An answered model call without its text; `calls` is the number of equal ones.
 
-    `served` is what the model's server said of it, a `schemas.chat.ServedModel` as JSON.
+    `served` is what the model's server reported about it, a `schemas.chat.ServedModel` as JSON.
     """
 
     name: str

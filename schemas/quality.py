@@ -1,4 +1,4 @@
-"""What people are asked to make sure of before a benchmark is used."""
+"""Questions for people about the quality of a benchmark, and statistics of audits."""
 
 from collections.abc import Iterable
 from statistics import NormalDist
@@ -9,21 +9,21 @@ from pydantic import Field, model_validator
 from schemas.base import EntityRecord, Record
 from schemas.proposals import Picture
 
-# Shares that were counted on a sample, and how far they can be trusted.
+# Shares counted on a sample, with their confidence intervals.
 
 CONFIDENCE = 0.95
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 class Interval(NamedTuple):
-    """A confidence interval of a share; both ends lie in 0 to 1."""
+    """A confidence interval of a share; both ends are in [0, 1]."""
 
     lower: float
     upper: float
 
 
 class Stratum(NamedTuple):
-    """A part of a population: its size, how many of it were audited, and how many counted."""
+    """A part of a population: its size, the number audited, and the number counted among these."""
 
     population: int
     audited: int
@@ -31,17 +31,18 @@ class Stratum(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A share in a whole population, as far as a sample tells."""
+    """A share in a whole population, estimated from a sample."""
 
     share: float
     interval: Interval
 
 
 def wilson_interval(count: float, total: float) -> Interval:
-    """The 95 % score interval of the share `count / total` (Wilson 1927); 0 to 1 for no total.
+    """Return the 95 % score interval of the share `count / total` (Wilson 1927).
 
-    Neither need be a whole number: `total` may be an effective sample size. It is computed here,
-    and only tested against statsmodels, whose import takes longer than most commands.
+    It is 0 to 1 if `total` is 0. Both may be fractions: `total` may be an effective sample size.
+    It is computed here and only tested against statsmodels, whose import takes longer than most
+    commands.
     """
     if total <= 0:
         return Interval(0.0, 1.0)
@@ -55,12 +56,12 @@ def wilson_interval(count: float, total: float) -> Interval:
 
 
 def stratified_estimate(strata: Iterable[Stratum]) -> Estimate:
-    """The share in the population that a stratified sample was drawn from.
+    """Estimate the share in the population that a stratified sample was drawn from.
 
-    Each stratum counts by its population; one of which nothing was audited is left out. The
-    interval is Wilson's with the effective sample size (the one at which a simple sample would have
-    the variance that the stratified one has; Korn and Graubard 1998 use it so), but with no more
-    than were audited: a stratum in which nothing was wrong says little of its spread.
+    Each stratum is weighted by its population; strata without audited items are left out. The
+    interval is Wilson's with the effective sample size, at which a simple sample has the variance
+    of the stratified one (Korn and Graubard 1998). The effective size is at most the number of
+    audited items, as a stratum without errors tells little about its variance.
     """
     seen = [stratum for stratum in strata if stratum.audited]
     audited = sum(stratum.audited for stratum in seen)
@@ -76,16 +77,16 @@ def stratified_estimate(strata: Iterable[Stratum]) -> Estimate:
     return Estimate(share, wilson_interval(share * effective, effective))
 
 
-# What an audit of a sample of accepted items came to.
+# The results of an audit of a sample of accepted items.
 
-_PLACES = 4  # enough for a tenth of a per mille, and the same on every machine
+_PLACES = 4  # precise to 0.01 %, and the same on every machine
 
 
 class AuditedDraw(NamedTuple):
-    """A sample that was drawn from a queue, and what was found in it, by stratum.
+    """A sample drawn from a queue and its results, by stratum.
 
-    `by` names what it was stratified by; `drawn` is its size; of a stratum, `counted` are the items
-    that were found wrong, which `wrong_items` names.
+    `by` names what it was stratified by; `drawn` is its size. For each stratum, `counted` is the
+    number of items found wrong, which `wrong_items` names.
     """
 
     queue: str
@@ -96,11 +97,11 @@ class AuditedDraw(NamedTuple):
 
 
 class AuditStatistics(Record):
-    """The error rate among the accepted items of a queue, as an audit of a sample tells.
+    """The error rate among the accepted items of a queue, estimated by an audit of a sample.
 
-    Of `drawn` items, `audited` were audited by somebody who had no part in accepting them, and
+    Of `drawn` items, `audited` were audited by a person who had no part in accepting them, and
     `wrong` would not have been accepted as they are. `error_rate` is the share in the whole queue
-    (0 to 1; strata count by their size), with a 95 % interval from `lower` to `upper`.
+    (0 to 1; strata are weighted by size), with a 95 % interval from `lower` to `upper`.
     """
 
     queue: str
@@ -121,7 +122,7 @@ class AuditStatistics(Record):
 
 
 def summarise(draw: AuditedDraw) -> AuditStatistics:
-    """The error rate that a draw comes to."""
+    """Return the error rate estimated from a draw."""
     found = stratified_estimate(draw.strata.values())
     return AuditStatistics(
         queue=draw.queue,
@@ -135,13 +136,13 @@ def summarise(draw: AuditedDraw) -> AuditStatistics:
     )
 
 
-# What people are asked to make sure of before a benchmark is used: each complete in itself.
+# Questions for people before a benchmark is used; each record is self-contained.
 #
-# A record holds all that its page shows, texts and images by the digest of their bytes; who
-# asks also links the entities that it is made of, as parents in the store.
+# A record holds everything that its page shows; texts and images by the digest of their bytes. The
+# caller also links the entities that it is made of, as parents in the store.
 
 OPTIONS = 6
-"""How many options a choice test has (UFineBench: the right one among five others)."""
+"""Number of options of a choice test (UFineBench: the right one among five others)."""
 
 
 class Confusion(EntityRecord):
@@ -154,7 +155,7 @@ class Confusion(EntityRecord):
         text: the caption.
         own: the image that it was written for.
         other: the image that it could be confused with.
-        caption_id: the caption's entity, where it is one.
+        caption_id: the caption's entity, if it is one.
         author: the model (`name@revision`) or the person who wrote it.
     """
 
@@ -174,14 +175,14 @@ class Confusion(EntityRecord):
 
 
 class ChoiceTest(EntityRecord):
-    """A caption and six images, or an image and six captions, of which one belongs to it.
+    """A caption and six images, or an image and six captions, of which one is right.
 
     Attributes:
         source: the collection that the samples are from.
-        direction: what is asked for: the image to a caption, or the caption to an image.
+        direction: whether to find the image of a caption or the caption of an image.
         captions: one or six of them.
         images: six or one of them.
-        answer: which of the six is right, counted from 0. The page never shows them in this order.
+        answer: the index of the right option, from 0. The page never shows them in this order.
     """
 
     kind: ClassVar[str] = "choice_test"
@@ -205,9 +206,9 @@ class ChoiceTest(EntityRecord):
 
 
 class CaptionCheck(EntityRecord):
-    """What speaks against a caption, in sentences for people; nothing, where it is empty.
+    """Reasons against a caption, in sentences for people; empty if there are none.
 
-    What is doubted goes to people by every policy that asks any, and is left out where none do.
+    Flagged captions are reviewed by people if the policy asks any, and are left out otherwise.
     """
 
     kind: ClassVar[str] = "caption_check"

@@ -11,32 +11,31 @@ from schemas.release import Count, DatasetName, EntityId, HexSha256, NonBlank, V
 
 
 def version_numbers(version: str) -> tuple[int, int, int]:
-    """The numbers of a version such as 1.10.0, by which versions are ordered."""
+    """Return the numbers of a version such as 1.10.0, by which versions are ordered."""
     major, minor, patch = map(int, version.split("."))
     return major, minor, patch
 
 
-# Withdrawals: what is withdrawn, why, and the notices to holders of old releases.
+# Withdrawals: the withdrawn items, the ground, and the notices to holders of old releases.
 
 Ground = Literal["privacy", "copyright", "law", "consent", "quality", "other"]
-"""Why something is withdrawn.
+"""The ground of a withdrawal.
 
-`privacy`: a person asks for erasure; `copyright`: who owns it objects, or its licence was wrong;
+`privacy`: a person asks for erasure; `copyright`: the owner objects, or the licence was wrong;
 `law`: an order; `consent`: an annotator withdraws the work; `quality`: it is wrong; `other`.
 """
 ERASING: frozenset[Ground] = frozenset({"privacy", "copyright", "law"})
-"""The grounds on which the bytes themselves must go, not only the rows."""
+"""The grounds on which the bytes must be erased, not only the rows."""
 
 
 class WithdrawnRow(Record):
-    """A row of a release that must not be used any more, or some of whose texts must not be.
+    """A row of a release that must not be used any more, as a whole or in some of its texts.
 
     Attributes:
-        number: its number in the release, from 1.
-        file_path: its image there.
-        entity_id: that of its image.
-        texts: entity ids of its texts that were withdrawn while the image was not; none where the
-            whole row must go.
+        number: the number of the row in the release, from 1.
+        file_path: the path of its image in the release.
+        entity_id: the entity id of its image.
+        texts: the entity ids of its withdrawn texts; empty if the whole row is withdrawn.
     """
 
     number: int = Field(ge=1)
@@ -46,7 +45,7 @@ class WithdrawnRow(Record):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the image must go, and not only texts that describe it."""
+        """Whether the image must be removed, and not only texts that describe it."""
         return not self.texts
 
 
@@ -55,12 +54,12 @@ class WithdrawalNotice(Record):
 
     Attributes:
         withdrawal: the key of the withdrawal, the same in every store that it was decided in.
-        ground: why; the words of who asked stay in the store.
+        ground: the reason category; what the person who requested it wrote stays in the store.
         release: the id of the release of the rows.
         dataset: its dataset.
         version: its version.
-        rows: what must not be used any more, by number.
-        superseded_by: the version to use instead; None where nothing is left to release.
+        rows: the rows that must not be used any more, by number.
+        superseded_by: the version to use instead; None if nothing is left to release.
     """
 
     withdrawal: NonBlank
@@ -75,7 +74,7 @@ class WithdrawalNotice(Record):
 class NoticeList(Record):
     """A file of notices: `WITHDRAWN.json` beside a manifest, `withdrawals.json` in later releases.
 
-    `erased` are the files of the release beside it whose bytes are removed on purpose.
+    `erased` are the files of the release beside it whose bytes are erased on purpose.
     """
 
     schema_version: Literal[1] = 1
@@ -84,7 +83,7 @@ class NoticeList(Record):
 
 
 class WithdrawalCount(Record):
-    """What a withdrawal removes, by dataset and kind of entity."""
+    """The number of entities that a withdrawal removes, by dataset and kind."""
 
     dataset: str
     kind: str

@@ -1,4 +1,4 @@
-"""What all tables have in common: their base, their times, and the types of their keys."""
+"""What all tables share: the base class, times, and the types of keys."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -16,17 +16,17 @@ NAMING = {
 Digest = String(32)
 """A content-derived id: 32 hex digits."""
 Number = BigInteger().with_variant(Integer, "sqlite")
-"""A number that grows; SQLite counts up in `INTEGER` columns alone."""
+"""An increasing number; SQLite increments `INTEGER` columns only."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware UTC time, also on SQLite, which forgets time zones."""
+    """An aware UTC time, also on SQLite, which does not store time zones."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """Refuse naive times, store UTC."""
+        """Raise for naive times and convert others to UTC."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -34,14 +34,14 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        """Give the time back as UTC."""
+        """Return the time in UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Base(DeclarativeBase):
-    """The base of all tables."""
+    """The base class of all tables."""
 
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map = {datetime: UtcDateTime(), dict[str, Any]: JSON()}  # noqa: RUF012

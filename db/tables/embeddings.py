@@ -1,4 +1,4 @@
-"""Where images and texts lie in the spaces of models."""
+"""Embeddings of images and texts, and the spaces of models."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from db.tables.base import Base, Digest
 
 
 class EmbeddingSpace(Base):
-    """A model with its parameters, which decide where an image or a text lies.
+    """A model with its parameters, which determine the embedding of an image or a text.
 
     `key` is the digest of model, revision and parameters.
     """
@@ -25,10 +25,10 @@ class EmbeddingSpace(Base):
 
 
 class Embedding(Base):
-    """Where an image or a text lies in a space: float32, little-endian. A cache: it may be emptied.
+    """An embedding in a space: float32, little-endian. This is a cache and may be emptied.
 
-    `key` is the digest of the space's key, kind and `sha256`, which is that of the image's file, or
-    of the text in UTF-8: databases find many rows by one column sooner than by three.
+    `key` is the digest of the space's key, kind and `sha256`, which is the digest of the image's
+    file or of the text in UTF-8. Databases look up many rows faster by one column than by three.
     """
 
     __tablename__ = "embedding"

@@ -1,4 +1,4 @@
-"""What exists, what happened, who acted, and what was decided: the graph of W3C PROV."""
+"""Entities, activities, agents, derivations and decisions: the graph of W3C PROV."""
 
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ class Agent(Base):
 
 
 class Plan(Base):
-    """A stage at a version with a configuration: what activities run (`prov:Plan`).
+    """A stage at a version with a configuration, which activities run (`prov:Plan`).
 
     `resets` counts how often rejections of its inputs were dropped, so that they are pending again.
     """
@@ -60,7 +60,7 @@ class Association(Base):
 
 
 class Entity(Base):
-    """A thing with a content-derived id. Only its `state` changes (`db.decisions.fold`)."""
+    """An item with a content-derived id. Only its `state` changes (`db.decisions.fold`)."""
 
     __tablename__ = "entity"
     __table_args__ = (
@@ -112,9 +112,9 @@ class Decision(Base):
 
 
 class Activation(Base):
-    """Whether the settings and decisions of a run call for an entity; the last row counts.
+    """Whether the settings and decisions of a run include an entity; the last row counts.
 
-    Appended, never changed. An entity without any is active.
+    Rows are appended and never changed. An entity without any is active.
     """
 
     __tablename__ = "activation"
@@ -127,4 +127,4 @@ class Activation(Base):
 
 
 ChildEntity, ParentEntity = aliased(Entity), aliased(Entity)
-"""Both ends of a derivation, made once: an alias makes its columns, which takes milliseconds."""
+"""Both ends of a derivation, created once, as each alias creates columns in milliseconds."""

@@ -12,8 +12,8 @@ from db.tables.base import Base, Digest, Number
 class Release(Base):
     """An immutable snapshot; `id` is the digest of its manifest.
 
-    The marks are the last row of each table that the build read (`db.releases.StateMark`). `inputs`
-    is the digest of all that the last build of it was made of, where that is known.
+    The marks are the numbers of the last rows that the build read (`db.releases.StateMark`).
+    `inputs` is the digest of all inputs of its last build, if known.
     """
 
     __tablename__ = "release"
@@ -33,7 +33,7 @@ class Release(Base):
 
 
 class ReleaseTarget(Base):
-    """The version of a dataset that its builds release next, as the last of them stated."""
+    """The version of a dataset that its builds release next, as set by the last of them."""
 
     __tablename__ = "release_target"
 
@@ -51,9 +51,9 @@ class ReleaseItem(Base):
 
 
 class Evaluation(Base):
-    """What a model scored on a split of a release; `id` is a digest of all that it depends on.
+    """The scores of a model on a split of a release; `id` is a digest of all that it depends on.
 
-    The release need not have been built here. `result` is a `schemas.evaluation.EvaluationResult`.
+    The release may have been built elsewhere. `result` is a `schemas.evaluation.EvaluationResult`.
     """
 
     __tablename__ = "evaluation"

@@ -1,4 +1,4 @@
-"""What people are asked at the desk, who they are, and what they answered."""
+"""Review: questions, annotators and their answers, gold items and audits."""
 
 from datetime import datetime
 from typing import Any
@@ -36,7 +36,7 @@ class ReviewTask(Base):
 
 
 class ReviewImage(Base):
-    """An image that a review task shows; the image server hands out those of open tasks alone."""
+    """An image that a review task shows; the image server serves only those of open tasks."""
 
     __tablename__ = "review_image"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
@@ -48,12 +48,12 @@ class ReviewImage(Base):
 
 
 class Annotation(Base):
-    """What came back from Label Studio for a review task; `key` is made from its content.
+    """What Label Studio returned for a review task; `key` is made from its content.
 
-    `result` is what the page says, `answer` how it was understood. `state` is clear, unclear (it is
-    no answer), sent_back (it was unclear, and its author has the task again), quarantined (it is
-    somebody else's, or lay on another task before; it never counts) or discarded (one of these that
-    the lead has dealt with).
+    `result` is the content of the page, `answer` the parsed answer. `state` is clear, unclear (not
+    an answer), sent_back (it was unclear, and its author has the task again), quarantined (another
+    person's answer, or one that belonged to another task before; it never counts) or discarded
+    (unclear or quarantined, and discarded by the lead).
     """
 
     __tablename__ = "annotation"
@@ -71,10 +71,10 @@ class Annotation(Base):
 
 
 class Pseudonym(Base):
-    """The name under which a user of a review server acts here.
+    """The pseudonym of a user of a review server.
 
-    Drawn at random, so that nobody who knows the users can tell from a release who is who; erase
-    the row and the person is anonymous for good.
+    It is random, so that a release does not identify users even to those who know them. If the row
+    is erased, the person is permanently anonymous.
     """
 
     __tablename__ = "pseudonym"
@@ -85,12 +85,11 @@ class Pseudonym(Base):
 
 
 class Annotator(Base):
-    """A person who works at the desk.
+    """A person who reviews.
 
-    `name` is what colleagues call the person; releases know the pseudonym alone. `project_id`s
-    belong to the person's own workspace on `server`, in which nobody else works. `roles` are
-    annotator and adjudicator, separated by a space; `state` is active, paused (no work, but a
-    login) or left.
+    `name` is known to colleagues only; releases contain the pseudonym. `project_id`s belong to the
+    person's own workspace on `server`, in which no one else works. `roles` are annotator and
+    adjudicator, separated by a space; `state` is active, paused (no tasks, but a login) or left.
     """
 
     __tablename__ = "annotator"
@@ -105,7 +104,7 @@ class Annotator(Base):
 
 
 class ReviewPriority(Base):
-    """How urgent an item of a queue is: those with a higher number are handed out first."""
+    """The priority of an item of a queue; items with a higher one are assigned first."""
 
     __tablename__ = "review_priority"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
@@ -116,7 +115,7 @@ class ReviewPriority(Base):
 
 
 class DeskCursor(Base):
-    """How far a project on a review server was read, and how much it held (`db.reviews.Cursor`)."""
+    """Position up to which a project on a review server was read (`db.reviews.Cursor`)."""
 
     __tablename__ = "desk_cursor"
 
@@ -129,14 +128,14 @@ class DeskCursor(Base):
     annotations: Mapped[int]
 
 
-# How far answers can be relied on: gold items, returned work and audits.
+# Reliability of answers: gold items, returned work and audits.
 
 
 class GoldItem(Base):
-    """An item of a queue whose answer is known: what annotators are measured with.
+    """An item of a queue with a known answer, with which annotators are tested.
 
-    `origin` says how it is known (adjudicated, or given in a file), `explanation` why it is so, for
-    those who answer otherwise.
+    `origin` tells how the answer is known (adjudicated, or given in a file). `explanation` tells
+    annotators with another answer why it is right.
     """
 
     __tablename__ = "gold_item"
@@ -150,7 +149,7 @@ class GoldItem(Base):
 
 
 class GoldCheck(Base):
-    """How an annotation compares with the known answer of its gold item."""
+    """The comparison of an annotation with the known answer of its gold item."""
 
     __tablename__ = "gold_check"
     __table_args__ = (Index("ix_gold_check_queue", "queue", "assignee"),)
@@ -163,10 +162,10 @@ class GoldCheck(Base):
 
 
 class TaskReturn(Base):
-    """A use of the rule that returns an annotator's unreviewed work to the queue.
+    """A revocation, which returns an annotator's unreviewed work to the queue.
 
-    `rule` holds floor, window and least as they were; `accuracy` was found over `answers` gold
-    answers; `tasks` is how many answers no longer count. `state` is in force or lifted; gold
+    `rule` holds floor, window and least as they were. `accuracy` was computed over `answers` gold
+    answers. `tasks` is how many answers no longer count. `state` is in force or lifted; gold
     answers from before `lifted_at` do not count again.
     """
 
@@ -185,11 +184,10 @@ class TaskReturn(Base):
 
 
 class AuditDraw(Base):
-    """A sample of a queue's accepted items, drawn to be looked at again.
+    """A sample of a queue's accepted items, drawn to be reviewed again.
 
-    With an `annotator` only that person's work was drawn from.
-    `strata` gives, for each value of what it was stratified `by`, how many accepted items there
-    were.
+    If it has an `annotator`, it was drawn from that person's work only. `strata` holds the number
+    of accepted items for each value of the properties in `by`.
     """
 
     __tablename__ = "audit_draw"
@@ -206,7 +204,7 @@ class AuditDraw(Base):
 
 
 class AuditItem(Base):
-    """An item of such a sample; what was found is the answer of its `audit` task."""
+    """An item of an audit sample; its result is the answer of its `audit` task."""
 
     __tablename__ = "audit_item"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012

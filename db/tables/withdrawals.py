@@ -13,8 +13,8 @@ class Withdrawal(Base):
     """A withdrawal of a target and everything derived from it.
 
     `key` is computed from the request, so that the same request finds the same row; `target` is the
-    target as JSON. `ground` is a value of `schemas.withdrawal.Ground`; `reason` holds the words of
-    the person who asked, and is stored nowhere else. `erases` says whether files are erased.
+    target as JSON. `ground` is a value of `schemas.withdrawal.Ground`; `reason` is what the person
+    who requested it wrote, and is stored nowhere else. `erases` tells whether files are erased.
     `state` is confirmed, then finished.
     """
 
@@ -45,9 +45,9 @@ class WithdrawnEntity(Base):
 class WithdrawnDigest(Base):
     """The digest of a file of a withdrawal, or of a text that it erases.
 
-    `media_type` is None where the blob store has no such file (videos, original images, texts).
-    `is_refused` says that it is not imported again, `is_erased` that its blob is erased. Where the
-    withdrawal erases, no vectors of any of them are stored.
+    `media_type` is None if the blob store has no such file (videos, original images, texts). If
+    `is_refused`, it is not imported again; if `is_erased`, its blob is erased. If the withdrawal
+    erases, no vectors of its files and texts are stored.
     """
 
     __tablename__ = "withdrawn_digest"
@@ -74,7 +74,7 @@ class WithdrawalNotice(Base):
 
 
 class WithdrawalStep(Base):
-    """A step of a withdrawal that was done, with its details."""
+    """A completed step of a withdrawal, with its details."""
 
     __tablename__ = "withdrawal_step"
 

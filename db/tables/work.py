@@ -1,4 +1,4 @@
-"""Work done, model calls paid for, checkpoints, and claims on work under way."""
+"""Results of work, paid model calls, checkpoints, and claims on work under way."""
 
 from datetime import datetime
 from typing import Any
@@ -31,16 +31,16 @@ class Work(Base):
     input: Mapped[int] = mapped_column(Number, primary_key=True)
     status: Mapped[str] = mapped_column(String(16))
     activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"))
-    reason: Mapped[str | None] = mapped_column(String(64))  # of a rejection, and of nothing else
+    reason: Mapped[str | None] = mapped_column(String(64))  # set for rejections only
     rejection: Mapped[str | None] = mapped_column(Text)  # a `Rejection` as JSON
 
 
 class LowWaterMark(Base):
-    """The number of the entity up to which a plan has no pending inputs (`db.pending`).
+    """The entity number up to which a plan has no pending inputs (`db.pending`).
 
-    `selection` is the digest of which entities are inputs. The mark held after `decision` and
-    `activation`, the last ones then, and holds while rejections of the plan were not dropped more
-    often than `resets`.
+    `selection` is the digest of the selection of inputs. The mark was computed after `decision` and
+    `activation`, the last ones at that time. It is valid while rejections of the plan were dropped
+    `resets` times.
     """
 
     __tablename__ = "low_water_mark"
@@ -56,8 +56,8 @@ class LowWaterMark(Base):
 class Checkpoint(Base):
     """The progress of the work on one input; deleted once the input has its work row.
 
-    `position` is the first step (the number of a frame) that is still to be done, `state` what has
-    to be known to go on from there.
+    `position` is the next step (the number of a frame), `state` is the information needed to
+    continue from there.
     """
 
     __tablename__ = "checkpoint"
@@ -71,7 +71,7 @@ class Checkpoint(Base):
 class Process(Base):
     """A process that makes claims: where it runs (`schemas.processes`), and its heartbeat.
 
-    `beats` counts up as long as it lives, `beat_at` is the last time by the database's clock.
+    `beats` counts up while it runs, `beat_at` is the last time by the database's clock.
     """
 
     __tablename__ = "process"
@@ -98,11 +98,11 @@ class Claim(Base):
 class ModelCall(Base):
     """A request to a model and its answer, stored as soon as it returned, so that it is paid once.
 
-    `response` is the text of the answer, or what is wrong with it; `raw` is the whole body that a
-    server sent, readable or not. Tokens and cost that are not known are NULL. `served` is what the
-    server said of the model in that run (`schemas.chat.ServedModel`), if anything.
+    `response` is the text of the answer, or what is wrong with it; `raw` is the whole body that the
+    server sent, readable or not. Unknown tokens and cost are NULL. `served` is what the server
+    reported about the model in that run (`schemas.chat.ServedModel`), if anything.
 
-    A search of images on the web is a call, too (`db.search_calls`): its `tokens_in` are the
+    A search of images on the web is also a call (`db.search_calls`): its `tokens_in` are the
     requests that the service counts.
     """
 

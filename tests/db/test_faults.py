@@ -117,7 +117,7 @@ def test_a_server_that_is_away_is_waited_for_and_one_that_stays_away_named(serve
     assert refused[0] == 4
     server.engine.dispose()
     most[0], server.patience_seconds = 1_000_000, 0.3
-    with pytest.raises(ServiceError, match="failed: connection refused; what was finished"):
+    with pytest.raises(ServiceError, match="failed: connection refused; finished work is stored"):
         add_person(server)
 
 

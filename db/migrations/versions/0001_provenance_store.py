@@ -1,6 +1,6 @@
-"""The tables of the provenance store.
+"""Create the tables of the provenance store.
 
-Nothing is released yet, so there is one migration: the tables as `db/tables/` declares them.
+Nothing is released yet, so there is one migration: the tables as declared in `db/tables/`.
 """
 
 from collections.abc import Sequence
