@@ -77,7 +77,7 @@ def utc_now() -> datetime:
 
 
 class RecordedSearch:
-    """Wrap an image search: known queries are answered from the store.
+    """Wraps an image search: known queries are answered from the store.
 
     The key of a query consists of service, parameters, words and count; dataset and run are not
     part of it. `daily_budget` is the number of requests that may be sent to the service on one of

@@ -1,1 +1,1 @@
-"""ReCoS: captions that are neither too easy nor too hard, and what they are confused with."""
+"""ReCoS: captions of suitable discriminability, with similar images and confusing captions."""

@@ -1,4 +1,4 @@
-"""Validates captions by dis(t), round by round, and what came of it."""
+"""Validate captions by dis(t) in rounds, and store the results."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -54,18 +54,18 @@ from schemas.video import StageSettings
 
 
 class CaptionPool:
-    """The images that captions are compared with, and the captions.
+    """The captions to validate, and the images they are compared with.
 
     Attributes:
-        images: the images of v0 that were not turned down.
-        place: the position of each image among them, by its id.
-        captions: the captions as they were first written, by id, in the order of images and
-            positions; those that were withdrawn are left out.
-        image_of: the image of each caption, also of those that are left out.
+        images: the images of v0 that were not rejected.
+        place: position of each image in `images`, by id.
+        captions: captions as first written, by id, in the order of images and positions; without
+            withdrawn ones.
+        image_of: image of each caption, including withdrawn captions.
     """
 
     def __init__(self, store: Store, dataset: str, settings_id: str) -> None:
-        """Reads the captions that were written with those settings.
+        """Load the captions that were written with the given settings.
 
         Raises:
             ConfigurationError: there are none.
@@ -93,12 +93,12 @@ class CaptionPool:
         return self.place[self.image_of[caption.id]], caption.record(Caption).position
 
     def image(self, image_id: str) -> StoredEntity:
-        """The image with that id."""
+        """Return the image with the given id."""
         return self.images[self.place[image_id]]
 
     @cached_property
     def drafts(self) -> list[Draft]:
-        """The captions as the loop begins with them."""
+        """Return the captions with which the loop begins."""
         return [
             Draft(
                 id_,
@@ -110,18 +110,18 @@ class CaptionPool:
         ]
 
 
-# Captions stay as they were validated, though an image they were compared with is withdrawn: how
-# well a caption distinguishes its image depends on all images, and what people have decided on or
-# what was released must not change with that.
+# Captions keep their validation after an image they were compared with is withdrawn. How well a
+# caption distinguishes its image depends on all images, and decisions or releases that rest on a
+# validation must not change with them.
 
 
 def active_images(
     store: Store, dataset: str, image_of: Mapping[str, str], pool: Mapping[str, int]
 ) -> frozenset[str]:
-    """The images whose captions were validated before something of that validation was withdrawn.
+    """Return images validated before something of their validation was withdrawn.
 
-    There are none where nothing was. `image_of` gives the image of each caption as it was first
-    written, `pool` has the images that captions are compared with now.
+    Empty if nothing was withdrawn. `image_of` has the image of each caption as first written;
+    `pool` has the images that captions are compared with now.
     """
     reports: list[str] = []
     for settings in find(store, dataset, StageSettings.kind):
@@ -137,19 +137,18 @@ def active_images(
     return frozenset(image_of[caption] for caption in captions if caption in image_of)
 
 
-# The whole loop is one computation (`flows.recos.validation_loop`): what a model answered and what
-# an embedder gave is in the store, so that a run that was stopped computes it again at no cost, and
-# comes to the same. The outcome of each image is then committed as any other work.
+# The whole loop is one computation (`flows.recos.validation_loop`). Answers of models and
+# embeddings are stored, so an interrupted run repeats the computation at no cost and with the same
+# result. The result of each image is then committed like any other work.
 
 VERSION = "1"
 _SIDE_PX = 160
 
 
 class Validation(NamedTuple):
-    """The outcome of all captions, and the page that shows it.
+    """The results of all captions, and the page that shows them.
 
-    `page` is None where captions stay as they were validated before, and nothing was compared
-    again.
+    `page` is None if captions keep an earlier validation and nothing was compared again.
     """
 
     report: StageReport
@@ -162,21 +161,21 @@ def validate_captions(
     embedder: CachedEmbedder,
     before_storing: Callable[[], None] = lambda: None,
 ) -> Validation:
-    """Validates the captions that were written with those settings, and stores what came of it.
+    """Validate the captions that were written with the given settings, and store the results.
 
-    Of what was tried for a caption, the text nearest to what passes stays proposed; the others are
-    rejected with what was found of them. What does not pass, or what the grammar check doubts, is
-    marked for the people of the queue. `before_storing` is called when the loop has ended.
-    Where something was withdrawn since, captions of the images that were validated before stand as
-    they are (`flows.recos.caption_validation`).
+    Of the texts tried for a caption, the one nearest to passing stays proposed; the others are
+    rejected with the reason. A text that does not pass, or has grammatical errors, is flagged for
+    the reviewers of the queue. `before_storing` is called when the loop has ended. If something was
+    withdrawn since, captions of the images validated before are kept
+    (`flows.recos.caption_validation`).
 
-    Runs side by side do this one after the other: what one had revised, the next finds stored.
+    Parallel runs do this one after the other, so each finds the revisions of the previous one.
 
     Raises:
         DegenerateCriterionError: the criterion does not distinguish the captions.
         ConfigurationError: there are too few images, or no captions.
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: the model's server is gone; what came back before is stored.
+        ModelError: the model's server is unavailable; earlier answers are stored.
     """
     context, dataset = captioner.context, captioner.dataset
     with sole_run(context, dataset, STAGE, VERSION):
@@ -193,10 +192,10 @@ def validate_captions(
 
 
 class _Loop:
-    """One computation of the loop, and what it leaves in the store."""
+    """One computation of the loop, and its results in the store."""
 
     def __init__(self, captioner: Captioner, embedder: CachedEmbedder, pool: CaptionPool) -> None:
-        """Embeds images and captions, and sets what similarities are divided by.
+        """Embed images and captions, and set the temperature of similarities.
 
         Raises:
             ConfigurationError: there are too few images.
@@ -216,8 +215,8 @@ class _Loop:
                 f"{len(pool.images)}; take more images, or a smaller k"
             )
         self._facts = facts_of(self._context.store, list(pool.place))
-        self._calls: dict[tuple[str, str], str] = {}  # by caption and text that it was given
-        self._said: dict[str, dict[str, str]] = defaultdict(dict)  # now, by image and caption
+        self._calls: dict[tuple[str, str], str] = {}  # by caption and original text
+        self._said: dict[str, dict[str, str]] = defaultdict(dict)  # current, by image and caption
         for draft in pool.drafts:
             self._said[draft.image][draft.key] = draft.text
         rows = embed_stored(self._context, embedder, pool.images)
@@ -225,7 +224,7 @@ class _Loop:
         self._temperature = self._validator.calibrate(*self._embedded(pool.drafts))
 
     def run(self) -> ValidationOutcome:
-        """Validates, has failing captions revised, validates again."""
+        """Validate captions and revise failing ones until each passes or is left to people."""
         return run_validation(
             self._pool.drafts, self._measure, self._rewrite, self._settings, self._temperature
         )
@@ -236,12 +235,12 @@ class _Loop:
         return found
 
     def _embedded(self, drafts: Sequence[Draft]) -> tuple[Vectors, NDArray[np.int64]]:
-        """The texts, and the places of the images that they describe, of shape (n,)."""
+        """Return the texts, and the positions of the images that they describe, of shape (n,)."""
         texts = self._embedder.embed_texts([draft.text for draft in drafts])
         return texts, np.array([self._pool.place[draft.image] for draft in drafts], np.int64)
 
     def _rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
-        """New texts; captions of one image are asked for one after the other, so as to differ."""
+        """Return new texts; captions of one image are revised in turn so that they differ."""
         answers: dict[str, str | Rejection] = {}
         waves: dict[int, list[CaptionHistory]] = defaultdict(list)
         asked: Counter[str] = Counter()
@@ -253,7 +252,7 @@ class _Loop:
         return [answers[history.key] for history in failing]
 
     def _ask(self, failing: Sequence[CaptionHistory]) -> dict[str, str | Rejection]:
-        """A new text for each of captions of different images."""
+        """Return a new text for each caption; the captions are of different images."""
         asks = [
             Ask(
                 history,
@@ -300,7 +299,7 @@ class _Loop:
         )
 
     def store(self, outcome: ValidationOutcome, standing: Collection[str]) -> StageReport:
-        """Commits the outcome of every image's captions, but for images that stay as they were."""
+        """Commit the results of every image, except images that keep an earlier validation."""
         validated_with = self._captioner.settings_of(
             STAGE,
             VERSION,
@@ -342,9 +341,9 @@ class _Loop:
         validated_with: str,
         prompt_id: str,
     ) -> WorkResult:
-        """What is stored of the captions of one image, whose number is `seq`.
+        """Return the stored result of the captions of one image, whose number is `seq`.
 
-        The text nearest to what passes stays proposed, the others are rejected.
+        The text nearest to passing stays proposed, the others are rejected.
         """
         entities: list[NewEntity] = []
         decisions: list[NewDecision] = []
@@ -377,7 +376,7 @@ class _Loop:
         return WorkResult(number, entities=tuple(entities), decisions=tuple(decisions))
 
     def _checked(self, history: CaptionHistory, chosen: int) -> CaptionCheck:
-        """What speaks against the text that was chosen."""
+        """Return the doubts about the chosen text."""
         attempt = history.attempts[chosen]
         known = words_of(self._facts.get(history.image, ()))
         doubts = [finding.message for finding in check_grammar(attempt.text, known_words=known)]
@@ -388,7 +387,7 @@ class _Loop:
         return CaptionCheck(doubts=tuple(doubts))
 
     def show(self, outcome: ValidationOutcome) -> Path:
-        """Writes the page that shows what came of the captions."""
+        """Write the page that shows the results."""
         context, dataset = self._context, self._captioner.dataset
         report = report_on(
             dataset, outcome.histories, self._settings, self._temperature, self._embedded_by

@@ -1,4 +1,4 @@
-"""Captions of an image for its task (ReCoS, section 3.2): asked for, read, and revised."""
+"""Request, parse and revise captions of an image for its task (ReCoS, section 3.2)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,19 +45,19 @@ from schemas.retrieval_task import RetrievalTask
 
 VERSION = "2"
 MAX_CHARACTERS = 400
-"""The longest caption that is taken; 40 words are about 240."""
+"""The maximum length of a caption; 40 words are about 240 characters."""
 
 
 def request_captions(
     image: ChatImage, task: RetrievalTask, facts: Sequence[str], prompt: Prompt
 ) -> ChatRequest:
-    """The request for the captions of `image`.
+    """Return the request for the captions of `image`.
 
     Args:
-        image: what is to be described.
+        image: the image to describe.
         task: what the captions are for.
-        facts: what is known to be true of the image, the most important first; they may hold
-            anything, instructions to the model included: the prompt sets them apart as data.
+        facts: statements known to be true of the image, most important first. They may contain
+            anything, including instructions to the model, so the prompt marks them as data.
         prompt: `caption_image`.
     """
     count = CAPTIONS_OF_AN_IMAGE
@@ -76,7 +76,7 @@ def request_captions(
 
 
 def request_revision(image: ChatImage, brief: CaptionBrief, prompt: Prompt) -> ChatRequest:
-    """The request for a caption of `image` in the place of `brief.caption`."""
+    """Return the request for a caption of `image` to replace `brief.caption`."""
     text = brief.text()
     return ChatRequest(
         purpose=REVISION_PURPOSE,
@@ -89,11 +89,11 @@ def request_revision(image: ChatImage, brief: CaptionBrief, prompt: Prompt) -> C
 
 
 def read_captions(answer: ChatAnswer) -> tuple[str, ...] | Rejection:
-    """The captions that `answer` holds, as they are, or why they cannot be used.
+    """Return the captions in `answer` unchanged, or why they cannot be used.
 
-    One that cannot be used spoils the answer. Reasons are those of `read_answer`, `only_field`
-    and `read_line` (`flows.answers`), and `wrong_count` and `same_captions` (two have the
-    same words).
+    One unusable caption makes the answer unusable. Reasons are those of `read_answer`, `only_field`
+    and `read_line` (`flows.answers`), and `wrong_count` and `same_captions` (two have the same
+    words).
     """
 
     def read(found: dict[str, Any]) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def read_captions(answer: ChatAnswer) -> tuple[str, ...] | Rejection:
 
 
 def read_revision(answer: ChatAnswer) -> str | Rejection:
-    """The caption that `answer` holds, as it is, or why it cannot be used."""
+    """Return the caption in `answer` unchanged, or why it cannot be used."""
     return read_answer(
         answer,
         REVISION_PURPOSE,
@@ -126,7 +126,7 @@ def read_revision(answer: ChatAnswer) -> str | Rejection:
 
 
 class Captioner(DatasetModel):
-    """The profile's captioner, and how it is asked, in one dataset."""
+    """The profile's captioner and its settings in one dataset."""
 
     def __init__(self, context: RunContext, dataset: str, settings: CaptioningSettings) -> None:
         super().__init__(context, dataset, settings.model)
@@ -134,11 +134,11 @@ class Captioner(DatasetModel):
 
 
 def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
-    """Has every image of v0 described five times; gives what was set, of which captions derive.
+    """Write five captions of every image of v0; return the settings that captions derive from.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: the model's server is gone; what came back before is stored.
+        ModelError: the model's server is unavailable; earlier answers are stored.
     """
     context, dataset = captioner.context, captioner.dataset
     prompt = load_prompt(captioner.settings.prompt)
@@ -183,9 +183,9 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
 
 
 def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The facts of those images of which any are known, by their ids.
+    """Return the known facts of images by id.
 
-    They are of what was rendered, or as the source states them, or what was read in a photograph.
+    They come from what was rendered, the source, or the text read in a photograph.
     """
     copied = parents_of(store, image_ids, Role.SAMPLED_FROM)
     originals = {one for found in copied.values() for one in found}
@@ -208,7 +208,7 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
 
 
 def _facts_read(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What was read in images, by their ids; of several readings, the last."""
+    """Return the text read in images by id; of several readings, the last."""
     read = children_of(store, image_ids, Role.READ_IN)
     readings = fetch(store, {one for found in read.values() for one in found})
     last = {
@@ -223,14 +223,14 @@ def _facts_read(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, 
 
 
 def truths_of(store: Store, originals: Sequence[str]) -> dict[str, RenderedTruth]:
-    """What was drawn into images of sources, by the ids of those of which it is known."""
+    """Return the rendered truths of images of sources by id, if known."""
     drawn = parents_of(store, originals, Role.RENDERED_FROM)
     truths = fetch(store, {one for found in drawn.values() for one in found})
     return {original: truths[found[0]].record(RenderedTruth) for original, found in drawn.items()}
 
 
 def task_of(image: StoredEntity) -> RetrievalTask:
-    """What an image of the benchmark is for."""
+    """Return the task of an image of the benchmark."""
     task = image.record(Image).task
     assert task is not None  # noqa: S101 - `flows.recos.task_images` gives every image one
     return task
@@ -244,7 +244,7 @@ def caption_entity(
     parents: Sequence[tuple[Role, str]],
     model_call: str | None,
 ) -> NewEntity:
-    """A caption by the model."""
+    """Return a caption by the model as a new entity."""
     record = Caption(
         source=image.record(Image).source, text=text, position=position, author=captioner.author
     )

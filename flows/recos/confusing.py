@@ -1,4 +1,4 @@
-"""Confusing captions (ReCoS, section 3.3): asked for, read, and stored."""
+"""Request, parse and store confusing captions (ReCoS, section 3.3)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -37,10 +37,10 @@ VERSION = "2"
 
 
 def request_confusion(image: ChatImage, brief: ConfusionBrief, prompt: Prompt) -> ChatRequest:
-    """The request for t′, the caption of `image` (x′) in the words of `brief.caption` (t).
+    """Return the request for t′, the caption of `image` (x′) in the words of `brief.caption` (t).
 
-    The model is not shown x. The brief may hold anything, instructions to the model included: the
-    prompt sets it apart as data.
+    The model is not shown x. The brief may contain anything, including instructions to the model,
+    so the prompt marks it as data.
     """
     text = brief.text()
     return ChatRequest(
@@ -54,11 +54,11 @@ def request_confusion(image: ChatImage, brief: ConfusionBrief, prompt: Prompt) -
 
 
 def read_confusion(answer: ChatAnswer, caption: str) -> str | Rejection:
-    """The confusing caption that `answer` holds, as it is, or why it cannot be used.
+    """Return the confusing caption in `answer` unchanged, or why it cannot be used.
 
     Reasons are those of `read_answer`, `only_field` and `read_line` (`flows.answers`), and
-    `same_words`: the answer says what `caption` says, so that it would be right for both images or
-    wrong for the one that was shown.
+    `same_words`: the answer says the same as `caption`, so it is right for both images or wrong for
+    the one that was shown.
     """
 
     def read(found: dict[str, Any]) -> str:
@@ -71,9 +71,9 @@ def read_confusion(answer: ChatAnswer, caption: str) -> str | Rejection:
     return read_answer(answer, STAGE, read)
 
 
-# A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. People may
-# change a caption of v0 when v1 is there already: then the pair is another one. What was written
-# and asked for the earlier pair is inactive until that caption returns.
+# A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. If people
+# change a caption of v0 after v1 was built, the pair changes. Captions and questions of the former
+# pair are inactive until its caption is used again.
 
 
 PairKey = tuple[str, str]
@@ -81,7 +81,7 @@ PairKey = tuple[str, str]
 
 
 class Pair(NamedTuple):
-    """A similar image x′, the image x of v0, and a caption t of x."""
+    """A similar image x′, its image x of v0, and a caption t of x."""
 
     similar: StoredEntity
     image: StoredEntity
@@ -94,19 +94,19 @@ class Pair(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Its number as an input of work: those of both entities, each in half of the bits."""
+        """Its number as a work item: the numbers of both entities, each in half of the bits."""
         return self.similar.seq << 32 | self.caption.seq
 
 
 class WrittenCaption(NamedTuple):
-    """A confusing caption, and the pair that it was written for."""
+    """A confusing caption and the pair it was written for."""
 
     entity: StoredEntity
     pair: PairKey
 
 
 def load_pairs(store: Store, dataset: str, base: BaseTier) -> list[Pair]:
-    """Every live image of v1 with every accepted caption of its image, in the order of both."""
+    """Return every active image of v1 with every accepted caption of its image, in their order."""
     similar = [one for one in images_of_tier(store, dataset, "v1") if one.state in LIVE]
     partner = parents_of(store, [one.id for one in similar], Role.SIMILAR_TO)
     images = {image.id: image for image in base.images}
@@ -120,7 +120,7 @@ def load_pairs(store: Store, dataset: str, base: BaseTier) -> list[Pair]:
 
 
 def load_written(store: Store, dataset: str) -> list[WrittenCaption]:
-    """All confusing captions of a dataset, whatever was decided on them or their pairs."""
+    """Return all confusing captions of a dataset, whatever was decided on them or their pairs."""
     captions = {one.id: one for one in find(store, dataset, Caption.kind)}
     confused = parents_of(store, captions, Role.CONFUSES)
     described = parents_of(store, confused, Role.DESCRIBES)
@@ -131,10 +131,10 @@ def load_written(store: Store, dataset: str) -> list[WrittenCaption]:
 
 
 def question_filter(store: Store, dataset: str, base: BaseTier) -> Callable[[str, str], bool]:
-    """Says of a caption and an image of v1 whether a question about them is worth an answer.
+    """Return a function that tells whether a question about a pair still has to be answered.
 
-    It is not where their pair does not exist any more, or where that image has no caption that is,
-    or may be, accepted.
+    It takes a caption and an image of v1. A question is obsolete if its pair no longer exists, or
+    if the image has no accepted or open caption.
     """
     pairs = {pair.key for pair in load_pairs(store, dataset, base)}
     written = load_written(store, dataset)
@@ -153,9 +153,9 @@ def question_filter(store: Store, dataset: str, base: BaseTier) -> Callable[[str
 
 
 def sync_confusions(context: RunContext, dataset: str, base: BaseTier) -> None:
-    """Keeps captions and open questions active while their pairs exist.
+    """Keep captions and open questions active while their pairs exist.
 
-    Questions that were answered keep their answers.
+    Answered questions keep their answers.
     """
     store = context.store
     pairs = {pair.key for pair in load_pairs(store, dataset, base)}
@@ -177,14 +177,14 @@ _SAME_WORDS = "The model described the similar image in the same words."
 
 
 def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageReport:
-    """Has a caption of every image of v1 written for each caption of its image of v0.
+    """Write a caption of every image of v1 for each caption of its image of v0.
 
-    Work depends on both: a caption of v0 that people changed later gets a new one, and nothing is
-    asked again for the others.
+    Work depends on both: a caption of v0 that is changed later gets a new one, and requests for the
+    others are not repeated.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: the model's server is gone; what came back before is stored.
+        ModelError: the model's server is unavailable; earlier answers are stored.
     """
     context, dataset = captioner.context, captioner.dataset
     prompt = load_prompt(captioner.settings.confusion_prompt)
@@ -213,8 +213,8 @@ def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageRepor
         request=lambda chunk: _requests(captioner, chunk, prompt),
         parse=_parse,
         outputs=outputs,
-        chunk_size=250,  # of pairs: some fifty pictures, which are held
-        in_order=True,  # no two captions of an image say the same
+        chunk_size=250,  # pairs, about fifty images, which are kept in memory
+        in_order=True,  # captions of one image must differ
     )
     report = run_llm_step(captioner, step)
     report.already_done += len(pairs) - len(items)
@@ -222,7 +222,7 @@ def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageRepor
 
 
 class _Answer(NamedTuple):
-    """A confusing caption, or why it cannot be used: people are then asked about the pair."""
+    """A confusing caption, or why it cannot be used; then people are asked about the pair."""
 
     text: str | Rejection
 
@@ -232,7 +232,7 @@ def _parse(pair: Pair, answer: ChatAnswer) -> _Answer:
 
 
 def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> list[list[Ask[Pair]]]:
-    """What the model is asked for each pair; an image is read once."""
+    """Return the request for each pair; an image is read once."""
     similar = {pair.similar.id: pair.similar for pair in pairs}
     facts = facts_of(captioner.context.store, list(similar))
     pictures = {image.id: captioner.picture(image) for image in similar.values()}
@@ -256,7 +256,7 @@ def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> li
 
 
 def _said(captioner: Captioner, pairs: Sequence[Pair]) -> dict[str, set[Words]]:
-    """The words of the current captions of each image of v1, the rejected ones included."""
+    """Return the words of the current captions of each image of v1, including rejected ones."""
     standing = {pair.key for pair in pairs}
     said: dict[str, set[Words]] = defaultdict(set)
     for one in load_written(captioner.context.store, captioner.dataset):
@@ -271,10 +271,10 @@ def _written(
     said: set[Words],
     parents: Sequence[tuple[Role, str]],
 ) -> WorkResult:
-    """The caption written for a pair, which joins `said`.
+    """Return the caption written for a pair, and add its words to `said`.
 
-    Where the answer cannot be used, people are asked about the caption of v0 anyway: where the
-    model repeated its words, it may well fit both images.
+    If the answer is unusable, people are asked about the caption of v0 all the same: if the model
+    repeated its words, it may well fit both images.
     """
     pair = answer.subject
     text = _different(answer.value.text, said)
@@ -290,7 +290,7 @@ def _written(
 
 
 def _different(text: str | Rejection, said: set[Words]) -> str | Rejection:
-    """A caption, or a rejection where another caption of its image says the same."""
+    """Return a caption, or a rejection if another caption of its image says the same."""
     if isinstance(text, Rejection) or words_of(text) not in said:
         return text
     detail = f"Another caption of the image says the same: {text!r}."

@@ -1,4 +1,4 @@
-"""Whether confusing captions fit their own image and not the other, by embedder and by people."""
+"""Check whether confusing captions fit only their own image, by embedder and by people."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from schemas.recos import (
     RenderedTruth,
 )
 
-# How far two captions are apart in words.
+# The distance of two captions in words.
 
 
 class WordChange(NamedTuple):
-    """The least number of words put in, left out or replaced, and the words of the longer text."""
+    """Word edits (insert, delete, replace) between two texts, and the words of the longer."""
 
     edits: int
     words: int
@@ -38,10 +38,10 @@ class WordChange(NamedTuple):
 
 
 def word_change(first: str, second: str) -> WordChange:
-    """The Levenshtein distance of two texts in words; neither case nor punctuation counts.
+    """Return the Levenshtein distance of two texts in words, ignoring case and punctuation.
 
-    Words are those of `caption_words`. Where a script sets no spaces between words, a run of
-    letters counts as one.
+    Words are those of `caption_words`. In scripts without spaces between words, a run of letters
+    counts as one word.
     """
     from rapidfuzz.distance import Levenshtein
 
@@ -49,15 +49,15 @@ def word_change(first: str, second: str) -> WordChange:
     return WordChange(Levenshtein.distance(ours, theirs), max(len(ours), len(theirs)))
 
 
-# An embedder that reads no text in images cannot distinguish one sum from another. But where it is
-# known what both images show, a caption that names what only one of them shows does not fit the
+# An embedder that reads no text in images cannot distinguish one sum from another. But if the
+# content of both images is known, a caption that names what only one image shows does not fit the
 # other.
 
 
 def truth_differs(caption: str, own: RenderedTruth | None, other: RenderedTruth | None) -> bool:
-    """Whether `caption` names the question or the answer of `own`, and `other` has another one.
+    """Return whether `caption` names the question or answer of `own`, and that of `other` differs.
 
-    False where nothing is known of one of them.
+    False if either truth is unknown.
     """
     if own is None or other is None:
         return False
@@ -68,12 +68,12 @@ def truth_differs(caption: str, own: RenderedTruth | None, other: RenderedTruth 
 
 
 def what_is_shown(truth: RenderedTruth) -> str:
-    """What was drawn, in a word: where it differs, images show something else."""
+    """Return what was drawn as one string; images with different strings differ."""
     return _folded(truth.question)
 
 
 def _names(caption: str, value: str) -> bool:
-    """Whether a caption holds a value as a whole, not as part of a longer word or number."""
+    """Return whether a caption has a value as a whole, not as part of a longer word or number."""
     pattern = rf"(?<![\w.,/]){re.escape(_folded(value))}(?![\w/]|[.,]\d)"
     return bool(_folded(value)) and re.search(pattern, _folded(caption)) is not None
 
@@ -82,28 +82,30 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# How much nearer a caption must be to its own image before another one surely does not fit it.
+# The margin: how much nearer a caption must be to its own image than to another that it does not
+# fit.
 #
-# Cosines of captions and images that belong together differ: some images are near to all captions
-# or far from all, and so are some captions. So the image's usual similarity to captions that are
-# not its own is subtracted from each cosine, and in the calibration the caption's to images that
-# are not its own, too. What is left says how well the two fit, and over D it is known how that
-# spreads where they do fit. If t fitted x′ as it fits x, the difference of both would be that of
-# two draws from this spread. The margin is what only `missed_share` of such differences exceed.
-# Captions differ in how well they fit more than images do to one caption, so the margin is rather
-# too wide than too narrow: it sends more to people than it must, and overlooks less than it may.
+# Cosines of matching captions and images vary: some images are near to all captions or far from
+# all, and so are some captions. So the image's mean similarity to captions of other images is
+# subtracted from each cosine. In the calibration, the caption's mean similarity to other images is
+# subtracted, too. The rest says how well the two fit, and its spread over matching pairs of D is
+# known. If t fitted x′ as it fits x, the difference of both would be that of two draws from this
+# distribution. The margin is exceeded by only `missed_share` of such differences.
+#
+# Captions vary more in how well they fit than images do for one caption, so the margin is rather
+# too wide: it sends more pairs to people than necessary, and overlooks fewer than permitted.
 
 Vectors = NDArray[Any]
-"""Embeddings of unit length, of shape (n, d)."""
+"""Unit embeddings, of shape (n, d)."""
 Owners = NDArray[np.int64]
-"""For each caption the row of its image, of shape (m,)."""
+"""The row of each caption's image, of shape (m,)."""
 
 _MOST_CAPTIONS = 2000
 _DECIMALS = 6
 
 
 class Background:
-    """How near images are to captions that are not theirs."""
+    """The mean similarity of images to captions of other images."""
 
     def __init__(self, captions: Vectors, owners: Owners) -> None:
         self._captions = np.asarray(captions, np.float64)
@@ -111,11 +113,11 @@ class Background:
         self._sum = self._captions.sum(axis=0)
 
     def of(self, images: Vectors, left_out: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The mean cosine of each of `images` (k, d) to all captions of D but those of an image.
+        """Return the mean cosine of each of `images` (k, d) to all captions of D but one image's.
 
         Args:
             images: embeddings of any images.
-            left_out: for each the row of D whose captions do not count, of shape (k,).
+            left_out: for each image, the row of D whose captions are left out, of shape (k,).
         """
         rows = np.asarray(images, np.float64)
         found = np.zeros(len(rows))
@@ -136,16 +138,16 @@ def calibrate(
     *,
     groups: NDArray[np.int64] | None = None,
 ) -> ConfusionCalibration:
-    """The margin for an embedder, from the images of D and their captions.
+    """Return the margin of an embedder from the images of D and their captions.
 
     Args:
-        images: of shape (n, d).
-        captions: of shape (m, d).
-        owners: for each caption the row of its image.
-        settings: a given margin, or what to calibrate it for.
-        embedder: what made the vectors, as `name@revision`.
-        groups: a number for each image (its task): only captions of one group are compared, as
-            those of different tasks fit their images differently well.
+        images: embeddings, of shape (n, d).
+        captions: embeddings, of shape (m, d).
+        owners: the row of each caption's image.
+        settings: a given margin, or how to calibrate it.
+        embedder: the embedder, as `name@revision`.
+        groups: a number for each image (its task). Only captions of one group are compared, because
+            captions of different tasks fit their images differently well.
     """
     described = np.unique(owners)
     calibrated = settings.margin is None and len(described) >= settings.least_images
@@ -187,7 +189,7 @@ def _margin(
 
 
 def _fits(images: Vectors, captions: Vectors, owners: Owners) -> NDArray[np.float64]:
-    """How much nearer each caption is to its image than usual for both, of shape (m,)."""
+    """Return how much nearer each caption is to its image than usual for both, of shape (m,)."""
     rows = np.asarray(images, np.float64)
     usual = Background(captions, owners).of(rows, np.arange(len(rows)))
     above = np.asarray(captions, np.float64) @ rows.T - usual
@@ -196,22 +198,22 @@ def _fits(images: Vectors, captions: Vectors, owners: Owners) -> NDArray[np.floa
     return own - others
 
 
-# Whether t fits x and not x′, and t′ fits x′ and not x, as far as an embedder can judge.
+# Whether t fits x and not x′, and t′ fits x′ and not x, according to an embedder.
 #
-# A caption that fits both images makes a benchmark wrong: finding the other image would count as an
-# error. What an embedder is not sure of goes to people.
+# A caption that fits both images makes a benchmark wrong, because finding the other image would
+# count as an error. If the embedder is not sure, people decide.
 
 STAGE = "check_confusions"
 VERSION = "1"
 
 
 class ConfusedPair(NamedTuple):
-    """What is checked.
+    """The pair to check.
 
     Attributes:
         caption: t.
         confusing: t′.
-        image: the row of x in D.
+        image: row of x in D.
     """
 
     caption: str
@@ -220,7 +222,7 @@ class ConfusedPair(NamedTuple):
 
 
 class PairVectors(NamedTuple):
-    """Embeddings of n pairs, of unit length, each of shape (n, d): of x, t, x′ and t′."""
+    """Unit embeddings of n pairs, each of shape (n, d): of x, t, x′ and t′."""
 
     images: Vectors
     captions: Vectors
@@ -235,19 +237,18 @@ def check_confusions(
     calibration: ConfusionCalibration,
     settings: ConfusionSettings,
 ) -> list[ConfusionCheck]:
-    """One check for each pair, in order.
+    """Return a check for each pair, in order.
 
-    `false_negative`: t is no nearer to x than to x′. `doubtful`: something else speaks against the
-    pair: t or t′ is nearer to its own image by no more than the margin, the words are the same, or
-    many of them changed.
+    `false_negative`: t is no nearer to x than to x′. `doubtful`: t or t′ is nearer to its own image
+    by no more than the margin, the words are the same, or many words differ.
 
     Args:
         pairs: texts, and the images of D.
-        vectors: theirs.
-        background: over the captions of D; an image's own captions do not count for it, nor for
-            the one that is similar to it.
+        vectors: embeddings of the pairs.
+        background: mean similarity to the captions of D, without the captions of an image itself,
+            and without those of the image that it is similar to.
         calibration: the margin.
-        settings: how many words may change.
+        settings: how many words may differ.
     """
     rows = np.array([pair.image for pair in pairs], np.int64)
     usual = background.of(vectors.similar, rows) - background.of(vectors.images, rows)
@@ -307,7 +308,7 @@ def _check(
     )
 
 
-# What people are asked of a caption and two images: does it fit its own, and not the other?
+# The question to people about a caption and two images: does it fit only its own image?
 
 
 def question(
@@ -317,14 +318,14 @@ def question(
     similar: StoredEntity,
     doubts: Sequence[str],
 ) -> tuple[NewEntity, NewEntity]:
-    """A question, and what speaks against the caption.
+    """Return a question with the doubts about the caption.
 
     Args:
-        caption: what is asked about.
+        caption: the caption in question.
         own: its image.
-        other: the image that it must not fit.
-        similar: the one of both that is of v1.
-        doubts: sentences for people; none where the caption is thought to be right.
+        other: the image that the caption must not fit.
+        similar: which of the two is of v1.
+        doubts: sentences for people; empty if the caption is probably right.
     """
     record = caption.record(Caption)
     asked = new_entity(

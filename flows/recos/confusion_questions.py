@@ -1,8 +1,9 @@
-"""Questions to people about confusing captions, and what follows from the answers.
+"""Ask people about confusing captions, and apply their answers.
 
-Two things are asked about each pair of captions: whether the new one does not fit the image of v0,
-and whether the caption of v0 does not fit the new image. What the embedder is sure of is accepted;
-people see the rest, both images side by side, as the policy of the queue says.
+There are two questions about each pair of captions: whether the new caption does not fit the image
+of v0, and whether the caption of v0 does not fit the new image. Pairs on which the embedder is sure
+are accepted. People see the others, with both images side by side, according to the policy of the
+queue.
 """
 
 from collections.abc import Iterator, Sequence
@@ -69,7 +70,7 @@ def check_pairs(
     embedder: CachedEmbedder,
     settings: ConfusionSettings,
 ) -> StageReport:
-    """Measures every pair of captions whose new one waits, and proposes what is to be asked."""
+    """Measure every pair of captions whose new caption is undecided, and propose questions."""
     pairs = list(_pairs(context.store, dataset, base))
     numbers = {image.id: number for number, image in enumerate(base.images)}
     checks = _measured(context, pairs, numbers, judge, embedder, settings) if pairs else []
@@ -95,11 +96,11 @@ def check_pairs(
 
 
 def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
-    """Applies the answers to the questions; gives how many images of v1 were rejected.
+    """Apply the answers to the questions; return how many images of v1 were rejected.
 
-    A new caption is accepted or rejected as it was judged, by the same judge. Where a caption of v0
-    fits the image of v1, that image is rejected, and so is an image without any caption left.
-    Answers about captions that are not active any more are not applied.
+    A new caption is accepted or rejected as it was judged, by the same judge. An image of v1 is
+    rejected if a caption of v0 fits it, or if it has no caption left. Answers about inactive
+    captions are not applied.
     """
     store = context.store
     is_open = question_filter(store, queue.dataset, base)
@@ -130,7 +131,7 @@ def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
 
 
 def _reject_bare(context: RunContext, queue: Queue) -> int:
-    """Rejects the images of v1 of which no caption was or may be accepted; how many they are."""
+    """Reject the images of v1 without an accepted or open caption; return their number."""
     images = images_of_tier(context.store, queue.dataset, "v1")
     live = [image.id for image in images if image.state in LIVE]
     below = children_of(context.store, live, Role.DESCRIBES)
@@ -148,7 +149,7 @@ def _reject_bare(context: RunContext, queue: Queue) -> int:
 
 
 class _Question(NamedTuple):
-    """A question, the caption that it is about, and the image of v1 that it concerns."""
+    """A question, its caption, and the image of v1 that it concerns."""
 
     entity: StoredEntity
     caption: StoredEntity
@@ -161,11 +162,11 @@ class _Question(NamedTuple):
 
     @property
     def rules_out(self) -> bool:
-        """Whether the answer was that a caption of v0 fits the image of v1."""
+        """Whether the answer is that a caption of v0 fits the image of v1."""
         return self.entity.state == "rejected" and not self.is_of_new
 
     def followed(self, agent: AgentRef) -> list[NewDecision]:
-        """What the answer, which is `agent`'s, says of the caption."""
+        """Return the decision on the caption that follows from the answer of `agent`."""
         if not self.is_of_new or self.entity.state not in _VERDICTS:
             return []
         if self.caption.state not in ("proposed", *_VERDICTS):
@@ -175,7 +176,7 @@ class _Question(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """A caption t of an image x, and the confusing one of the similar image x′."""
+    """A caption t of an image x, and the confusing caption t′ of the similar image x′."""
 
     image: StoredEntity
     caption: StoredEntity
@@ -184,7 +185,7 @@ class _Pair(NamedTuple):
 
 
 def _pairs(store: Store, dataset: str, base: BaseTier) -> Iterator[_Pair]:
-    """All pairs whose confusing caption is still to be decided on."""
+    """Return all pairs whose confusing caption is undecided."""
     pairs = {pair.key: pair for pair in load_pairs(store, dataset, base)}
     for one in load_written(store, dataset):
         if one.entity.state == "proposed" and one.pair in pairs:
@@ -217,7 +218,7 @@ def _measured(
 
 
 def _known_apart(store: Store, pairs: Sequence[_Pair]) -> dict[_Pair, frozenset[ConfusionFinding]]:
-    """What an embedder may find in a pair, and is not so by what was drawn into both images."""
+    """Return findings of an embedder that are refuted by what was drawn into both images."""
     originals = originals_of(store, [one for pair in pairs for one in (pair.image, pair.similar)])
     truths = truths_of(store, sorted(set(originals.values())))
 
@@ -238,14 +239,14 @@ def _questions(
     facts: Sequence[str],
     known_apart: frozenset[ConfusionFinding],
 ) -> WorkResult:
-    """The measurement, and the two questions with what speaks against each.
+    """Return the measurement, and the two questions with the doubts about each.
 
     Args:
-        number: of the input.
+        number: number of the work item.
         pair: the captions and their images.
-        check: what was measured.
-        facts: what is known of the similar image; so its words are right.
-        known_apart: findings that are not so.
+        check: the measurement.
+        facts: known facts of the similar image, whose words are correct.
+        known_apart: findings that are refuted.
     """
     dataset = pair.confusing.dataset
     measured = new_entity(check, dataset, parents=[(Role.MEASURED, pair.confusing.id)])

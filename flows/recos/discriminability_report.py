@@ -1,4 +1,4 @@
-"""What the validation loop did to captions, as data and as a page."""
+"""Report the effect of the validation loop on captions, as data and as a page."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,18 +19,18 @@ from flows.recos.validation_loop import (
 from schemas.evaluation import AcceptedInterval
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
-# What the validation loop did to captions, as data: dis(t) by round, shares by task, examples.
+# The results of the validation loop as data: dis(t) by round, shares by task, examples.
 
 BINS = 48
 EXAMPLES = 6
-"""How many captions are shown at each end."""
+"""The number of captions shown at each end."""
 VERDICTS = (CaptionVerdict.OVER_DETAILED, CaptionVerdict.PASS, CaptionVerdict.UNDER_DETAILED)
 
 
 class DisBar(NamedTuple):
-    """A bar of a histogram, in percents of the room that it is drawn in.
+    """A bar of a histogram, in percent of the plot.
 
-    `parts` are (verdict, top, height), from the bottom; `title` says the bar in words.
+    `parts` are (verdict, top, height) from the bottom; `title` describes the bar.
     """
 
     left: float
@@ -40,7 +40,7 @@ class DisBar(NamedTuple):
 
 
 class RoundHistogram(NamedTuple):
-    """The histogram of dis(t) after a round, from 0 to log k; all rounds have one scale."""
+    """The histogram of dis(t) after a round, from 0 to log k, with the same scale in all rounds."""
 
     summary: RoundSummary
     bars: tuple[DisBar, ...]
@@ -50,18 +50,18 @@ class DiscriminabilityReportData(NamedTuple):
     """The figures of a validation.
 
     Attributes:
-        dataset: what the captions are of.
+        dataset: the dataset of the captions.
         settings: when a caption passes.
-        temperature: what similarities were divided by.
-        calibrated: whether that was calibrated on these captions.
-        embedder: what made the embeddings, `name@revision`.
-        interval: what passes.
-        rounds: a histogram for each round, the first included.
-        highest: how many captions the highest bar stands for.
+        temperature: the temperature of similarities.
+        calibrated: whether the temperature was calibrated on these captions.
+        embedder: the embedder, as `name@revision`.
+        interval: the values of dis(t) that pass.
+        rounds: a histogram for each round, starting with the original captions.
+        highest: number of captions of the highest bar.
         tasks: shares by task.
-        most_detailed: captions whose first text had the lowest dis(t), the lowest first.
-        most_general: those that had the highest, the highest first.
-        for_people: how many captions people are asked about.
+        most_detailed: captions whose first text had the lowest dis(t), lowest first.
+        most_general: captions whose first text had the highest dis(t), highest first.
+        for_people: number of captions left to people.
     """
 
     dataset: str
@@ -79,12 +79,12 @@ class DiscriminabilityReportData(NamedTuple):
 
     @property
     def captions(self) -> int:
-        """How many captions there are."""
+        """Number of captions."""
         return len(self.rounds[0].summary.attempts) if self.rounds else 0
 
     @property
     def written_anew(self) -> int:
-        """How many texts were written in the place of others."""
+        """Number of rewritten texts."""
         return sum(one.summary.written for one in self.rounds[1:])
 
 
@@ -95,14 +95,14 @@ def report_on(
     temperature: float,
     embedder: str,
 ) -> DiscriminabilityReportData:
-    """The report on what was tried.
+    """Return the report on a validation.
 
     Args:
-        dataset: what the captions are of.
+        dataset: the dataset of the captions.
         histories: everything that was tried.
-        settings: when a caption passes; without a temperature where it was calibrated.
-        temperature: what similarities were divided by.
-        embedder: what made the embeddings, `name@revision`.
+        settings: when a caption passes; without a temperature if it was calibrated.
+        temperature: the temperature of similarities.
+        embedder: the embedder, as `name@revision`.
     """
     interval = AcceptedInterval.of(settings.k, settings.eta)
     summaries = summary_by_round(histories)
@@ -129,7 +129,7 @@ def report_on(
 
 
 def _counts(summary: RoundSummary, k: int) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
-    """How many captions of each verdict are in each bin, of shape (verdicts, bins)."""
+    """Return how many captions of each verdict are in each bin, of shape (verdicts, bins)."""
     counts = np.zeros((len(VERDICTS), BINS), dtype=np.int64)
     for attempt in summary.attempts:
         place = min(BINS - 1, int(attempt.dis / np.log(k) * BINS))
@@ -154,14 +154,14 @@ def _bars(
     return bars
 
 
-# The report on the validation of captions, as one HTML page that needs nothing else.
+# The report on the validation of captions, as one self-contained HTML page.
 
 Thumbnail = Callable[[str], str | None]
-"""An image, by its name in the histories, as a small `data:` URI; None where it is not there."""
+"""Returns an image as a small `data:` URI by its name in the histories, or None if missing."""
 
 
 def render_report(report: DiscriminabilityReportData, thumbnail: Thumbnail) -> str:
-    """The report as one HTML page."""
+    """Render the report as one HTML page."""
     log_k = math.log(report.settings.k)
     template = flow_pages().get_template("discriminability_report.html.j2")
     return template.render(
@@ -176,6 +176,6 @@ def render_report(report: DiscriminabilityReportData, thumbnail: Thumbnail) -> s
 
 
 def write_report(report: DiscriminabilityReportData, thumbnail: Thumbnail, path: Path) -> None:
-    """Writes the page; what is there is replaced."""
+    """Write the page, replacing an existing one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render_report(report, thumbnail), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Adds images that resemble those of v1, without captions: v2 (ReCoS, section 3.4)."""
+"""Add images similar to those of v1, without captions: v2 (ReCoS, section 3.4)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,22 +29,22 @@ from schemas.records import Image
 from schemas.recos import DuplicateQuestion, ExpansionReport
 from schemas.video import StageSettings
 
-# Images that resemble those of v1, each once, and none that v1 has (ReCoS, section 3.4).
+# Images similar to those of v1, each once, and none that v1 has (ReCoS, section 3.4).
 
 EXPANSION_STAGE = "expand_images"
 EXPANSION_VERSION = "1"
 
 Deduplicate = Callable[[Sequence[str], frozenset[str]], NearDuplicates]
-"""Leaves one image of each content: of ids, in order, of which some are protected."""
+"""Keeps one image of each content, given ids in order and the protected ones among them."""
 
 
 class Expansion(NamedTuple):
-    """What v2 has more than v1.
+    """The images that v2 adds to v1.
 
     Attributes:
-        images: the ids of the new images, the most often found first, then by their ids.
+        images: ids of the new images, the most often found first, then by id.
         doubtful: pairs of images, new or of v1, that people have to decide.
-        report: how many there were at each step.
+        report: number of images at each step.
     """
 
     images: tuple[str, ...]
@@ -58,17 +58,17 @@ def expand_images(
     deduplicate: Deduplicate,
     embedder: str,
 ) -> Expansion:
-    """The neighbours of all images of v1, merged and without duplicates, also of v1.
+    """Merge the neighbours of all images of v1, without duplicates of each other or of v1.
 
     The result does not depend on the order of the images.
 
     Args:
-        neighbours: for each image of v1 the images of its source but itself, the most similar
-            first; no more than `wanted` of them count.
-        wanted: how many are looked for.
+        neighbours: for each image of v1, the other images of its source, most similar first; at
+            most `wanted` of them are used.
+        wanted: number of neighbours of each image.
         deduplicate: usually `retrieval.similarity.near_duplicates.find_near_duplicates` over stored
             fingerprints.
-        embedder: what the neighbours were found by, as `name@revision`.
+        embedder: the embedder of the neighbours, as `name@revision`.
     """
     v1 = frozenset(neighbours)
     taken = [others[:wanted] for others in neighbours.values()]
@@ -98,15 +98,15 @@ def expand_images(
 def leaving_images(
     order: Sequence[str], same: Iterable[tuple[str, str]], protected: Collection[str] = ()
 ) -> dict[str, str]:
-    """For each image that leaves the one that stays for it.
+    """Map each image to remove to the one that is kept instead.
 
-    Going through `order`, each stays unless it is the same as one that stays already. So none
-    leaves because of a chain of others, and of all that are the same one stays.
+    In the order of `order`, each image is kept unless it is the same as one that is kept already.
+    So no image is removed through a chain of others, and one of each set of equal images is kept.
 
     Args:
-        order: the ids of the images, those that stay rather first.
-        same: pairs of them, in any order.
-        protected: ids of those that stay in any case.
+        order: ids of the images, by decreasing preference.
+        same: pairs of equal images, in any order.
+        protected: ids of images that are always kept.
     """
     partners: dict[str, set[str]] = defaultdict(set)
     for one, other in same:
@@ -124,8 +124,8 @@ def leaving_images(
     return leaves
 
 
-# Fingerprint and embedding leave pairs in doubt. Of two images that people find the same, one
-# leaves: never one of v1, which has captions, else the one with fewer pixels.
+# Fingerprint and embedding leave some pairs doubtful. Of two images that people find the same, one
+# is removed: never one of v1, because it has captions, otherwise the one with fewer pixels.
 
 DUPLICATE_QUESTIONS_STAGE = "ask_of_duplicates"
 DUPLICATE_QUESTIONS_VERSION = "1"
@@ -142,18 +142,19 @@ def ask_of_duplicates(
     members: Mapping[str, StoredEntity],
     embedder: str,
 ) -> StageReport:
-    """Proposes a question for each pair; open ones are active while their pair is in doubt.
+    """Propose a question for each pair; open questions are active while their pair is doubtful.
 
-    Two images of v1 are never asked about: both have captions, and stay.
+    There are no questions about two images of v1: both have captions and are kept.
 
     Args:
-        context: of the run.
+        context: the run.
         dataset: the benchmark.
-        pairs: of images of the sources.
-        members: the images of the benchmark, by the image of a source that each is a copy of.
-        embedder: what was compared, as `name@revision`.
+        pairs: pairs of images of the sources.
+        members: images of the benchmark, by the image of a source that each is a copy of.
+        embedder: the embedder of the comparison, as `name@revision`.
     """
-    items: list[tuple[int, NewEntity]] = []  # the number of a question is those of both images
+    # the number of a question consists of those of both images
+    items: list[tuple[int, NewEntity]] = []
     for pair in pairs:
         both = (members[pair.first], members[pair.second])
         if "v2" in {image.group for image in both}:
@@ -179,9 +180,9 @@ def _stored(number: int, entity: NewEntity) -> WorkResult:
 
 
 def follow_duplicates(context: RunContext, queue: Queue) -> int:
-    """Rejects the images that leave, in the name of who answered; gives their number.
+    """Reject removed images in the name of who answered; return their number.
 
-    An image that had left comes back where people change the answer.
+    A removed image is restored if people change the answer.
     """
     store = context.store
     asked = list(find(store, queue.dataset, DuplicateQuestion.kind, states=("rejected",)))
@@ -210,7 +211,7 @@ def follow_duplicates(context: RunContext, queue: Queue) -> int:
 
 
 def active_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, StoredEntity]:
-    """Those that are in the benchmark, or would be had people not found them the same as others."""
+    """Return images that are in the benchmark, or would be if not removed as duplicates."""
     found = {one.id: one for one in images}
     reasons = last_reasons(store, [one.id for one in found.values() if one.state == "rejected"])
     return {
@@ -221,7 +222,7 @@ def active_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, Sto
 
 
 def _rank(image: StoredEntity) -> tuple[bool, int, str]:
-    """The order of images, those first that stay rather."""
+    """Return the sort key of images, by decreasing preference."""
     record = image.record(Image)
     return image.group == "v2", -record.width_px * record.height_px, image.id
 
@@ -242,7 +243,7 @@ def _question(
     return new_entity(record, leaves.dataset, parents=parents)
 
 
-# Adds to the images of v1 those of their sources that resemble them, without captions: v2.
+# Add similar images of their sources to the images of v1, without captions: v2.
 
 _LABEL = "expand the gallery"
 
@@ -255,12 +256,11 @@ def expand_gallery(
     settings: NearDuplicateSettings,
     embedder: str,
 ) -> tuple[ExpansionReport, list[StageReport]]:
-    """Copies the neighbours of all images of v1 into `dataset`, as images of v2; gives the counts.
+    """Copy the neighbours of all images of v1 into `dataset` as images of v2; return the counts.
 
-    Proposes a question for each pair of which it is in doubt whether one of them has to go.
-    An image has the task of an image of v1 that it is a neighbour of. Running again changes
-    nothing, and compares nothing, unless v1 or the sources have changed: then what is new joins,
-    and what is no neighbour now is inactive.
+    Proposes a question for each doubtful pair. An image has the task of an image of v1 that it is a
+    neighbour of. Repeated runs change and compare nothing unless v1 or the sources have changed.
+    Then new neighbours are added, and images that no longer are neighbours are deactivated.
     """
     base = _load_v1(context.store, dataset)
     chosen_with = {
@@ -322,7 +322,7 @@ def expand_gallery(
 def _earlier_counts(
     store: Store, dataset: str, values: Mapping[str, Any]
 ) -> ExpansionReport | None:
-    """The counts of an earlier expansion with the same inputs and settings and the same images."""
+    """Return the counts of an earlier expansion with equal inputs, settings and images."""
     now = {**values, "images": _standing(store, dataset)}
     for one in find(store, dataset, StageSettings.kind):
         record = one.record(StageSettings)
@@ -335,7 +335,7 @@ def _earlier_counts(
 
 
 def _standing(store: Store, dataset: str) -> str:
-    """Changes where the images of v2 do, but for what people find the same."""
+    """Return a digest of the images of v2, including those removed as duplicates."""
     return digest_of(*sorted(active_images(store, images_of_tier(store, dataset, "v2"))))
 
 
@@ -343,11 +343,10 @@ class _V1Images(NamedTuple):
     """The images of v1, by the image of a source that each is a copy of.
 
     Attributes:
-        live: those that are released.
-        turned_down: originals of all others: what people or the policy turned down must not come
-            back among the images that captions are lost in; nor has an image neighbours that has
-            no captions.
-        rejected: originals of those whose like must not come back, either.
+        live: images that are released.
+        turned_down: originals of all other images. Images that people or the policy rejected must
+            not be added again as distractors, and an image without captions has no neighbours.
+        rejected: originals whose duplicates must not be added either.
     """
 
     live: dict[str, StoredEntity]
@@ -355,7 +354,7 @@ class _V1Images(NamedTuple):
     rejected: frozenset[str]
 
     def digest_with(self, pool: Pool) -> str:
-        """Changes where any of these images, or those of the sources, do."""
+        """Return a digest of these images and those of the sources."""
         return digest_of(
             *sorted(self.live),
             "",
@@ -381,7 +380,7 @@ def _load_v1(store: Store, dataset: str) -> _V1Images:
 
 
 def _in_pool(base: _V1Images, pool: Pool) -> tuple[dict[str, StoredEntity], frozenset[str]]:
-    """The images of v1 that can be compared; and all that are turned down, with their like."""
+    """Return comparable images of v1, and all rejected ones with their duplicates."""
     pool.duplicates.look_up(base.rejected)
     like = {other for one in base.rejected for other in pool.duplicates.get(one, ())}
     turned_down = base.turned_down | (like - base.live.keys())
@@ -391,7 +390,7 @@ def _in_pool(base: _V1Images, pool: Pool) -> tuple[dict[str, StoredEntity], froz
 def _neighbours(
     pool: Pool, v1: Sequence[str], wanted: int, turned_down: frozenset[str]
 ) -> Mapping[str, list[str]]:
-    """For each image of v1 the most similar ones of its source, the nearest first."""
+    """Return the most similar images of its source for each image of v1, nearest first."""
     places = np.array([pool.place[one] for one in v1], np.int64)
     found = nearest_rows(
         pool.vectors[places],
@@ -413,7 +412,7 @@ def _deduplicated(
     images: Sequence[str],
     protected: frozenset[str],
 ) -> NearDuplicates:
-    """One image of each content; what was rendered is never twice the same, however duplicates."""
+    """Keep one image of each content; rendered images are distinct even if they look alike."""
     compared = [image for image in images if image not in pool.truths]
     found = find_near_duplicates(
         {image: pool.fingerprints[image] for image in compared},

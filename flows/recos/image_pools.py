@@ -1,4 +1,4 @@
-"""The images that a benchmark's images were chosen among: embedded, and which are duplicates."""
+"""The images that a benchmark is chosen from: embeddings and duplicates."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ from schemas.recos import RenderedTruth
 class Pool:
     """The usable images of all sources of a build, in one order.
 
-    Nothing is fingerprinted, embedded or compared before it is asked for: a run that finds all work
-    done does none of it. What has been made before is looked up.
+    Fingerprints, embeddings and duplicates are computed on first use, so a run without open work
+    computes none. Stored results are reused.
 
     Attributes:
         origins: the sources.
-        tell: gets the report of what was fingerprinted.
+        tell: receives the report of the fingerprinting.
     """
 
     context: RunContext
@@ -42,49 +42,49 @@ class Pool:
 
     @cached_property
     def digest(self) -> str:
-        """Changes where the images of the sources do; for this nothing is read of them."""
+        """A digest of the images of the sources, which does not read them."""
         return digest_of(*(image.id for _, image in self._of_sources))
 
     @cached_property
     def images(self) -> tuple[StoredEntity, ...]:
-        """Those that can be looked at."""
+        """The usable images."""
         return tuple(image for _, image in self._of_sources if image.id in self.fingerprints)
 
     @cached_property
     def sources(self) -> NDArray[np.int64]:
-        """A number for the source of each, of shape (n,)."""
+        """A number for the source of each image, of shape (n,)."""
         usable = [number for number, image in self._of_sources if image.id in self.fingerprints]
         return np.array(usable, np.int64)
 
     @cached_property
     def fingerprints(self) -> dict[str, ImageFingerprint]:
-        """The fingerprint of each, by id, in their order."""
+        """The fingerprint of each image by id, in their order."""
         for source in self.origins:
             self.tell(fingerprint_images(self.context, source.dataset))
         return fingerprints_of(self.context.store, [image.id for _, image in self._of_sources])
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """The position of each, by id."""
+        """The position of each image by id."""
         return {image.id: place for place, image in enumerate(self.images)}
 
     @cached_property
     def vectors(self) -> Vectors:
-        """A row for each, of shape (n, d).
+        """The embedding of each image, of shape (n, d).
 
         Raises:
-            ModelError: the embedder cannot be loaded, or cannot go on.
+            ModelError: the embedder cannot be loaded or cannot continue.
         """
         return embed_stored(self.context, self.embedder, self.images)
 
     @cached_property
     def truths(self) -> dict[str, RenderedTruth]:
-        """What was drawn into those that were rendered, by id."""
+        """The truths of rendered images, by id."""
         return truths_of(self.context.store, list(self.place))
 
     @cached_property
     def duplicates(self) -> AlikeImages:
-        """Those that have, or may have, the same content.
+        """Images that have, or may have, the same content.
 
         Raises:
             ModelError: see `vectors`.

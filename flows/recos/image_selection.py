@@ -1,4 +1,4 @@
-"""Asks people which images fit their task, and follows what they say."""
+"""Ask people which images fit their task, and apply the answers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -40,7 +40,7 @@ _STATES = {"accept": "accepted", "reject": "rejected", "reopen": "proposed"}
 
 
 def propose_selections(context: RunContext, dataset: str) -> StageReport:
-    """Proposes a question for each image of v0 whose truth is not known, and that has none."""
+    """Propose a question for each image of v0 with unknown truth that has none."""
     images = images_of_tier(context.store, dataset, "v0")
     originals = originals_of(context.store, images)
     drawn = truths_of(context.store, sorted(set(originals.values())))
@@ -70,9 +70,9 @@ def _question(image: StoredEntity, proposed_by: str) -> NewEntity:
 
 
 def follow_selections(context: RunContext, queue: Queue) -> None:
-    """Accepts, rejects or reopens images as the questions about them were answered.
+    """Accept, reject or reopen images according to the answers.
 
-    An image that something else was decided on, such as a withdrawal, is left alone.
+    An image with another decision, such as a withdrawal, is left unchanged.
     """
     store = context.store
     questions = {one.id: one for one in find(store, queue.dataset, Selection.kind)}
@@ -97,7 +97,7 @@ def follow_selections(context: RunContext, queue: Queue) -> None:
 def _captions_following(
     context: RunContext, decisions: Sequence[NewDecision]
 ) -> Iterator[NewDecision]:
-    """Rejects the captions of images that are rejected after all, and reopens them with these."""
+    """Reject the captions of images that are now rejected, and reopen them with their images."""
     rejected = {one.entity_id: one.verdict == "reject" for one in decisions}
     below = children_of(context.store, list(rejected), Role.DESCRIBES)
     captions = fetch(context.store, {one for many in below.values() for one in many})
@@ -111,18 +111,18 @@ def _captions_following(
 
 
 def turned_down(store: Store, dataset: str) -> frozenset[str]:
-    """The images that people, or their policy, found not to fit their task, by id."""
+    """Return the images that people, or the policy, found not to fit their task, by id."""
     rejected = [one.id for one in find(store, dataset, Selection.kind, states=("rejected",))]
     return frozenset(found[0] for found in parents_of(store, rejected, Role.SELECTS).values())
 
 
 def has_selections(store: Store, dataset: str) -> bool:
-    """Whether anything was asked."""
+    """Return whether there are any questions."""
     return next(find(store, dataset, Selection.kind), None) is not None
 
 
 def _ways(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
-    """How each image was found, in words."""
+    """Return how each image was found, in words."""
     draws = parents_of(store, [image.id for image in images], Role.MEMBER_OF)
     stored = fetch(store, {found[0] for found in draws.values()})
     words = {id_: _words(draw.record(TaskDraw)) for id_, draw in stored.items()}
@@ -130,7 +130,7 @@ def _ways(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
 
 
 def _translated_by_models(store: Store, originals: Sequence[str]) -> dict[str, str]:
-    """Of drawn images which show texts that a model wrote, and these texts in words."""
+    """Return drawn images with texts written by a model, and these texts in words."""
     truths = parents_of(store, originals, Role.RENDERED_FROM)
     worded = parents_of(store, [found[0] for found in truths.values()], Role.WORDED_BY)
     stored = fetch(store, {one for found in worded.values() for one in found})

@@ -1,4 +1,4 @@
-"""`build-recos`: images for twelve tasks, their captions, what they are confused with (ReCoS)."""
+"""`build-recos`: images of twelve tasks, their captions, and confusing captions (ReCoS)."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -45,13 +45,13 @@ from sources.rendered import RenderOptions, task_refusal
 
 @dataclass
 class RecosRun(PipelineRun[RecosBuild]):
-    """What the steps share.
+    """State shared by the steps.
 
     Attributes:
-        drawing: how tasks without a source are drawn.
-        taken: the images of each task that is not left out.
-        reader: what reads texts in pictures, if anything does.
-        base, judge: v0, and what finds similar images for it.
+        drawing: how images of tasks without a source are drawn.
+        taken: images of each task that is not left out.
+        reader: reads texts in images; None if there is no such model.
+        base, judge: v0, and the `Judge` that finds similar images for it.
     """
 
     drawing: RenderOptions | None = None
@@ -74,11 +74,11 @@ class RecosRun(PipelineRun[RecosBuild]):
 
 
 def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBuild, RecosRun]:
-    """Builds and releases v0, v1 and v2, up to the `last` that the build names.
+    """Build and release v0, v1 and v2, up to the `last` version of the build.
 
-    People are asked whether images fit their task, whether captions are right, whether those that
-    can be confused fit one image only, and which images are there twice. Tasks without a source
-    are drawn with `drawing`; one that cannot be drawn because a font is missing is left out.
+    People decide whether images fit their task, whether captions are right, whether confusable
+    captions fit only one image, and which images are duplicates. Images of tasks without a source
+    are drawn with `drawing`; a task that cannot be drawn because a font is missing is left out.
     """
     return PipelineSpec(
         form=RecosBuild,
@@ -132,7 +132,7 @@ def _reaches(tier: Tier) -> Callable[[RecosRun], bool]:
 
 
 def _take_images(run: RecosRun) -> None:
-    """Imports the sources, and takes the images of each task from its own."""
+    """Import the sources, and take the images of each task from its source."""
     context, dataset = run.context, run.dataset
     imported: dict[str, NewEntity] = {}
     refusals: list[Rejection] = []
@@ -158,7 +158,7 @@ def _take_images(run: RecosRun) -> None:
 
 
 def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, FurtherPairs | None]:
-    """Where the images of a task come from, and what a model wrote to draw them with."""
+    """Return the source of a task's images, and the pairs that a model wrote to draw them."""
     if task.source is not None:
         return next(spec for spec in run.build.sources if spec.name == task.source), None
     home, seed = run.context.settings.home, run.build.seed
@@ -174,7 +174,7 @@ def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, F
 
 
 def _until_images_fit(run: RecosRun) -> Generator[None]:
-    """Passes until no image is rejected for which there is another; none once v0 is validated."""
+    """Repeat until no rejected image can be replaced; once v0 is validated, replace none."""
     asks = _asks_for_selections(run)
     if _validated_with(run) or not (asks or has_selections(run.store, run.dataset)):
         return
@@ -194,9 +194,10 @@ def _propose_selections(run: RecosRun) -> None:
 
 
 def _take_instead(run: RecosRun) -> bool:
-    """Takes the next best images in place of rejected ones; whether there were any."""
+    """Take the next best images instead of rejected ones; return whether there were any."""
     rejected = turned_down(run.store, run.dataset)
-    with sole_run(run.context, run.dataset, "take_instead", "1"):  # or two runs take one too many
+    # otherwise parallel runs could take one image too many
+    with sole_run(run.context, run.dataset, "take_instead", "1"):
         taken = [images.take_instead(rejected) for images in run.taken]
     reports = [report for report in taken if report is not None and report.done]
     run.add(*reports)
@@ -204,7 +205,7 @@ def _take_instead(run: RecosRun) -> bool:
 
 
 def _read_texts(tier: Tier) -> Callable[[RecosRun], None]:
-    """Reads what is written in photographs of the OCR task."""
+    """Read the text in photographs of the OCR task."""
 
     def read(run: RecosRun) -> None:
         assert run.reader is not None  # noqa: S101 - the step is enabled with one alone
@@ -214,7 +215,7 @@ def _read_texts(tier: Tier) -> Callable[[RecosRun], None]:
 
 
 def _write_captions(run: RecosRun) -> None:
-    """Has images captioned, and each caption compared with those of similar images."""
+    """Write captions, and compare each with those of similar images."""
     written_with, report = write_captions(run.captioner)
     run.add(report)
     _sync_active_captions(run, written_with.id)
@@ -233,7 +234,7 @@ def _write_captions(run: RecosRun) -> None:
 
 
 def _name_tasks_without_caption(run: RecosRun) -> None:
-    """Names the tasks of which no caption was accepted: they are in no release."""
+    """Report the tasks without an accepted caption, which are in no release."""
     left = {task_of(image) for image in load_v0(run.store, run.dataset).images}
     for task in run.build.tasks:
         if task.task not in left:
@@ -244,15 +245,15 @@ def _name_tasks_without_caption(run: RecosRun) -> None:
             )
 
 
-# v1: similar images, with captions that can be confused
+# v1: similar images with confusing captions
 
 
 def _until_captions_stay(run: RecosRun) -> Generator[None]:
-    """Passes until no caption of v0 turns out to fit its similar image.
+    """Repeat until no caption of v0 fits its similar image.
 
-    One that does is rejected and the next similar image is looked for, as often as
-    `flows.recos.similar_images` allows. Which one that is depends on all that were taken and
-    rejected before, so that runs side by side do this one after the other.
+    A similar image that such a caption fits is rejected and the next one is searched, at most as
+    often as `flows.recos.similar_images` permits. The next one depends on all that were taken and
+    rejected before, so parallel runs do this one after the other.
     """
     with sole_run(run.context, run.dataset, "confuse", "1"):
         run.base = load_v0(run.store, run.dataset)
@@ -278,7 +279,7 @@ def _write_confusing_captions(run: RecosRun) -> None:
     )
 
 
-# v2: what resembles v1, without captions
+# v2: images similar to v1, without captions
 
 
 def _expand_gallery(run: RecosRun) -> None:
@@ -302,24 +303,24 @@ def _expand_gallery(run: RecosRun) -> None:
 
 
 def _remove_duplicates(run: RecosRun) -> None:
-    """Rejects images that people found to be the same as others."""
+    """Reject images that people found to be duplicates."""
     if left := follow_duplicates(run.context, run.queues["duplicates"]):
         run.say(f"{left:,} images of v2 left out: people found them to be the same as others")
 
 
-# The settings of a benchmark do not change once its captions are validated: whether a caption
-# passes depends on all images of v0 and on every setting.
+# The settings of a benchmark are fixed once its captions are validated, because the result of a
+# caption depends on all images of v0 and on every setting.
 
 _STAGE = "build_recos"
 _VERSION = "1"
 
 
 def _refuse_other_settings(run: RecosRun) -> None:
-    """Refuses to go on with other settings than the captions were validated with.
+    """Raise unless the settings are those that captions were validated with.
 
     Raises:
-        ConfigurationError: a setting differs; the message names all that do. Or a task wants texts
-            that no model can write.
+        ConfigurationError: settings differ, which the message lists; or a task needs texts that no
+            model can write.
     """
     require_writer(run.build.tasks, run.settings)
     now = _values(run)
@@ -334,7 +335,7 @@ def _refuse_other_settings(run: RecosRun) -> None:
 
 
 def _validated_with(run: RecosRun) -> list[dict[str, Any]]:
-    """The settings that captions were validated with; then its images no longer change."""
+    """Return the settings that captions were validated with; these fix the images."""
     settings = find(run.store, run.dataset, StageSettings.kind)
     records = (one.record(StageSettings) for one in settings)
     return [record.values for record in records if record.stage == _STAGE]
@@ -346,7 +347,7 @@ def _keep_settings(run: RecosRun) -> None:
 
 
 def _sync_active_captions(run: RecosRun, settings_id: str) -> None:
-    """Rejects captions of v0 that were written with other settings, before any was validated."""
+    """Deactivate captions of v0 written with other settings, before any is validated."""
     captions = list(find(run.store, run.dataset, Caption.kind))
     written = parents_of(run.store, [one.id for one in captions], Role.WRITTEN_WITH)
     of_stage = {

@@ -1,4 +1,4 @@
-"""Imports images of which it is known what was drawn."""
+"""Import rendered images, whose truth is known."""
 
 import io
 from collections.abc import Sequence
@@ -51,13 +51,13 @@ def drawn_source(
     options: RenderOptions | None = None,
     further: FurtherPairs | None = None,
 ) -> SourceSpec | Rejection:
-    """The images of a task that are drawn, as a source; or why none can be: a font is missing.
+    """Return the drawn images of a task as a source, or why they cannot be drawn (no font).
 
-    What is drawn already is not drawn again, and needs no font. With `further` pairs of texts the
-    source is another one than without.
+    Existing images are not drawn again and need no font. With `further` pairs of texts, the source
+    is a different one.
 
     Raises:
-        UsageError: there are not so many different ones.
+        UsageError: there are not enough different images.
         ServiceError: no program could be run.
     """
     name = source_name(task, seed, further)
@@ -82,7 +82,7 @@ def drawn_source(
 
 
 def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Rejection) -> StageReport:
-    """Puts a task that cannot be drawn into the quarantine of `dataset`: the others go on."""
+    """Quarantine a task that cannot be drawn; the other tasks of `dataset` go on."""
     stage = Stage(
         name=refusal.stage,
         version=VERSION,
@@ -95,7 +95,7 @@ def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Reject
 
 
 def source_name(task: TaskSpec, seed: int, further: FurtherPairs | None = None) -> str:
-    """The dataset that the drawn images of a task are imported into."""
+    """Return the dataset that the drawn images of a task are imported into."""
     pairs = f"-{further.digest}" if further is not None else ""
     name = task.task.value.replace(" ", "-").casefold()
     return f"{_DRAWN}{name}-{seed}-{task.drawn}{pairs}"
@@ -107,13 +107,13 @@ def import_rendered(
     further: FurtherPairs | None = None,
     reader: TextReader | None = None,
 ) -> tuple[NewEntity, StageReport]:
-    """Imports a folder of images with their truths, drawn or made by hand.
+    """Import a folder of images with their truths, drawn or made by hand.
 
-    What was drawn from a pair of `further` is derived from it. With a `reader`, pictures whose
-    text it cannot read are rejected.
+    Images drawn from pairs of `further` are derived from these. With a `reader`, images whose text
+    it cannot read are rejected.
 
     Raises:
-        FormatError: there is no `truths.jsonl` that can be read.
+        FormatError: there is no readable `truths.jsonl`.
     """
     described = Source(
         name=spec.name,
@@ -134,7 +134,7 @@ def import_rendered(
             **({"reader": str(reader.ref), "most_unread": MOST_UNREAD} if reader else {}),
         },
         agents=(AgentRef.of_model(reader.ref),) if reader else (),
-        workers=usual_workers(),  # each waits for a process that decodes
+        workers=usual_workers(),  # each thread waits for a decoding process
         label=f"import {spec.name}",
     )
 
@@ -146,7 +146,7 @@ def import_rendered(
             return WorkResult(number, rejection=item)
         file_path = item.path.relative_to(spec.images).as_posix()
         inspected = inspect_image(spec.images, file_path)
-        if isinstance(inspected, ImageProblem):  # it was one a moment ago
+        if isinstance(inspected, ImageProblem):  # it could be decoded a moment ago
             refused = Rejection(
                 stage=STAGE,
                 reason=inspected.reason,
@@ -190,7 +190,7 @@ def import_rendered(
 def _illegible(
     reader: TextReader, file_path: str, data: bytes, truth: RenderedTruth
 ) -> Rejection | None:
-    """Why a picture is not taken: what was drawn in it cannot be read."""
+    """Return a rejection if the drawn text cannot be read."""
     if not (drawn := drawn_texts(truth)):
         return None
     with PIL.Image.open(io.BytesIO(data)) as picture:

@@ -1,4 +1,4 @@
-"""Has the model that writes captions write further pairs of texts for signs to translate."""
+"""Let the captioner write further pairs of texts for images of signs to translate."""
 
 import json
 import re
@@ -53,21 +53,21 @@ from schemas.sign_pairs import (
 )
 from sources.rendered import FontShelf, RenderOptions
 
-# Code cannot check whether a translation is right: what is checked is whether it can be drawn, is
-# in its language, and is new.
+# Code cannot check whether a translation is right. It checks whether a pair can be drawn, is in the
+# right languages, and is new.
 
 STAGE = SIGN_PAIRS_PURPOSE
 VERSION = "1"
 
 Undrawable = Callable[[SignPair], str | None]
-"""Gives the first character of a pair that no typeface can draw, or None."""
+"""Returns the first character of a pair that no typeface can draw, or None."""
 
 _FIELDS = (KIND_FIELD, CHINESE_FIELD, ENGLISH_FIELD)
 _LATIN_WORD = re.compile(r"[A-Za-z]{2}")
 
 
 def answer_schema(count: int) -> dict[str, Any]:
-    """The JSON schema of an answer: 1 to `count` pairs, with no other fields."""
+    """Return the JSON schema of an answer: 1 to `count` pairs without other fields."""
     properties = {
         KIND_FIELD: {"type": "string", "enum": [kind.value for kind in SignCategory]},
         CHINESE_FIELD: text_schema(MOST_CHINESE),
@@ -78,7 +78,7 @@ def answer_schema(count: int) -> dict[str, Any]:
 
 
 def request_sign_pairs(count: int, taken: Iterable[SignPair], prompt: Prompt) -> ChatRequest:
-    """The request for `count` pairs, other than those that are `taken`."""
+    """Return the request for `count` pairs, other than those that are `taken`."""
     texts = tuple(f"{pair.chinese} = {pair.english}" for pair in taken)
     text = SignPairsBrief(count=count, taken=texts).text()
     return ChatRequest(
@@ -103,13 +103,13 @@ def read_sign_pairs(
     model_call: str,
     undrawable: Undrawable,
 ) -> list[SignPair | Rejection]:
-    """The pairs of an answer in their order, each as it is or why it cannot be used.
+    """Return the pairs of an answer in their order, each unchanged or with a rejection.
 
     An answer that is unusable as a whole is one rejection. Reasons are those of `read_answer`,
-    `only_field` and `read_line` (`flows.answers`), and `wrong_type`, `wrong_count` (more than
-    were wanted), `wrong_kind`, `wrong_language` (not in Chinese characters, or without a word in
-    Latin letters), `no_glyph`, and `duplicate_text` (one of the texts is taken, or is in an
-    earlier pair of the answer).
+    `only_field` and `read_line` (`flows.answers`), and `wrong_type`, `wrong_count` (too many),
+    `wrong_kind`, `wrong_language` (not in Chinese characters, or without a word in Latin letters),
+    `no_glyph`, and `duplicate_text` (one of the texts is taken, or is in an earlier pair of the
+    answer).
     """
 
     def listed(found: dict[str, Any]) -> list[Any]:
@@ -131,7 +131,7 @@ def read_sign_pairs(
         try:
             pair = _read_pair(value, model_call, known, undrawable)
         except UnusableAnswerError as unusable:
-            context = {"pair": json.dumps(value)}  # which may hold what databases do not
+            context = {"pair": json.dumps(value)}  # may contain characters that databases reject
             rejection = Rejection(
                 stage=STAGE, reason=unusable.reason, detail=unusable.detail, context=context
             )
@@ -175,8 +175,8 @@ def _folded(pair: SignPair) -> set[str]:
     return {pair.chinese.casefold(), pair.english.casefold()}
 
 
-# Every answer is stored as it comes, so that another run asks nothing twice and draws from the same
-# pairs. What is drawn from them is derived from them, and they name their call.
+# Every answer is stored at once, so another run does not repeat requests and draws from the same
+# pairs. Images drawn from the pairs are derived from them, and the pairs name their call.
 
 _ROUND = 1000  # items of a round are numbered from here
 _Item = SignPair | Rejection | StageResult
@@ -184,7 +184,7 @@ _Item = SignPair | Rejection | StageResult
 
 @dataclass
 class FurtherPairs:
-    """Pairs that a model wrote, in the order of its answers, and their entities by Chinese text."""
+    """Pairs that a model wrote, in order, with their entities by Chinese text."""
 
     pairs: tuple[SignPair, ...] = ()
     entities: dict[str, str] = field(default_factory=dict)
@@ -197,15 +197,16 @@ class FurtherPairs:
 
 
 def sign_prompt() -> Prompt:
-    """The prompt that further pairs are asked for with."""
+    """Return the prompt for further pairs."""
     return load_prompt(SIGN_PAIRS_PURPOSE)
 
 
 def require_writer(tasks: Sequence[TaskSpec], settings: CaptioningSettings) -> None:
-    """Refuses further pairs where no model can write them.
+    """Raise if further pairs are wanted but no model can write them.
 
     Raises:
-        ConfigurationError: a task wants some, and the profile's captioner is a built-in one.
+        ConfigurationError: a task wants further pairs, and the profile's captioner is a built-in
+            one.
     """
     for task in tasks:
         if task.further_pairs and settings.model.provider.startswith("builtin"):
@@ -219,14 +220,14 @@ def require_writer(tasks: Sequence[TaskSpec], settings: CaptioningSettings) -> N
 def write_sign_pairs(
     writer: DatasetModel, task: TaskSpec, options: RenderOptions
 ) -> tuple[FurtherPairs, list[StageReport]]:
-    """Has further pairs written, at most `MOST_PAIRS` a request, until there are enough.
+    """Write further pairs, at most `MOST_PAIRS` per request, until there are enough.
 
-    Unusable pairs go to quarantine; the model is asked for as many more, until an answer brings
-    nothing new. Where pairs are missing then, the run says so and goes on.
+    Unusable pairs are quarantined. Requests are repeated for the missing pairs until an answer has
+    none that is new; then the run reports the missing pairs and goes on.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
-        ModelError: the model's server is gone; what came back before is stored.
+        ModelError: the model's server is unavailable; earlier answers are stored.
         ConfigurationError: a font is missing.
     """
     prompt = sign_prompt()
@@ -247,7 +248,7 @@ def write_sign_pairs(
     reports: list[StageReport] = []
 
     def items_of(count: int) -> Sequence[_Item]:
-        """Asks once for `count` pairs, or takes the earlier answer."""
+        """Request `count` pairs once, or return the stored answer."""
         taken = (*options.pairs, *written.pairs)
         request = request_sign_pairs(count, taken, prompt)
         outcome = ask(writer.model, [request]).get(0)

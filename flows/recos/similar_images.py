@@ -1,4 +1,4 @@
-"""Finds for each image of v0 the image of v1 that it is to be confused with."""
+"""Find for each image of v0 a similar image of v1 to confuse it with."""
 
 import heapq
 from collections import Counter
@@ -34,18 +34,18 @@ from schemas.provenance import Role
 from schemas.records import Caption, Rejection
 from schemas.recos import ConfusionCalibration, ConfusionMatch, ConfusionSettings, RenderedTruth
 
-# The paper takes "the most similar image", not used already, and leaves open in which order images
-# choose. Here the most similar pair of all is taken first, then the most similar of what is left,
-# and so on. So the result does not depend on the order in which images come, and no image and
-# candidate that prefer each other are ever separated (the matching is stable). An
-# optimal assignment would make the sum of similarities larger, but by giving images less similar
-# ones than they could have: each pair is to be confusing, not their mean.
+# The paper takes "the most similar image" that is not used already, and does not state in which
+# order images choose. Here the most similar pair of all is taken first, then the most similar of
+# the rest, and so on. So the result does not depend on the order of the images, and no image and
+# candidate that prefer each other are separated (the matching is stable). An optimal assignment
+# would have a larger sum of similarities, but some images would get less similar ones than they
+# could; each pair should be confusing, not their mean.
 
 STAGE = "match_similar_images"
 VERSION = "1"
 
 Alike = Mapping[str, frozenset[str]]
-"""For each image that has any the images of the same content."""
+"""Images of the same content, for each image that has any."""
 
 
 class Candidate(NamedTuple):
@@ -56,14 +56,14 @@ class Candidate(NamedTuple):
 
 
 class Match(NamedTuple):
-    """What was found for an image; `rank` is its place among all its candidates, from 1."""
+    """The match of an image; `rank` is its position among all its candidates, from 1."""
 
     candidate: Candidate
     rank: int
 
 
 class Matches(NamedTuple):
-    """A similar image or a rejection for each image, in order of the images."""
+    """A similar image or a rejection for each image, in the order of the images."""
 
     found: dict[str, Match]
     rejections: dict[str, Rejection]
@@ -72,15 +72,15 @@ class Matches(NamedTuple):
 def match_similar_images(
     candidates: Mapping[str, Sequence[Candidate]], duplicates: Alike
 ) -> Matches:
-    """One image for each, by similarity over all; of equal pairs the first by their ids.
+    """Match an image to each, the most similar pairs first; equal pairs are ordered by ids.
 
-    No image is taken twice, none is one of those that look for one (D), and none has the content of
-    one of D or of one that is taken. An image that finds none is rejected (`no_similar_image`).
+    No image is matched twice. None is in D (the images to match), and none has the content of an
+    image of D or of a matched one. An image without a match is rejected (`no_similar_image`).
 
     Args:
-        candidates: for each image of D the images of its source, the most similar first; the
-            lists may be cut off, and then an image may find none although there is one.
-        duplicates: pairs of the same content, pairs that are in doubt best among them.
+        candidates: for each image of D, images of its source, most similar first. If the lists are
+            truncated, an image may remain without a match although there is one.
+        duplicates: pairs of the same content, preferably with doubtful pairs.
     """
     closed = set(candidates)
     for image in candidates:
@@ -88,7 +88,7 @@ def match_similar_images(
     queue: list[tuple[float, str, str, int]] = []  # in the order of choice
 
     def consider(image: str, place: int) -> None:
-        """Queues the candidate of an image at a place, if it has so many."""
+        """Queue the candidate of an image at a position, if there is one."""
         if place < len(candidates[image]):
             candidate = candidates[image][place]
             heapq.heappush(queue, (-candidate.similarity, image, candidate.image, place))
@@ -128,25 +128,25 @@ def _none_left(image: str, candidates: int) -> Rejection:
     )
 
 
-# An image is skipped where the embedder is not sure that the captions of v0 do not fit it: it would
-# be a right answer that counts as wrong.
+# A candidate is skipped if the embedder is not sure that the captions of v0 do not fit it, because
+# it would be a right answer that counts as wrong.
 
 MOST_MATCHES = 5
-"""How many similar images may fall away before no other is looked for."""
+"""The most similar images that are rejected for an image before the search for it ends."""
 _CANDIDATES = 100
-"""How many similar images are looked at for each; of more, hardly one could still be confused."""
+"""The most candidates of each image; further ones could hardly be confused with it."""
 
 _LIKELY = 3
-"""How many of these are looked up at once: one of them is likely to be taken."""
+"""The candidates looked up at once: one of them will probably be taken."""
 
 
 class BaseTier(NamedTuple):
-    """The images of v0 with the captions that were accepted.
+    """The images of v0 with their accepted captions.
 
     Attributes:
-        images: those that have captions.
+        images: images with captions.
         originals: the image of the source that each is a copy of, by id.
-        captions: of each image, by id, in the order of positions.
+        captions: captions of each image by id, in the order of positions.
     """
 
     images: tuple[StoredEntity, ...]
@@ -155,14 +155,14 @@ class BaseTier(NamedTuple):
 
 
 class Judge(NamedTuple):
-    """What is known of v0 in vectors, to judge whether a caption fits another image.
+    """Embeddings of v0, to judge whether a caption fits another image.
 
     Attributes:
         rows: of the images of `BaseTier`, of shape (n, d).
         texts: of their captions, of shape (m, d).
         wordings: the captions.
-        owners: for each caption the number of its image.
-        background: over these captions.
+        owners: number of each caption's image.
+        background: mean similarity to these captions.
         calibration: the margin.
     """
 
@@ -175,7 +175,7 @@ class Judge(NamedTuple):
 
 
 def load_v0(store: Store, dataset: str) -> BaseTier:
-    """v0 as it is now: its live images and their accepted captions."""
+    """Return the current v0: its active images and their accepted captions."""
     images = [one for one in images_of_tier(store, dataset, "v0") if one.state in LIVE]
     captions = captions_of(store, [image.id for image in images])
     described = tuple(image for image in images if captions.get(image.id))
@@ -183,7 +183,7 @@ def load_v0(store: Store, dataset: str) -> BaseTier:
 
 
 def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
-    """The accepted captions of each image, by position."""
+    """Return the accepted captions of each image, by position."""
     found = children_of(store, image_ids, Role.DESCRIBES)
     stored = fetch(store, {caption for many in found.values() for caption in many})
     accepted = {
@@ -199,7 +199,7 @@ def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[Store
 def load_judge(
     context: RunContext, base: BaseTier, embedder: CachedEmbedder, settings: ConfusionSettings
 ) -> Judge:
-    """Embeds the captions of v0, and finds the margin."""
+    """Embed the captions of v0, and calibrate the margin."""
     numbers = {image.id: number for number, image in enumerate(base.images)}
     captions = [
         (numbers[image.id], one) for image in base.images for one in base.captions[image.id]
@@ -221,10 +221,10 @@ def match_images(
     pool: Pool,
     judge: Judge,
 ) -> StageReport:
-    """Gives every image of v0 that has none a similar one of its source, as an image of v1.
+    """Add a similar image of its source to v1 for every image of v0 that has none.
 
-    What was rejected before, for any image, is not taken again. An image that finds none, or of
-    which too many fell away, goes to quarantine with the reason.
+    An image that was rejected before, for any image, is not taken again. An image without a match,
+    or with too many rejected ones, is quarantined with the reason.
     """
     earlier = images_of_tier(context.store, dataset, "v1")
     partner = parents_of(context.store, [one.id for one in earlier], Role.SIMILAR_TO)
@@ -273,7 +273,7 @@ def match_images(
 def _matched(
     image: StoredEntity, match: Match, dataset: str, pool: Pool, judge: Judge
 ) -> tuple[NewEntity, NewEntity]:
-    """The similar image as one of v1, and how it was found."""
+    """Return the similar image as one of v1, and how it was found."""
     original = pool.images[pool.place[match.candidate.image]]
     similar = copied_image(original, dataset, task_of(image), "v1", [(Role.SIMILAR_TO, image.id)])
     record = ConfusionMatch(
@@ -295,7 +295,7 @@ def _matches(
     pool: Pool,
     judge: Judge,
 ) -> Matches:
-    """A similar image for each that is looking for one; `earlier` are all that v1 ever had."""
+    """Return a match for each open image; `earlier` are all that v1 ever had."""
     if not looking:
         return Matches({}, {})
     taken = [*images_of_tier(context.store, dataset, "v0"), *earlier]
@@ -310,9 +310,9 @@ def _matches(
 def _candidates(
     looking: Sequence[StoredEntity], base: BaseTier, pool: Pool, judge: Judge, closed: set[str]
 ) -> Mapping[str, list[Candidate]]:
-    """For each image, by its original, those that it may be confused with, nearest first.
+    """Return the candidates of each image, by its original, nearest first.
 
-    `closed` are those that are not free; the images that look for one are among them.
+    `closed` are images that are not available, including the images to match.
     """
     places = np.array([pool.place[base.originals[image.id]] for image in looking], np.int64)
     found = nearest_rows(
@@ -343,9 +343,9 @@ def _candidates(
 def _surely_others(
     number: int, truth: RenderedTruth | None, places: Sequence[int], pool: Pool, judge: Judge
 ) -> NDArray[np.bool_]:
-    """Which images none of the captions of image `number` fits, as far as is known.
+    """Return the images that no caption of image `number` fits, as far as is known.
 
-    `truth` is what was drawn into that image, where it was.
+    `truth` is what was drawn into that image, if known.
     """
     if not places:
         return np.zeros(0, bool)

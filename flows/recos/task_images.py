@@ -35,24 +35,24 @@ from schemas.records import Image, ImageFacts, Rejection, Sample, Source
 from schemas.recos import TaskDraw
 from schemas.retrieval_task import RetrievalTask, Tier
 
-# The images of a benchmark of tasks: which there are, where they come from, how they look.
+# The images of a benchmark of tasks, their origin and their embeddings.
 
 
 def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
-    """The images that were imported from a source and not turned down, by id."""
+    """Return the images imported from a source and not rejected, by id."""
     children = find_children(store, source_id, Role.IMPORTED_FROM)
     images = (one for one in children if one.kind == Image.kind and one.state == "proposed")
     return sorted(images, key=lambda one: one.id)
 
 
 def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
-    """The images that a version added, by id, whatever was decided on them; none withdrawn."""
+    """Return the images that a version added, by id, with any decision except withdrawal."""
     found = find_in_groups(store, dataset, Image.kind, [tier])
     return sorted((one for one in found if one.state != "withdrawn"), key=lambda one: one.id)
 
 
 def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
-    """For each image of a benchmark the image of its source, by their ids."""
+    """Return the image of its source for each image of a benchmark, by their ids."""
     parents = parents_of(store, [image.id for image in images], Role.SAMPLED_FROM)
     return {id_: found[0] for id_, found in parents.items()}
 
@@ -60,12 +60,12 @@ def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]
 def embed_stored(
     context: RunContext, embedder: CachedEmbedder, images: Sequence[StoredEntity]
 ) -> Vectors:
-    """A row for each image, of shape (n, d)."""
+    """Return the embedding of each image, of shape (n, d)."""
     return embedder.embed_images([stored_image(context.blobs, image) for image in images])
 
 
 def picture_of(image: StoredEntity) -> Picture:
-    """The picture of an image, for a record that holds all that people are shown."""
+    """Return an image for a record that contains all that people are shown."""
     record = image.record(Image)
     return Picture(
         sha256=record.sha256,
@@ -83,9 +83,9 @@ def copied_image(
     tier: Tier,
     parents: Sequence[tuple[Role, str]],
 ) -> NewEntity:
-    """An image of a source as one of the benchmark; all that is released is for testing.
+    """Copy an image of a source into the benchmark; all released images are for testing.
 
-    Its group is the tier: what is to be done with images hangs on that.
+    Its group is the tier, which determines the further steps.
     """
     record = image.record(Image)
     return new_entity(
@@ -97,7 +97,7 @@ def copied_image(
     )
 
 
-# The images of a source in the order in which a task takes them: the best first.
+# The images of a source in the order in which a task takes them, best first.
 
 Way = Literal["named", "nearest", "categories", "random"]
 
@@ -105,8 +105,8 @@ Way = Literal["named", "nearest", "categories", "random"]
 class OrderedImages(NamedTuple):
     """Images of a source in the order of a task.
 
-    `way` says how they were ordered; `unknown` are the names, or the categories, that the task
-    wants and no image has.
+    `way` is how they were ordered; `unknown` are names or categories that the task wants and no
+    image has.
     """
 
     way: Way
@@ -133,7 +133,7 @@ def _names(path: Path) -> list[str]:
 def _nearest(
     context: RunContext, images: Sequence[StoredEntity], query: str, embedder: CachedEmbedder
 ) -> list[StoredEntity]:
-    """All images, those nearest to what the query says first."""
+    """Return all images, nearest to the query first."""
     rows = embed_stored(context, embedder, images)
     cosines = np.round(rows @ embedder.embed_texts([query])[0], 6)
     order = sorted(range(len(images)), key=lambda at: (-cosines[at], images[at].id))
@@ -143,7 +143,7 @@ def _nearest(
 def _with_categories(
     store: Store, images: Sequence[StoredEntity], categories: Sequence[str]
 ) -> OrderedImages:
-    """The images that have at least one of the categories; and the categories that none has."""
+    """Return images with at least one of the categories, and categories without an image."""
     known = parents_of(store, [image.id for image in images], Role.KNOWN_FROM)
     records = fetch(store, {one for found in known.values() for one in found})
     of_record = {
@@ -161,7 +161,7 @@ def _with_categories(
     return OrderedImages("categories", found, unknown)
 
 
-# Only the picture of every image is taken, not the captions of its source: new ones are written.
+# Only images are taken, not the captions of their source: new captions are written.
 
 STAGE = "take_task_images"
 VERSION = "1"
@@ -169,7 +169,7 @@ VERSION = "1"
 
 @dataclass(frozen=True)
 class TaskImages:
-    """The images of one task, as they are taken out of one source into `dataset`."""
+    """The images of one task, taken from one source into `dataset`."""
 
     context: RunContext
     dataset: str
@@ -179,16 +179,15 @@ class TaskImages:
     embedder: CachedEmbedder
 
     def take(self) -> StageReport:
-        """Copies the images that the task begins with, as of v0.
+        """Copy the first images of the task into v0.
 
-        A picture that the dataset has already, for another task, is passed over: each is there
-        once. What is named and not in the source goes to quarantine, a category that no image has
-        included. A draw stays as it is where something of it was withdrawn; nothing is taken in its
-        place.
+        An image that the dataset already has for another task is skipped. Missing names, and
+        categories without an image, are quarantined. If something of a draw was withdrawn, the draw
+        is kept and nothing is taken instead.
 
         Raises:
-            ConfigurationError: the source has no usable image, or the dataset holds another draw
-                for the task.
+            ConfigurationError: the source has no usable image, or the dataset has another draw for
+                the task.
         """
         _require_own_dataset(self.context.store, self.dataset)
         images = images_of_source(self.context.store, self.source.id)
@@ -208,10 +207,10 @@ class TaskImages:
         return self._take(draw.id, [*unknown, *((image.seq, image) for image in chosen)])
 
     def take_instead(self, turned_down: frozenset[str]) -> StageReport | None:
-        """Takes the next best images for those of the task that were turned down.
+        """Take the next best images instead of rejected ones of the task.
 
-        As many as the task lacks, or as the source still has; None where nothing was turned down.
-        No picture is taken that was taken before, for any task.
+        Takes as many as the task lacks, or as the source still has; None if nothing was rejected.
+        An image that was taken before, for any task, is not taken again.
         """
         task, store = self.task, self.context.store
         draw = self._draws()[0]
@@ -220,7 +219,7 @@ class TaskImages:
         if missing <= 0 or turned_down.isdisjoint(image.id for image in members):
             return None
         ordered = self._ordered(images_of_source(store, self.source.id))
-        had = images_of_tier(store, self.dataset, "v0")  # those that were turned down included
+        had = images_of_tier(store, self.dataset, "v0")  # including rejected ones
         chosen = _different(ordered.images, {one.record(Image).sha256 for one in had})[:missing]
         if len(chosen) < missing:
             self.context.progress.say(
@@ -230,7 +229,7 @@ class TaskImages:
         return self._take(draw.id, [(one.seq, one) for one in chosen])
 
     def _ordered(self, images: Sequence[StoredEntity]) -> OrderedImages:
-        """Those of `images` that the task may take: as named, nearest to its query, or drawn.
+        """Return those of `images` that the task may take: named, nearest to its query, or random.
 
         Raises:
             ConfigurationError: the file of names cannot be read.
@@ -249,10 +248,10 @@ class TaskImages:
         return OrderedImages("random", drawn, [])
 
     def _record(self, way: Way, chosen: Sequence[StoredEntity]) -> NewEntity:
-        """Stores what was drawn, and how.
+        """Store the draw and how it was made.
 
         Raises:
-            ConfigurationError: the dataset holds another draw for the task.
+            ConfigurationError: the dataset has another draw for the task.
         """
         task, source = self.task, self.source
         draw = TaskDraw(
@@ -279,7 +278,7 @@ class TaskImages:
         )
 
     def _reduced_draw(self) -> StoredEntity | None:
-        """The same draw, where something of it was withdrawn: it cannot be made again."""
+        """Return the same draw if something of it was withdrawn, so that it cannot be repeated."""
         task, store = self.task, self.context.store
         wanted = (task.query, task.categories, self.seed, task.images)
         for draw in self._draws():
@@ -293,7 +292,7 @@ class TaskImages:
         return None
 
     def _draws(self) -> list[StoredEntity]:
-        """The draws for this task from this source."""
+        """Return the draws for this task from this source."""
         wanted = (self.task.task, self.source.dataset)
         draws = ((one, one.record(TaskDraw)) for one in self._found(TaskDraw.kind))
         return [one for one, record in draws if (record.task, record.source) == wanted]
@@ -302,9 +301,9 @@ class TaskImages:
         return find(self.context.store, self.dataset, kind)
 
     def _take(self, draw_id: str, items: Iterable[tuple[int, StoredEntity | str]]) -> StageReport:
-        """Commits images as members of a draw.
+        """Commit images as members of a draw.
 
-        A name, or a category, that no image of the source has goes to quarantine.
+        A name or category without an image in the source is quarantined.
         """
         stage = Stage(
             name=STAGE,
@@ -336,7 +335,7 @@ class TaskImages:
 
 
 def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEntity]:
-    """The images whose picture is not taken, each picture once."""
+    """Return images whose content is not taken, each content once."""
     chosen: dict[str, StoredEntity] = {}
     for image in images:
         sha256 = image.record(Image).sha256
@@ -346,7 +345,7 @@ def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEn
 
 
 def _require_own_dataset(store: Store, dataset: str) -> None:
-    """What is imported, or built otherwise, lies whole in its dataset."""
+    """Raise if the dataset already has images that were imported or built otherwise."""
     for kind in (Source.kind, Sample.kind):
         if next(find(store, dataset, kind), None) is not None:
             raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""What is written in photographs of the OCR task, read for those who caption them."""
+"""Read the text in photographs of the OCR task, as facts for captions."""
 
 import io
 
@@ -23,9 +23,9 @@ VERSION = "1"
 
 
 def read_texts(context: RunContext, dataset: str, tier: Tier, reader: TextReader) -> StageReport:
-    """Reads the images of a tier that are for the OCR task and of which nothing is known.
+    """Read images of the OCR task in a tier of which nothing is known.
 
-    One in which nothing can be read is rejected: it cannot serve the task.
+    An image without readable text is rejected, because it is useless for the task.
     """
     live = [one for one in images_of_tier(context.store, dataset, tier) if one.state in LIVE]
     images = [one for one in live if task_of(one) is RetrievalTask.OCR]

@@ -23,7 +23,7 @@ class Step(StrEnum):
 
 
 class Attempt(NamedTuple):
-    """A text that was tried, and what was found; `dis` is dis(t)."""
+    """A text that was tried, and its result; `dis` is dis(t)."""
 
     text: str
     dis: float
@@ -31,14 +31,14 @@ class Attempt(NamedTuple):
 
 
 class CaptionHistory(NamedTuple):
-    """All that was tried for one caption.
+    """All texts tried for one caption.
 
     Attributes:
-        key: the caption's name, unique among all.
-        image: the name of the image that it describes.
-        task: what the image is for.
-        attempts: the oldest first, the text as it was first written; never empty.
-        unusable: why the last answer of the model could not be used, where that ended it.
+        key: unique name of the caption.
+        image: name of the image that it describes.
+        task: task of the image.
+        attempts: oldest first, starting with the original text; never empty.
+        unusable: why the model's last answer was unusable, if this ended the revision.
     """
 
     key: str
@@ -49,20 +49,20 @@ class CaptionHistory(NamedTuple):
 
     @property
     def current(self) -> Attempt:
-        """What was tried last."""
+        """The text that was tried last."""
         return self.attempts[-1]
 
     @property
     def round(self) -> int:
-        """How often the caption was revised."""
+        """The number of revisions."""
         return len(self.attempts) - 1
 
     def tried(self, verdict: CaptionVerdict) -> tuple[str, ...]:
-        """Earlier texts, the current one left out, that failed like this."""
+        """Return earlier texts, without the current one, that failed with this verdict."""
         return tuple(one.text for one in self.attempts[:-1] if one.verdict is verdict)
 
     def best(self, interval: AcceptedInterval) -> Attempt:
-        """The attempt nearest to what passes: what people are shown first. The last of equals."""
+        """Return the attempt nearest to passing, which people see first; the last of equal ones."""
 
         def beyond(attempt: Attempt) -> float:
             return max(interval.lower - attempt.dis, attempt.dis - interval.upper, 0.0)
@@ -70,10 +70,10 @@ class CaptionHistory(NamedTuple):
         return min(reversed(self.attempts), key=beyond)
 
     def next_step(self, settings: DiscriminabilitySettings) -> Step:
-        """Whether the caption passes, is revised, or goes to people.
+        """Return whether the caption passes, is revised, or is left to people.
 
-        It goes to people when it was revised as often as the settings allow, or when the model gave
-        nothing that could be used: the same request would get the same answer.
+        It is left to people after as many revisions as the settings permit, or if the model's
+        answer was unusable, because the same request would get the same answer.
         """
         if self.current.verdict is CaptionVerdict.PASS:
             return Step.PASS
@@ -88,13 +88,13 @@ def reports_of(
     temperature: float,
     embedder: str,
 ) -> tuple[DiscriminabilityReport, ...]:
-    """What was found of every attempt, the oldest first.
+    """Return the report of every attempt, oldest first.
 
     Args:
-        history: what was tried.
+        history: the texts tried.
         settings: when a caption passes.
-        temperature: what similarities were divided by, calibrated or not.
-        embedder: what made the embeddings, `name@revision`.
+        temperature: the temperature of similarities, calibrated or given.
+        embedder: the embedder, as `name@revision`.
     """
     interval = AcceptedInterval.of(settings.k, settings.eta)
     return tuple(
@@ -113,7 +113,7 @@ def reports_of(
 
 
 class Draft(NamedTuple):
-    """A caption to be validated: its unique name, its image and that image's task, its text."""
+    """A caption to validate: its unique name, its image and that image's task, its text."""
 
     key: str
     image: str
@@ -122,17 +122,17 @@ class Draft(NamedTuple):
 
 
 Measure = Callable[[Sequence[Draft]], Sequence[float]]
-"""dis(t) of each draft, in order. Called with texts that were not measured before."""
+"""Returns dis(t) of each draft, in order. Called with texts that were not measured before."""
 Rewrite = Callable[[Sequence[CaptionHistory]], Sequence[str | Rejection]]
-"""A new text for each caption, in order, or why there is none. See `flows.recos.captioning`."""
+"""Returns a new text or a rejection for each caption, in order; see `flows.recos.captioning`."""
 
 
 class ValidationOutcome(NamedTuple):
-    """The outcome of all captions, in the order in which they were given.
+    """The results of all captions, in the given order.
 
     Attributes:
-        histories: everything that was tried.
-        calls: how many new texts were asked for.
+        histories: all texts tried.
+        calls: number of requests for new texts.
     """
 
     histories: tuple[CaptionHistory, ...]
@@ -146,22 +146,21 @@ def run_validation(
     settings: DiscriminabilitySettings,
     temperature: float,
 ) -> ValidationOutcome:
-    """Validates captions until each passes or goes to people.
+    """Validate captions until each passes or is left to people.
 
-    A caption is revised at most `settings.rounds` times, so there are at most that many requests
-    for each caption. Only what changed is measured again.
+    A caption is revised at most `settings.rounds` times, with one request each. Only changed
+    captions are measured again.
 
     Args:
-        drafts: captions as they were first written.
-        measure: gives dis(t).
+        drafts: captions as first written.
+        measure: returns dis(t).
         rewrite: revises captions.
         settings: when a caption passes.
-        temperature: what `measure` divides similarities by, for messages.
+        temperature: the temperature of `measure`, for messages.
 
     Raises:
-        DegenerateCriterionError: the criterion does not distinguish the captions; nothing was
-            revised.
-        ValueError: two drafts have one name, or a callable gave another number of results.
+        DegenerateCriterionError: the criterion does not distinguish the captions; none was revised.
+        ValueError: two drafts have the same name, or a callable returned a wrong number of results.
     """
     if len({draft.key for draft in drafts}) < len(drafts):
         raise ValueError("two captions have the same key")
@@ -194,15 +193,14 @@ def next_round(
     measure: Measure,
     interval: AcceptedInterval,
 ) -> list[CaptionHistory]:
-    """The histories of captions that failed, after what was written in their place.
+    """Return the histories of failed captions with the answers to the requests.
 
     Args:
-        failing: what was asked for.
-        answers: what was written, in the same order.
-        siblings: the words of the current captions of each image; those of what is written join
-            them.
-        measure: gives dis(t) of what was written.
-        interval: what passes.
+        failing: captions that were to be rewritten.
+        answers: the new texts, in the same order.
+        siblings: words of the current captions of each image; those of new texts are added.
+        measure: returns dis(t) of the new texts.
+        interval: the values of dis(t) that pass.
     """
     judged: list[tuple[CaptionHistory, str | Rejection]] = []
     for history, answer in zip(failing, answers, strict=True):
@@ -229,7 +227,7 @@ def next_round(
 
 
 def _usable(history: CaptionHistory, text: str, siblings: set[Words]) -> str | Rejection:
-    """A new text, or why it cannot replace a caption: it was tried before, or is another's."""
+    """Return a new text, or why it cannot replace a caption: it was tried or is another's."""
     if words_of(text) in {words_of(one.text) for one in history.attempts}:
         detail = f"The model wrote a caption again that had failed: {text!r}."
         reason = "tried_before"
@@ -245,11 +243,11 @@ def _usable(history: CaptionHistory, text: str, siblings: set[Words]) -> str | R
 
 
 class RoundSummary(NamedTuple):
-    """All captions after a round; those that had passed stay as they were.
+    """All captions after a round; captions that passed earlier are unchanged.
 
     Attributes:
-        round: how often captions had been revised; 0 is as they were first written.
-        written: how many captions were written in this round; all in round 0.
+        round: number of revisions; 0 for the original captions.
+        written: number of captions written in this round; all in round 0.
         attempts: the text of each caption after it.
     """
 
@@ -259,18 +257,18 @@ class RoundSummary(NamedTuple):
 
     @property
     def counts(self) -> dict[CaptionVerdict, int]:
-        """How many captions had which verdict."""
+        """The number of captions of each verdict."""
         verdicts = [attempt.verdict for attempt in self.attempts]
         return {verdict: verdicts.count(verdict) for verdict in CaptionVerdict}
 
     @property
     def share_passing(self) -> float:
-        """The share, in [0, 1], of captions that passed."""
+        """The share of captions that passed, in [0, 1]."""
         return share_passing([attempt.verdict for attempt in self.attempts])
 
 
 class TaskSummary(NamedTuple):
-    """The share, in [0, 1], of a task's captions that passed at first and in the end."""
+    """The shares of a task's captions that passed at first and in the end, in [0, 1]."""
 
     task: RetrievalTask
     captions: int
@@ -280,7 +278,7 @@ class TaskSummary(NamedTuple):
 
 
 def summary_by_round(histories: Sequence[CaptionHistory]) -> list[RoundSummary]:
-    """A summary for each round, the first included; none of no captions."""
+    """Return a summary of each round including round 0; empty without captions."""
     last = max((history.round for history in histories), default=-1)
     return [
         RoundSummary(
@@ -295,7 +293,7 @@ def summary_by_round(histories: Sequence[CaptionHistory]) -> list[RoundSummary]:
 def summary_by_task(
     histories: Iterable[CaptionHistory], settings: DiscriminabilitySettings
 ) -> list[TaskSummary]:
-    """A summary for each task that has captions, in the order of `RetrievalTask`."""
+    """Return a summary of each task that has captions, in the order of `RetrievalTask`."""
     by_task: dict[RetrievalTask, list[CaptionHistory]] = {task: [] for task in RetrievalTask}
     for history in histories:
         by_task[history.task].append(history)

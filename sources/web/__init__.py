@@ -1,1 +1,1 @@
-"""Images of the web: asked for politely, from public addresses only, and proven to be images."""
+"""Download images from the web politely, from public addresses only, and verify them."""

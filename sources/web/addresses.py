@@ -1,4 +1,4 @@
-"""Which addresses of the web may be asked for, and why one gives no image."""
+"""Check addresses on the web, and describe why a download failed."""
 
 import re
 import socket
@@ -21,14 +21,14 @@ STAGE = "download_image"
 
 
 class DownloadRefusedError(Exception):
-    """An address breaks a rule or does not answer; becomes the `Rejection` of that address.
+    """An address breaks a rule or does not respond; becomes the `Rejection` of that address.
 
     Args:
         reason: a stable snake_case word for counting.
-        what: the rest of the sentence that begins with the address.
-        retry: whether the fault is the world's, and may be gone in a moment.
-        retry_after_seconds: how long the host asks to be left alone.
-        facts: what is needed to fix or repeat it.
+        what: rest of the sentence that begins with the address.
+        retry: whether the error may be transient.
+        retry_after_seconds: pause that the host asks for.
+        facts: details for diagnosing the error.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class DownloadRefusedError(Exception):
             self.facts["retry_after_seconds"] = round(retry_after_seconds, 1)
 
     def as_rejection(self, url: str) -> Rejection:
-        """The same as a record; `url` is the address as it may be shown (`urls.shown`)."""
+        """Return the error as a rejection; `url` is the address for messages (`urls.shown`)."""
         return Rejection(
             stage=STAGE,
             reason=self.reason,
@@ -63,22 +63,22 @@ class DownloadRefusedError(Exception):
 
 IPAddress = IPv4Address | IPv6Address
 
-# What `ipaddress` of some supported Pythons takes for global, or what answers on machines of a
-# cloud although it is global.
+# Addresses that `ipaddress` of some supported Python versions takes for global, and global
+# addresses that are internal in a cloud.
 _NOT_PUBLIC_4: Final = tuple(
     IPv4Network(block)
     for block in (
         "100.64.0.0/10",  # carrier-grade NAT, RFC 6598
-        "168.63.129.16/32",  # Azure's own services, seen from its machines
+        "168.63.129.16/32",  # Azure's platform services, reachable from its machines
         "192.0.0.0/24",  # protocol assignments, RFC 6890
-        "192.88.99.0/24",  # relays of 6to4, RFC 7526
+        "192.88.99.0/24",  # 6to4 relays, RFC 7526
     )
 )
 _GLOBAL_UNICAST_6: Final = IPv6Network("2000::/3")
 _NOT_PUBLIC_6: Final = tuple(
     IPv6Network(block)
     for block in (
-        "2001::/23",  # protocol assignments, among them Teredo
+        "2001::/23",  # protocol assignments, including Teredo
         "2001:db8::/32",  # documentation
         "2002::/16",  # 6to4
         "3fff::/20",  # documentation, RFC 9637
@@ -89,14 +89,14 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 
 AddressRule = Callable[[IPAddress], bool]
-"""Says which addresses may be connected to."""
+"""Returns whether an address may be connected to."""
 
 
 def public_addresses(address: IPAddress) -> bool:
-    """Whether the address is one of the public internet.
+    """Return whether the address belongs to the public internet.
 
-    IPv6 addresses that carry an IPv4 address are public if that is (mapped, NAT64, ISATAP), or
-    never (6to4, Teredo, IPv4-compatible: nobody serves images there any more).
+    IPv6 addresses with an embedded IPv4 address are public if that is (mapped, NAT64, ISATAP), or
+    never (6to4, Teredo and IPv4-compatible, which are obsolete).
     """
     if isinstance(address, IPv4Address):
         return _is_public_4(address)
@@ -129,14 +129,14 @@ def _last_32_bits(address: IPv6Address) -> IPv4Address:
 
 
 def parsed(text: str) -> IPAddress | None:
-    """The address that `text` writes in the standard way; None where it is none."""
+    """Return the address that `text` has in standard notation, or None."""
     try:
         return ip_address(text)
     except ValueError:
         return None
 
 
-# Addresses as text: what may be asked for, and what may be shown to people.
+# Addresses as text: which are valid, and how messages show them.
 
 _LONGEST_URL: Final = 8000
 _SHOWN_CHARACTERS: Final = 200
@@ -145,9 +145,9 @@ _HOST_NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 
 
 def shown(url: URL | str) -> str:
-    """The address for messages: without credentials, query and fragment, and not too long.
+    """Return the address for messages: shortened, without credentials, query and fragment.
 
-    A query may hold a signature or a key; its question mark shows that there is one.
+    A query may contain a signature or a key; its question mark is kept to show that there is one.
     """
     try:
         url = url if isinstance(url, URL) else URL(url)
@@ -155,7 +155,7 @@ def shown(url: URL | str) -> str:
         text = str(bare.with_query(None).with_fragment(None))
     except (ValueError, TypeError):
         return "an address that cannot be read"
-    if url.scheme not in ("http", "https"):  # a `data:` or `javascript:` is all content
+    if url.scheme not in ("http", "https"):  # a `data:` or `javascript:` address is all content
         text = f"{url.scheme[:20]}:…" if url.scheme else "an address without a scheme"
     elif url.raw_query_string:
         text += "?…"
@@ -165,12 +165,12 @@ def shown(url: URL | str) -> str:
 
 
 def checked(text: str, ports: Collection[int], allow: AddressRule) -> URL:
-    """The address, if it may be asked for as far as its text tells.
+    """Return the address if its text is permitted.
 
-    Where its host is a name, what that leads to is checked when it is known (`connecting`).
+    The addresses that a host name resolves to are checked on connection (`connecting`).
 
     Raises:
-        DownloadRefusedError: the address may not be asked for.
+        DownloadRefusedError: the address is not permitted.
     """
     text = text.strip()
     if any(character < " " or character == "\x7f" for character in text):
@@ -215,7 +215,7 @@ def _check_host(host: str, allow: AddressRule) -> None:
 
 
 def check_address(address: IPAddress, allow: AddressRule) -> None:
-    """Nothing, if `address` may be connected to.
+    """Raise unless `address` may be connected to.
 
     Raises:
         DownloadRefusedError: it may not.
@@ -226,14 +226,14 @@ def check_address(address: IPAddress, allow: AddressRule) -> None:
 
 
 def _looks_like_a_number(host: str) -> bool:
-    """Whether browsers and C libraries read the host as IPv4: its last label is a number."""
+    """Return whether browsers and C libraries read the host as IPv4: its last label is a number."""
     last = host.rstrip(".").rpartition(".")[2].lower()
     hexadecimal = last.startswith("0x") and all(c in "0123456789abcdef" for c in last[2:])
     return last.isdecimal() or hexadecimal
 
 
 def _meant(host: str) -> IPv4Address | None:
-    """What the C library takes decimal, octal, hexadecimal and shortened forms for."""
+    """Return the address that the C library reads: decimal, octal, hexadecimal or shortened."""
     try:
         return IPv4Address(socket.inet_aton(host.rstrip(".")))
     except (OSError, ValueError):

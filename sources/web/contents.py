@@ -1,4 +1,4 @@
-"""Bodies proven to be one upright picture without a location, scaled down where that is wanted."""
+"""Verify that a body is one image, and return it upright, scaled and without its location."""
 
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ from sources.decoding import (
 )
 from sources.web.addresses import DownloadRefusedError
 
-# What answers of the web begin with where they are files, but no pictures that are used.
+# Signatures of files that are not usable images.
 _OTHER_TYPES: Final = {
     b"GIF8": "a GIF",
     b"%PDF-": "a PDF document",
@@ -44,12 +44,12 @@ _OTHER_TYPES_WITHIN: Final = {
     (257, b"ustar"): "a tar archive",
 }
 _LOOKED_AT_BYTES: Final = 4096
-_ZIP_END_WITHIN_BYTES: Final = 22 + 0xFFFF  # its last record, with the longest comment
+_ZIP_END_WITHIN_BYTES: Final = 22 + 0xFFFF  # its last record with the longest comment
 _RENAMED: Final = {"animated_image": "animated"}
 
 
 class Content(NamedTuple):
-    """A picture: its bytes, its size in pixels, and its upright size before it was scaled down."""
+    """An image: its bytes, its size in pixels, and its upright size before scaling."""
 
     data: bytes
     media_type: str
@@ -58,12 +58,12 @@ class Content(NamedTuple):
 
 
 def read_content(body: bytes, settings: DownloadSettings) -> Content:
-    """The picture that `body` is. Recognised by its bytes, never by what the host calls it.
+    """Return the image in `body`, identified by its bytes, never by the host's content type.
 
-    The header is asked before anything is decoded. Safe in threads.
+    The header is checked before anything is decoded. Safe in threads.
 
     Raises:
-        DownloadRefusedError: it is no picture that may be used.
+        DownloadRefusedError: it is not a usable image.
     """
     try:
         content = limited(_content, body, settings, max_pixels=settings.max_pixels)
@@ -76,7 +76,7 @@ def read_content(body: bytes, settings: DownloadSettings) -> Content:
 
 
 def _content(body: bytes, settings: DownloadSettings) -> Content:
-    """The picture, without data where these are the whole body: the way back is saved."""
+    """Return the image, without data if this is the whole body, which saves copying it."""
     picture = opened(body, settings.max_pixels)
     if min(picture.size) < settings.min_side_px:
         width, height = picture.size
@@ -92,10 +92,10 @@ def _content(body: bytes, settings: DownloadSettings) -> Content:
     else:
         bare = bare_image(body)
         if settings.decode_all or bare is None or picture.format != "JPEG":
-            # A JPEG in grey, at an eighth of its size, was read to its end, too, in half the time.
+            # A grey JPEG at an eighth of its size is still read to its end, in half the time.
             picture.draft("L", (1, 1))
             load_pixels(picture)
-    orientation = orientation_of(picture)  # which may stand behind the pixels
+    orientation = orientation_of(picture)  # which may follow the pixels
     source_size = stored_size[::-1] if orientation in SIDEWAYS else stored_size
     if small is not None:
         data, size = encoded_upright(small, orientation, lossy=True)
@@ -107,14 +107,14 @@ def _content(body: bytes, settings: DownloadSettings) -> Content:
 
 
 def _refuse_an_archive(body: bytes) -> None:
-    """Refuses a picture that programs can open as an archive, too; they look for its end first."""
+    """Raise if the image is also a valid archive; programs look for its end first."""
     tail = max(0, len(body) - _ZIP_END_WITHIN_BYTES)
     if body.rfind(b"PK\x05\x06", tail) >= 0 and b"PK\x01\x02" in body:
         raise DownloadRefusedError("refused_type", "holds a ZIP archive, wanted a picture alone")
 
 
 def _other_type(body: bytes) -> DownloadRefusedError:
-    """What the body is instead of a picture that is used."""
+    """Return the type of a body that is not a usable image."""
     wanted = "wanted JPEG, PNG, WebP or BMP"
     if not body:
         return DownloadRefusedError("not_an_image", f"is empty, {wanted}")
@@ -134,17 +134,17 @@ def _other_type(body: bytes) -> DownloadRefusedError:
     return DownloadRefusedError("not_an_image", f"is no image that is known, {wanted}")
 
 
-# Pictures scaled down while they are decoded.
+# Images scaled down while they are decoded.
 
 
 def _scaled_down(picture: ImageFile, longest_px: int) -> Image.Image:
-    """The picture, opened but not yet decoded, with a longer side of `longest_px`; not turned.
+    """Return the image with a longer side of `longest_px`, not turned. It is opened, not decoded.
 
-    A JPEG is decoded at the half, the quarter or the eighth of its size, as long as that is not
-    below what is wanted: its own transform is the better filter, and less is decoded.
+    A JPEG is decoded at a half, a quarter or an eighth of its size if this is not too small: its
+    own transform is the better filter, and less is decoded.
 
     Raises:
-        ImageRefusedError: it is cut off or damaged.
+        ImageRefusedError: it is truncated or damaged.
     """
     width, height = picture.size
     scale = longest_px / max(width, height)
@@ -159,7 +159,7 @@ def _scaled_down(picture: ImageFile, longest_px: int) -> Image.Image:
 
 
 def _with_continuous_colours(picture: Image.Image) -> Image.Image:
-    """The same without a palette and without a colour that means transparent: neither can mix."""
+    """Convert palettes and transparent colours, which cannot be interpolated."""
     if "transparency" in picture.info:
         return picture.convert("RGBA")
     if picture.mode in ("P", "PA"):
@@ -167,7 +167,7 @@ def _with_continuous_colours(picture: Image.Image) -> Image.Image:
     return picture.convert("L") if picture.mode == "1" else picture
 
 
-# Whether a GIF moves. Its blocks are walked through; nothing is decoded.
+# Whether a GIF is animated. Its blocks are skipped; nothing is decoded.
 
 _HEADER_BYTES: Final = 13
 _EXTENSION: Final = 0x21
@@ -175,7 +175,7 @@ _PICTURE: Final = 0x2C
 
 
 def moves(gif: bytes) -> bool:
-    """Whether a second picture begins before the GIF ends or breaks off."""
+    """Return whether a second frame begins before the GIF ends or is truncated."""
     try:
         at = _HEADER_BYTES + _table_bytes(gif[10])
         pictures = 0
@@ -193,12 +193,12 @@ def moves(gif: bytes) -> bool:
 
 
 def _table_bytes(flags: int) -> int:
-    """The length of the colour table that the flags announce."""
+    """Return the length of the colour table announced by the flags."""
     return 3 * 2 ** ((flags & 0b111) + 1) if flags & 0b1000_0000 else 0
 
 
 def _behind_blocks(gif: bytes, at: int) -> int:
-    """Where a chain of data blocks, each behind its length, has ended."""
+    """Return the end of a chain of data blocks, each preceded by its length."""
     while length := gif[at]:
         at += 1 + length
     return at + 1

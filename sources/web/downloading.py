@@ -1,4 +1,4 @@
-"""Images of the web for synchronous code: addresses in, images or rejections out as they finish."""
+"""Download images for synchronous code: addresses in, images or rejections out."""
 
 import asyncio
 import os
@@ -32,20 +32,20 @@ Result = DownloadedImage | Rejection
 
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _ROBOTS_REDIRECTS: Final = 5  # RFC 9309, section 2.3.1.2
-_LOOKUPS_PER_REQUEST: Final = 4  # the one that is waited for, and those that were given up
+_LOOKUPS_PER_REQUEST: Final = 4  # the current one, and earlier ones that were abandoned
 
 
 class ImageDownloader:
-    """Downloads images; one event loop in a thread of its own, decoding in others.
+    """Downloads images with an event loop in its own thread; decoding uses other threads.
 
-    Everything that hosts asked for (their robots.txt, their pauses) is known to all downloads of
-    one downloader. To be closed, by `with` or by `close`; what is forgotten is closed at the end.
+    What hosts ask for (robots.txt, pauses) is shared by all downloads of one downloader. Close it
+    with `with` or `close`; otherwise it is closed when collected.
 
     Args:
         settings: limits and politeness.
-        allow: which addresses may be connected to.
-        lookup: says where names lead to.
-        trusted: the authorities of TLS, where they are not the system's.
+        allow: decides which addresses may be connected to.
+        lookup: resolves names.
+        trusted: TLS authorities; default: those of the system.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class ImageDownloader:
         self.close()
 
     def close(self) -> None:
-        """Ends all downloads and connections. Nothing where it was closed before."""
+        """End all downloads and connections. Has no effect if closed."""
         self._closing()
 
     def download(self, urls: Iterable[str]) -> Iterator[tuple[int, Result]]:
-        """One result per address with its place among them, counted from 0, as they finish.
+        """Yield one result per address with its position, from 0, as they finish.
 
-        Addresses are taken as results are: never more than `look_ahead` before the first result
-        that is still to be taken. Safe in threads; an iterator that is given up ends what it began.
+        Addresses are consumed along with results, never more than `look_ahead` before the first
+        result that is still open. Safe in threads; closing the iterator ends its downloads.
         """
         finished: queue.SimpleQueue[Future[tuple[int, Result]]] = queue.SimpleQueue()
         in_progress: set[Future[tuple[int, Result]]] = set()
@@ -94,7 +94,7 @@ class ImageDownloader:
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Those of the system, read once: that takes longer than many a download."""
+    """Load the authorities of the system once, which takes longer than many downloads."""
     return ssl.create_default_context()
 
 
@@ -108,7 +108,7 @@ def _next(
 
 
 class _Worker:
-    """The event loop, its thread, and what lives there."""
+    """The event loop, its thread, and their resources."""
 
     def __init__(
         self,
@@ -125,17 +125,17 @@ class _Worker:
         self._thread.start()
 
     def begin(self, place: int, url: str) -> Future[tuple[int, Result]]:
-        """Begins a download; from any thread."""
+        """Start a download from any thread."""
         loop, _ = self._ready.result()
         if not self._thread.is_alive():
             raise RuntimeError("the downloader is closed, wanted an open one")
         return asyncio.run_coroutine_threadsafe(self._one(place, url), loop)
 
     def stop(self) -> None:
-        """Ends it, and waits for the end."""
+        """Stop the worker, and wait for its end."""
         loop, ended = self._ready.result()
         loop.call_soon_threadsafe(ended.set)
-        if threading.current_thread() is not self._thread:  # where the garbage collector calls
+        if threading.current_thread() is not self._thread:  # when called by the garbage collector
             self._thread.join()
         self._decoders.shutdown(cancel_futures=True)
 
@@ -144,7 +144,7 @@ class _Worker:
 
     async def _live(self) -> None:
         allow, lookup, trusted = self._connect
-        # names are looked up in threads, which a silent name server holds longer than we wait
+        # names are resolved in threads; an unresponsive name server blocks them longer than we wait
         lookups = ThreadPoolExecutor(_LOOKUPS_PER_REQUEST * self._settings.in_flight, "look-up")
         asyncio.get_running_loop().set_default_executor(lookups)
         async with open_session(self._settings, allow, lookup, trusted) as session:
@@ -152,7 +152,7 @@ class _Worker:
             ended = asyncio.Event()
             self._ready.set_result((asyncio.get_running_loop(), ended))
             await ended.wait()
-            # before the session ends: what connects after that stays open
+            # before the session is closed: later connections would stay open
             in_progress = asyncio.all_tasks() - {asyncio.current_task()}
             for task in in_progress:
                 task.cancel()
@@ -166,7 +166,7 @@ class _Worker:
         except DownloadRefusedError as refusal:
             return place, refusal.as_rejection(shown(url))
         except Exception as fault:  # noqa: BLE001 - no stranger's answer ends the others' downloads
-            # what it says is not repeated: it may hold the address with its query
+            # its message is not repeated, as it may contain the address with its query
             name = type(fault).__name__
             unread = DownloadRefusedError("bad_answer", f"cannot be read: {name}", fault=name)
             return place, unread.as_rejection(shown(url))
@@ -191,7 +191,7 @@ class _Worker:
 
 
 class _Fetcher:
-    """Follows redirects and survives faults of the world, under all rules; in one event loop."""
+    """Fetches addresses with redirects and retries under all rules, in one event loop."""
 
     def __init__(
         self, settings: DownloadSettings, allow: AddressRule, session: aiohttp.ClientSession
@@ -203,10 +203,10 @@ class _Fetcher:
         self._robots = Robots(settings, self._ask_robots, self._hosts.slow_down)
 
     async def fetch(self, text: str) -> tuple[Answer, int]:
-        """What the address `text` gives, and after how many redirects.
+        """Return the content at the address `text`, and the number of redirects.
 
         Raises:
-            DownloadRefusedError: nothing that may be used.
+            DownloadRefusedError: there is no usable content.
         """
         settings = self._settings
         robots = self._robots if settings.robots else None
@@ -267,7 +267,7 @@ class _Fetcher:
 
 
 def _target(base: URL, location: str) -> str:
-    """The address that a `Location` header means; as it is where it cannot be understood."""
+    """Return the address of a `Location` header, unchanged if it cannot be parsed."""
     try:
         return str(base.join(URL(location)))
     except (ValueError, TypeError):

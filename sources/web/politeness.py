@@ -1,4 +1,4 @@
-"""What hosts allow: polite rates and pauses, robots.txt (RFC 9309), and `X-Robots-Tag`."""
+"""Rules of hosts: request rates, pauses, robots.txt (RFC 9309), and `X-Robots-Tag`."""
 
 import asyncio
 import time
@@ -20,16 +20,16 @@ _REMEMBERED_HOSTS: Final = 10_000
 class _Host:
     def __init__(self, settings: DownloadSettings) -> None:
         self.interval = 1 / settings.requests_per_second
-        self.free_at = 0.0  # by the monotonic clock
+        self.free_at = 0.0  # in monotonic time
         self.connections = asyncio.Semaphore(settings.connections_per_host)
-        self.line = asyncio.Lock()  # in the order in which they came
+        self.line = asyncio.Lock()  # in order of arrival
         self.users = 0
 
 
 class Hosts:
-    """Hands out turns at hosts. Used in one event loop.
+    """Schedules requests to hosts in one event loop.
 
-    Who waits for a slow host holds none of the `in_flight` places.
+    Waiting for a slow host does not occupy one of the `in_flight` slots.
     """
 
     def __init__(self, settings: DownloadSettings) -> None:
@@ -39,10 +39,10 @@ class Hosts:
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[None]:
-        """A turn to make one request to a host; its rate counts from start to start.
+        """Wait for a turn to make one request to a host; its rate counts from start to start.
 
         Raises:
-            DownloadRefusedError: it asks for a longer pause than is waited for.
+            DownloadRefusedError: the host asks for a longer pause than is permitted.
         """
         host = self._host(name)
         host.users += 1
@@ -60,13 +60,13 @@ class Hosts:
             host.users -= 1
 
     def slow_down(self, name: str, interval_seconds: float) -> None:
-        """From now on so many seconds pass between requests, if that is slower than before."""
+        """Set the seconds between requests, if slower than before."""
         host = self._host(name)
         host.interval = max(host.interval, interval_seconds)
         host.free_at = max(host.free_at, time.monotonic() + host.interval)
 
     def leave_alone(self, name: str, seconds: float) -> None:
-        """Nobody's turn comes for so many seconds."""
+        """Pause requests to the host for some seconds."""
         host = self._host(name)
         host.free_at = max(host.free_at, time.monotonic() + seconds)
 
@@ -94,26 +94,26 @@ class Hosts:
         self._hosts = busy
 
 
-MAX_BYTES: Final = 500 * 1024  # more need not be read, RFC 9309 section 2.5
+MAX_BYTES: Final = 500 * 1024  # RFC 9309, section 2.5, permits ignoring the rest
 _TOO_MUCH_WORK: Final = 500_000
 _FAILURE_SECONDS: Final = 300
 _TAGS: Final = frozenset({"noai", "noimageai", "noindex", "noimageindex", "none"})
 
 
 class _Rules(NamedTuple):
-    """Of one origin: parsed, or the refusal of everything there; neither where all is allowed."""
+    """The rules of an origin: parsed, or an error for all of it; both None allow all."""
 
     parsed: Protego | None = None
     refusal: DownloadRefusedError | None = None
 
 
 class Robots:
-    """Answers whether an address may be fetched. Used in one event loop.
+    """Checks addresses against robots.txt, in one event loop.
 
     Args:
-        settings: the name under which rules are looked up, and how long they hold.
-        ask: gets a robots.txt, redirects and retries included.
-        slow_down: receives the host and the seconds that it wants between requests.
+        settings: the name of this client in robots.txt, and how long rules are cached.
+        ask: fetches a robots.txt, with redirects and retries.
+        slow_down: receives the host and the requested seconds between requests.
     """
 
     def __init__(
@@ -128,10 +128,10 @@ class Robots:
         self._cached: OrderedDict[str, tuple[float, asyncio.Task[_Rules]]] = OrderedDict()
 
     async def check(self, url: URL) -> None:
-        """Nothing, if the address may be fetched.
+        """Raise unless the address may be fetched.
 
         Raises:
-            DownloadRefusedError: it may not, or it cannot be known.
+            DownloadRefusedError: it is disallowed, or the rules are unavailable.
         """
         rules = await self._rules(url)
         if rules.refusal is not None:
@@ -148,7 +148,7 @@ class Robots:
             self._cached[origin] = (time.monotonic() + self._settings.robots_cache_seconds, loading)
             while len(self._cached) > _REMEMBERED_HOSTS:
                 self._cached.popitem(last=False)
-        rules = await asyncio.shield(loading)  # others wait for it, too
+        rules = await asyncio.shield(loading)  # other waiters share it
         if rules.refusal is not None:
             soon = time.monotonic() + _FAILURE_SECONDS
             expires = min(self._cached.get(origin, (soon, loading))[0], soon)
@@ -172,7 +172,7 @@ class Robots:
 
 
 def _without_rules(refusal: DownloadRefusedError) -> _Rules:
-    """RFC 9309, section 2.3.1: what is not there forbids nothing, what fails forbids all."""
+    """Handle a missing robots.txt: absence allows all, failure forbids all (RFC 9309, 2.3.1)."""
     status = refusal.facts.get("status")
     if refusal.reason == "too_many_redirects":
         return _Rules()
@@ -186,7 +186,7 @@ def _without_rules(refusal: DownloadRefusedError) -> _Rules:
 
 
 def _work(text: str) -> int:
-    """How many rules a parser keeps: each rule of a group once for each agent of that group."""
+    """Return how many rules a parser stores: each rule once for each agent of its group."""
     agents = rules = kept = 0
     for line in text.splitlines():
         if line.lstrip()[:4].lower() == "user":
@@ -198,10 +198,10 @@ def _work(text: str) -> int:
 
 
 def check_tags(headers: Iterable[str], user_agent: str) -> None:
-    """Nothing, if no `X-Robots-Tag` header of an image speaks against collecting it.
+    """Raise if an `X-Robots-Tag` header of an image forbids collecting it.
 
     Raises:
-        DownloadRefusedError: one does, to everybody or to us by name.
+        DownloadRefusedError: a header forbids it for all clients or for this one.
     """
     name = user_agent.partition("/")[0].lower()
     for header in headers:
@@ -209,7 +209,7 @@ def check_tags(headers: Iterable[str], user_agent: str) -> None:
         agent, colon, first = tags[0].partition(":")
         if colon and agent.strip() != "unavailable_after":
             if agent.strip() not in (name, "*"):
-                continue  # for somebody else
+                continue  # for another client
             tags[0] = first.strip()
         if found := sorted(_TAGS.intersection(tags)):
             what = f"is sent with X-Robots-Tag {found[0]}, which forbids to collect it"

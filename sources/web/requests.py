@@ -1,8 +1,8 @@
-"""One request: to addresses that a rule allows, and what can go wrong in one sentence each.
+"""Send one request to permitted addresses, with an error in one sentence for each failure.
 
-A name is looked up once for a connection; what it leads to is checked and connected to as it is, so
-that a name which leads elsewhere a moment later (DNS rebinding) gains nothing. TLS is verified for
-the name. What is about to be connected to is checked again where sockets are made.
+A name is resolved once per connection. Its addresses are checked and connected to directly, so a
+name that resolves differently a moment later (DNS rebinding) has no effect. TLS is verified for the
+name. Each address is checked again when its socket is opened.
 """
 
 import asyncio
@@ -31,15 +31,15 @@ _ACCEPT: Final = "image/jpeg, image/png, image/webp, image/bmp, image/*;q=0.5"
 
 
 NameLookup = Callable[[str, int], Awaitable[Iterable[str]]]
-"""Gives the IP addresses of a host and a port; raises OSError where there are none."""
+"""Returns the IP addresses of a host and a port; raises OSError if there are none."""
 
 
 class ForbiddenAddressError(OSError):
-    """A socket was about to be opened to an address that is not allowed."""
+    """A socket was about to be opened to a forbidden address."""
 
 
 async def system_lookup(host: str, port: int) -> Iterable[str]:
-    """What the system's resolver says."""
+    """Resolve a host with the system's resolver."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
@@ -51,9 +51,9 @@ def open_session(
     lookup: NameLookup,
     trusted: ssl.SSLContext,
 ) -> aiohttp.ClientSession:
-    """A session for requests; to be made and closed in a running event loop.
+    """Return a session; to be created and closed in a running event loop.
 
-    It takes no proxy and no password from the environment, keeps no cookies, and leaves redirects
+    It uses no proxy and no password from the environment, keeps no cookies, and leaves redirects
     and decompression to its callers.
     """
     connector = aiohttp.TCPConnector(
@@ -77,7 +77,7 @@ def open_session(
 
 
 class _CheckedResolver(AbstractResolver):
-    """Looks a name up; one forbidden address among its addresses forbids it as a whole."""
+    """Resolves names; one forbidden address forbids the whole name."""
 
     def __init__(self, lookup: NameLookup, allow: AddressRule) -> None:
         self._lookup = lookup
@@ -99,7 +99,7 @@ class _CheckedResolver(AbstractResolver):
         for address in addresses:
             try:
                 check_address(address, self._allow)
-            except DownloadRefusedError as refusal:  # waiters share it: each gets one of its own
+            except DownloadRefusedError as refusal:  # waiters share the result: each gets a copy
                 raise ForbiddenAddressError(refusal.what) from refusal
         return [
             ResolveResult(
@@ -114,7 +114,7 @@ class _CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing: nothing is open."""
+        """Do nothing, as there is nothing to close."""
 
 
 def _checked_socket(info: tuple[Any, ...], allow: AddressRule) -> socket.socket:
@@ -131,7 +131,7 @@ _WORLDS_FAULTS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Answer(NamedTuple):
-    """What a host answers: a body, or the place that it redirects to."""
+    """The response of a host: a body, or the target of a redirect."""
 
     url: URL
     headers: CIMultiDictProxy[str]
@@ -140,7 +140,7 @@ class Answer(NamedTuple):
 
 
 class Clock:
-    """Seconds that remain for the requests of one address; it runs inside `running` only."""
+    """The seconds that remain for the requests of one address, counted only inside `running`."""
 
     def __init__(self, seconds: float) -> None:
         self._wanted = seconds
@@ -148,7 +148,7 @@ class Clock:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Raises `timed_out` when nothing remains."""
+        """Raise `timed_out` if no time remains."""
         started = time.monotonic()
         try:
             async with asyncio.timeout(max(0.0, self._left)):
@@ -166,10 +166,10 @@ class Clock:
 async def ask(
     session: aiohttp.ClientSession, url: URL, max_bytes: int, *, cut: bool = False
 ) -> Answer:
-    """The answer to one GET request; redirects are reported, not followed.
+    """Return the answer to one GET request; redirects are returned, not followed.
 
     Raises:
-        DownloadRefusedError: there is no answer, or none with a body that may be kept.
+        DownloadRefusedError: there is no response, or none with a usable body.
         TimeoutError: the connection takes too long.
     """
     try:
@@ -205,7 +205,7 @@ def _wrong_status(response: aiohttp.ClientResponse) -> DownloadRefusedError:
 
 
 def _refusal_of(fault: aiohttp.ClientError) -> DownloadRefusedError:
-    """What libraries say is not repeated: it may hold the address with its query."""
+    """Convert an error of a library without its message, which may contain the address's query."""
     if isinstance(fault, aiohttp.ClientSSLError):
         why = getattr(getattr(fault, "certificate_error", None), "verify_message", "")
         what = f"has no TLS that can be trusted{f': {why}' if why else ''}"
@@ -225,19 +225,19 @@ def _refusal_of(fault: aiohttp.ClientError) -> DownloadRefusedError:
     return DownloadRefusedError("interrupted", "breaks the connection off", retry=True)
 
 
-# Bodies of answers, read as they come and never beyond a limit.
+# Bodies of responses, read in parts up to a limit.
 
 _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
 _COMPRESSED: Final = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 async def read_body(response: aiohttp.ClientResponse, max_bytes: int, *, cut: bool) -> bytes:
-    """The body, decompressed. The limit holds for what is sent and for what it inflates to.
+    """Return the decompressed body; the limit applies before and after decompression.
 
-    What is longer is cut where `cut` says so.
+    A longer body is truncated if `cut` is set.
 
     Raises:
-        DownloadRefusedError: it is longer, or compressed in a way that is not read.
+        DownloadRefusedError: it is too long, or its compression is not supported.
         aiohttp.ClientError: the connection breaks.
     """
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
@@ -275,11 +275,11 @@ def _too_large(what: str, max_bytes: int) -> DownloadRefusedError:
     return DownloadRefusedError("too_large", f"{what}, wanted at most {max_bytes:,}")
 
 
-# How long a host asks to be left alone.
+# The pause that a host asks for.
 
 
 def retry_after_seconds(header: str | None) -> float:
-    """The seconds of a `Retry-After` header, given as a number or as a date; 0 where it is none."""
+    """Return the seconds of a `Retry-After` header (a number or a date); 0 if invalid."""
     if header is None:
         return 0
     try:
@@ -287,7 +287,7 @@ def retry_after_seconds(header: str | None) -> float:
     except ValueError:
         try:
             until = parsedate_to_datetime(header)
-        except (ValueError, OverflowError):  # the second for a year of many digits
+        except (ValueError, OverflowError):  # the second of the minute for a year with many digits
             return 0
         until = until if until.tzinfo else until.replace(tzinfo=UTC)
         seconds = (until - datetime.now(UTC)).total_seconds()
