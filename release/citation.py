@@ -1,6 +1,6 @@
 """`CITATION.cff`: how to cite a release, in the Citation File Format 1.2.0.
 
-It is YAML; every value is written as JSON writes it, which is YAML too.
+The format is YAML. Every value is written as JSON, which is valid YAML.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ def bibtex(cited: Mapping[str, Any]) -> str:
 
 
 def keywords(manifest: Manifest) -> list[str]:
-    """What the release is about."""
+    """Keywords of the release."""
     of_persons = not (manifest.statistics.tasks or manifest.statistics.contrasts)
     words = ["image-text retrieval"]
     words += ["text-based person retrieval"] if of_persons else []
@@ -88,10 +88,10 @@ def _agent(creator: Creator) -> dict[str, str]:
 
 
 def _licences(manifest: Manifest) -> str | list[str] | None:
-    """SPDX identifiers, of which the format takes one or, for a choice, several.
+    """SPDX identifiers; several mean a choice between them.
 
-    A collection under several licences, which all hold, has none in this format; nor has one whose
-    texts are under another licence than its images, which the message tells.
+    The format cannot express several licences that all apply, nor texts under another licence than
+    the images. In these cases there is no identifier, and the message says it instead.
     """
     stated = stated_licences(manifest)
     if len(stated) != 1 or not manifest.terms.is_read:
@@ -106,7 +106,7 @@ def _licences(manifest: Manifest) -> str | list[str] | None:
 
 
 def _reference(source: ReleasedSource) -> dict[str, Any]:
-    """A source; what it says of itself is its title's note, as nobody parsed it."""
+    """A source; its own citation becomes a note, because it is not parsed."""
     home = source.homepage or ""
     details = {
         "type": "dataset",

@@ -1,7 +1,8 @@
-"""Holds the images of a release against another dataset: what of ours is there, too.
+"""Compares the images of a release with another dataset to find shared content.
 
-Exact, and in memory that grows with ours: the other's images pass by one after the other, and are
-looked for among ours; only perceptual hashes are gathered, a quarter of a million at a time.
+The comparison is exact, and its memory depends on the release only: the images of the other dataset
+are streamed and looked up in the release. Only perceptual hashes are collected, in batches of a
+quarter of a million.
 """
 
 import hashlib
@@ -34,21 +35,21 @@ from schemas.near_duplicates import FINGERPRINT
 from schemas.records import Split
 
 _Identity = tuple[str, str]
-"""The name of a source, and that of an identity in it."""
+"""The name of a source and the name of an identity in it."""
 
 
 class SeenImage(NamedTuple):
-    """An image as it is compared with those of other datasets.
+    """An image as it is compared with other datasets.
 
     Attributes:
-        name: its file.
+        name: the path of its file.
         sha256: the digest of its bytes.
-        look: its perceptual hash (`retrieval.similarity.spectrum`); None where it has none.
-        split: the split that it is in, if in any.
+        look: its perceptual hash (`retrieval.similarity.spectrum`); None if it has none.
+        split: its split, if any.
         identity: the person or thing shown, as its source names it; None without a source.
-        video_sha256: the digest of the video that it was cut out of, if it was.
-        captions: what is said of it, coarse captions included.
-        fault: why it could not be looked at, if so.
+        video_sha256: the digest of the video that it was cut from, if any.
+        captions: its captions, including coarse ones.
+        fault: why it could not be read or decoded, if so.
     """
 
     name: str
@@ -62,18 +63,18 @@ class SeenImage(NamedTuple):
 
 
 def plain_words(text: str) -> str:
-    """A caption as captions are compared: without letter case, blanks for all white space."""
+    """Normalise a caption for comparison: case-folded, with single spaces."""
     return " ".join(text.split()).casefold()
 
 
 def _caption_key(text: str) -> bytes:
-    """16 bytes that stand for the words of a caption."""
+    """A 16-byte digest of the normalised words of a caption."""
     words = plain_words(text).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(words, digest_size=16).digest()
 
 
 class OwnImages:
-    """What is compared with other datasets: kept in the order of rows, captions by digest."""
+    """The values of a release that are compared, in row order; captions as digests."""
 
     def __init__(self, images: Iterable[SeenImage] = ()) -> None:
         self.names: list[str] = []
@@ -83,8 +84,8 @@ class OwnImages:
         self.videos: list[bytes | None] = []
         self.captions: list[bytes] = []
         self.caption_images: list[int] = []
-        self._looks: list[int] = []
-        self._looked: list[int] = []
+        self._hashes: list[int] = []
+        self._hashed: list[int] = []
         for image in images:
             self.add(image)
 
@@ -92,7 +93,7 @@ class OwnImages:
         return len(self.names)
 
     def add(self, image: SeenImage) -> None:
-        """Remembers the next image."""
+        """Add the next image."""
         place = len(self.names)
         self.names.append(image.name)
         self.splits.append(image.split)
@@ -101,30 +102,30 @@ class OwnImages:
         video = image.video_sha256
         self.videos.append(None if video is None else bytes.fromhex(video))
         if image.look is not None:
-            self._looks.append(image.look)
-            self._looked.append(place)
+            self._hashes.append(image.look)
+            self._hashed.append(place)
         for text in image.captions:
             self.captions.append(_caption_key(text))
             self.caption_images.append(place)
 
     @property
     def looks(self) -> NDArray[np.uint64]:
-        """The perceptual hashes of those that have one, of shape (n,)."""
-        return np.array(self._looks, np.uint64)
+        """The perceptual hashes of the images that have one, of shape (n,)."""
+        return np.array(self._hashes, np.uint64)
 
     @property
     def looked(self) -> NDArray[np.int64]:
-        """The places of the images that have a perceptual hash, of shape (n,)."""
-        return np.array(self._looked, np.int64)
+        """The positions of the images that have a perceptual hash, of shape (n,)."""
+        return np.array(self._hashed, np.int64)
 
     def count(self, places: Iterable[int]) -> dict[Split | None, int]:
-        """How many of `places` are in each split, for all splits in their order."""
+        """The number of `places` in each split, for all splits in order."""
         counted = Counter(self.splits[place] for place in places)
         return {split: counted[split] for split in dict.fromkeys(self.splits)}
 
 
 class Look(NamedTuple):
-    """What is known of an image file; `fault` says why less than all is."""
+    """Digest and perceptual hash of an image file; `fault` says why one of them is missing."""
 
     sha256: str
     perceptual_hash: int | None
@@ -144,7 +145,7 @@ def look_at(data: bytes) -> Look:
 
 
 def look_at_file(path: Path) -> Look:
-    """As `look_at`, of a file; without a digest where it cannot be read."""
+    """Like `look_at`, for a file; the digest is empty if it cannot be read."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -153,11 +154,11 @@ def look_at_file(path: Path) -> Look:
 
 
 SHOWN = 10
-"""Of so many of ours it is shown what they are nearest to, by each measure."""
+"""The number of nearest pairs that are listed for each measure."""
 _SHOWN_UNREADABLE = 10
 DEFAULT_LIMITS = ContaminationLimits()
-_LOOKED_AT_BY = f"{FINGERPRINT}, 64 bits"
-_AT_ONCE = 1 << 18
+_HASHED_BY = f"{FINGERPRINT}, 64 bits"
+_BATCH = 1 << 18
 _PAIRS_AT_ONCE = 1 << 28
 _THRESHOLDS = (0, 2, 4, 6, 8, SEARCHED_BITS)
 
@@ -172,51 +173,51 @@ class SeenVideo(NamedTuple):
 
 
 class Other(Protocol):
-    """A dataset that a release is compared with; `release_id` is its id, if it is a release."""
+    """A dataset that a release is compared with; `release_id` is the id of a release, else None."""
 
     name: str
     kind: OtherKind
     release_id: str | None
 
     def contents(self) -> Iterator[SeenImage | SeenVideo]:
-        """All that is in it, in any order; what cannot be looked at says why, and is there, too."""
+        """All images and videos in any order; unreadable images are included with their `fault`."""
         ...
 
 
-class _There(NamedTuple):
-    """Where a value of ours was found: the name, and the value in words."""
+class _Match(NamedTuple):
+    """A match in the other dataset: the name of the image or video, and the value as text."""
 
     name: str
     value: str
 
 
-class _Equal(Generic[K]):
-    """Values of ours, and which of them the other dataset has; of several places the first."""
+class _EqualValues(Generic[K]):
+    """Looks up values of the release in the other dataset; of several matches keeps the first."""
 
     def __init__(self, values: Iterable[K | None]) -> None:
         self.theirs = 0
-        self._found: dict[K, _There | None] = {one: None for one in values if one is not None}
+        self._found: dict[K, _Match | None] = {one: None for one in values if one is not None}
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def look_up(self, value: K, name: str, words: str) -> None:
-        """Takes a value of theirs, with the name of what has it, and the value in words."""
+    def add(self, value: K, name: str, text: str) -> None:
+        """Compare a value of the other dataset, found in `name`; `text` is the value in words."""
         self.theirs += 1
         if value in self._found:
-            known, there = self._found[value], _There(name, " ".join(words.split()))
+            known, there = self._found[value], _Match(name, " ".join(text.split()))
             self._found[value] = there if known is None else min(known, there)
 
-    def found(self, values: Sequence[K | None]) -> dict[int, _There]:
-        """Those of `values` that are there, by their places."""
+    def found(self, values: Sequence[K | None]) -> dict[int, _Match]:
+        """The matches of `values`, by position."""
         pairs = ((place, self._found.get(one)) for place, one in enumerate(values) if one)
         return {place: there for place, there in pairs if there is not None}
 
 
-class _Looks:
-    """For every hash of ours the nearest of theirs; of equally near ones the first by name.
+class _NearestHashes:
+    """For every hash of the release the nearest of the other dataset; ties go to the first name.
 
-    Where few are near, the nearest of all are looked for, however far; otherwise only those within
+    While fewer than `SHOWN` are near, all distances are searched; afterwards only those up to
     `SEARCHED_BITS`.
     """
 
@@ -224,27 +225,27 @@ class _Looks:
         self._hashes = own.looks
         self.theirs = 0
         self.bits = np.full(len(self._hashes), BITS + 1, np.int64)
-        self.there: dict[int, _There] = {}
+        self.there: dict[int, _Match] = {}
         self._waiting: list[tuple[str, int]] = []
 
-    def look_up(self, name: str, look: int) -> None:
-        """Takes a hash of theirs."""
+    def add(self, name: str, look: int) -> None:
+        """Compare a hash of the other dataset."""
         self.theirs += 1
         self._waiting.append((name, look))
-        if len(self._waiting) >= self._room():
+        if len(self._waiting) >= self._batch_size():
             self.finish()
 
-    def _room(self) -> int:
-        """As long as all pairs are looked at, they are so few that it does not take long."""
+    def _batch_size(self) -> int:
+        """The size of a batch, smaller while all pairs are compared, to bound the time."""
         if not self._are_few_near():
-            return _AT_ONCE
-        return min(_AT_ONCE, max(1 << 10, _PAIRS_AT_ONCE // max(1, len(self._hashes))))
+            return _BATCH
+        return min(_BATCH, max(1 << 10, _PAIRS_AT_ONCE // max(1, len(self._hashes))))
 
     def _are_few_near(self) -> bool:
         return int(np.count_nonzero(self.bits <= SEARCHED_BITS)) < SHOWN
 
     def finish(self) -> None:
-        """Holds what waits against ours."""
+        """Compare the hashes collected so far with those of the release."""
         self._waiting.sort()
         names = [name for name, _ in self._waiting]
         hashes = np.array([look for _, look in self._waiting], np.uint64)
@@ -258,7 +259,7 @@ class _Looks:
         near = nearest_hashes(self._hashes, hashes, radius)
         for at in np.flatnonzero((near.places >= 0) & (near.bits <= self.bits)).tolist():
             place, bits = int(near.places[at]), int(near.bits[at])
-            there = _There(names[place], f"{int(hashes[place]):016x}")
+            there = _Match(names[place], f"{int(hashes[place]):016x}")
             if bits < self.bits[at] or there < self.there[at]:
                 self.bits[at], self.there[at] = bits, there
 
@@ -266,25 +267,25 @@ class _Looks:
 def compare(
     own: OwnImages, other: Other, limits: ContaminationLimits = DEFAULT_LIMITS
 ) -> Contamination:
-    """What of `own` is in `other`, by every measure that both have.
+    """Find what of `own` is also in `other`, by every measure that both have.
 
     Raises:
-        UsageError, IntegrityError: as reading `other` does.
+        UsageError, IntegrityError: if reading `other` raises them.
     """
     return _Comparison(own, other).run(limits)
 
 
 class _Comparison:
-    """One dataset that passes by ours."""
+    """The comparison with one dataset."""
 
     def __init__(self, own: OwnImages, other: Other) -> None:
         self._own = own
         self._other = other
-        self._files = _Equal(own.files)
-        self._videos = _Equal(own.videos)
-        self._identities = _Equal(own.identities)
-        self._captions = _Equal(own.captions)
-        self._looks = _Looks(own)
+        self._files = _EqualValues(own.files)
+        self._videos = _EqualValues(own.videos)
+        self._identities = _EqualValues(own.identities)
+        self._captions = _EqualValues(own.captions)
+        self._hashes = _NearestHashes(own)
         self._our_sources = {one[0] for one in own.identities if one is not None}
         self._sources: Counter[str] = Counter()
         self._entries: list[bytes] = []
@@ -292,14 +293,14 @@ class _Comparison:
         self._unreadable: list[str] = []
 
     def run(self, limits: ContaminationLimits) -> Contamination:
-        """Reads the other through."""
+        """Read the other dataset completely."""
         for one in self._other.contents():
             if isinstance(one, SeenVideo):
-                self._note(f"video\n{one.sha256}\n{one.name}\n")
-                self._videos.look_up(bytes.fromhex(one.sha256), one.name, one.sha256)
+                self._add_digest(f"video\n{one.sha256}\n{one.name}\n")
+                self._videos.add(bytes.fromhex(one.sha256), one.name, one.sha256)
             else:
-                self._look_up(one)
-        self._looks.finish()
+                self._add_image(one)
+        self._hashes.finish()
         return Contamination(
             name=published_name(self._other.name),
             other=self._other.kind,
@@ -313,26 +314,26 @@ class _Comparison:
             measures=tuple(self._measures(limits)),
         )
 
-    def _look_up(self, image: SeenImage) -> None:
+    def _add_image(self, image: SeenImage) -> None:
         self._images += 1
         captions = [_caption_key(text) for text in image.captions]
         look = "-" if image.look is None else f"{image.look:016x}"
         identity = "-" if image.identity is None else "/".join(image.identity)
-        self._note(f"image\n{image.sha256}\n{image.name}\n{look}\n{identity}\n", captions)
+        self._add_digest(f"image\n{image.sha256}\n{image.name}\n{look}\n{identity}\n", captions)
         if image.fault is not None:
             self._unreadable.append(image.name)
         if image.sha256:
-            self._files.look_up(bytes.fromhex(image.sha256), image.name, image.sha256)
+            self._files.add(bytes.fromhex(image.sha256), image.name, image.sha256)
         if image.look is not None:
-            self._looks.look_up(image.name, image.look)
+            self._hashes.add(image.name, image.look)
         if image.identity is not None:
             self._sources[image.identity[0]] += 1
-            self._identities.look_up(image.identity, image.name, "/".join(image.identity))
+            self._identities.add(image.identity, image.name, "/".join(image.identity))
         for key, text in zip(captions, image.captions, strict=True):
-            self._captions.look_up(key, image.name, text)
+            self._captions.add(key, image.name, text)
 
-    def _note(self, lines: str, captions: Iterable[bytes] = ()) -> None:
-        """Remembers the digest of an image or video, 32 bytes each, for that of the whole."""
+    def _add_digest(self, lines: str, captions: Iterable[bytes] = ()) -> None:
+        """Store a 32-byte digest of an image or video, for the digest of the whole dataset."""
         entry = hashlib.sha256(lines.encode("utf-8", "surrogatepass"))
         for digest in captions:
             entry.update(digest)
@@ -361,11 +362,11 @@ class _Comparison:
         measure: ContaminationMeasure,
         computed_by: str,
         ours: Sequence[int],
-        found: Mapping[int, _There],
+        found: Mapping[int, _Match],
         theirs: int,
         images: Sequence[int] | None = None,
     ) -> SharedMeasure:
-        """What is equal; `images` has the place of the image for what is not an image itself."""
+        """The result of an exact measure; `images` maps captions to images, by position."""
         at = {place: place if images is None else images[place] for place in found}
         return SharedMeasure(
             measure=measure,
@@ -379,17 +380,19 @@ class _Comparison:
         )
 
     def _near(self, threshold: int) -> SharedMeasure:
-        looked, bits = self._own.looked, self._looks.bits
+        looked, bits = self._own.looked, self._hashes.bits
         within = {most: looked[bits <= most].tolist() for most in sorted({*_THRESHOLDS, threshold})}
-        nearest = [at for at in np.argsort(bits, kind="stable").tolist() if at in self._looks.there]
+        nearest = [
+            at for at in np.argsort(bits, kind="stable").tolist() if at in self._hashes.there
+        ]
         return SharedMeasure(
             measure="perceptual_hash",
-            computed_by=_LOOKED_AT_BY,
+            computed_by=_HASHED_BY,
             threshold=threshold,
-            theirs=self._looks.theirs,
+            theirs=self._hashes.theirs,
             splits=self._splits(looked.tolist(), within, threshold),
             nearest=tuple(
-                self._pair(int(looked[at]), self._looks.there[at], int(bits[at]))
+                self._pair(int(looked[at]), self._hashes.there[at], int(bits[at]))
                 for at in nearest[:SHOWN]
             ),
         )
@@ -409,7 +412,7 @@ class _Comparison:
             for split, count in compared.items()
         )
 
-    def _pair(self, image: int, there: _There, distance: int) -> SharedPair:
+    def _pair(self, image: int, there: _Match, distance: int) -> SharedPair:
         return SharedPair(
             split=self._own.splits[image],
             first=self._own.names[image],
@@ -419,17 +422,17 @@ class _Comparison:
         )
 
 
-_OURS: dict[ContaminationMeasure, str] = {
-    "file": "images that are files of it",
-    "perceptual_hash": "images that look like its",
-    "video": "images from its videos",
-    "identity": "images of its identities",
-    "caption": "captions that it says word for word",
+_SHARED_ITEMS: dict[ContaminationMeasure, str] = {
+    "file": "images with the same file",
+    "perceptual_hash": "similar images",
+    "video": "images from the same videos",
+    "identity": "images of the same identities",
+    "caption": "captions with the same words",
 }
 
 
 def contaminated_sentence(held: Contamination) -> str:
-    """How much of a release is in the other dataset, by each measure, and the nearest pair."""
+    """The share of a release that is in the other dataset, by measure, and the nearest pair."""
     details = "; ".join(_counted(one) for one in held.leaks)
     nearest = held.leaks[0].nearest[0]
     return f"compared with {held.name}, {details} (such as {nearest.first}: {nearest.second})"
@@ -441,11 +444,11 @@ def _counted(measure: SharedMeasure) -> str:
         for one in measure.splits
         if one.leaks
     )
-    return f"{_OURS[measure.measure]}: {splits}"
+    return f"{_SHARED_ITEMS[measure.measure]}: {splits}"
 
 
 def leak_rule(measure: SharedMeasure | Comparison) -> str:
-    """What counts as a leak, between datasets or between splits."""
+    """The condition for a leak, between datasets or between splits."""
     return {
         "perceptual_hash": f"up to {measure.threshold:g} bits differ",
         "embedding": f"cosine distance up to {measure.threshold:g}",
@@ -453,7 +456,7 @@ def leak_rule(measure: SharedMeasure | Comparison) -> str:
 
 
 def distance_in_words(measure: SharedMeasure | Comparison, distance: float) -> str:
-    """A distance with its unit, or what none means."""
+    """A distance with its unit, or "equal" for exact measures."""
     return {"perceptual_hash": f"{distance:g} bits", "embedding": f"{distance:g}"}.get(
         measure.measure, "equal"
     )

@@ -1,4 +1,4 @@
-"""From what the store holds to the rows of a release, in their order."""
+"""Reads the rows of a release from the store, in their order."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -42,13 +42,13 @@ _DESCRIBED: Tier = "v1"
 
 
 def described_tier(connection: Connection, dataset: str) -> Tier | None:
-    """The tier that holds all images of a dataset with captions; None where it has no tiers."""
+    """The tier that contains all images of a dataset with captions; None if it has no tiers."""
     images = (one.record(Image) for one in live_images(connection, dataset))
     return _DESCRIBED if any(image.tier is not None for image in images) else None
 
 
 class FoundRow(NamedTuple):
-    """A row, how many rewrites of its image are not in it, by state, and what it was cut from."""
+    """A row, the number of its image's rewrites that are not included by state, and its crop."""
 
     row: ReleaseRow
     left_out: Counter[str]
@@ -56,10 +56,10 @@ class FoundRow(NamedTuple):
 
 
 class Contents:
-    """The rows of a dataset as `connection` sees it; all of its methods read that one state.
+    """The rows of a dataset as `connection` sees it; all methods read the same state.
 
-    What is known only when all rows were read (`sources`, `videos` …) is asked last. With `tier`,
-    the rows are those of a benchmark's version: images of that tier and of the tiers below it.
+    `sources`, `videos` and similar totals are complete only after all rows were read. With `tier`,
+    the rows are those of a version of a benchmark: images of that tier and of the tiers below it.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class Contents:
         self._tracklets: dict[str, bool] = {}
 
     def arrange(self) -> int:
-        """Puts the images into the order of the release; how many there are.
+        """Sort the images into the order of the release; returns their number.
 
         Contrastive images follow their anchor.
 
         Raises:
-            UsageError: the dataset has tiers and none was named, or the other way round.
-            IntegrityError: an image is there twice, an identity in two splits, or a contrastive
-                image in another split than its anchor.
+            UsageError: if the dataset has tiers and none was named, or the other way round.
+            IntegrityError: if an image occurs twice, an identity is in two splits, or a contrastive
+                image is in another split than its anchor.
         """
         tasks = contrasts = terms = False
         for entity, image in self._chosen():
@@ -103,7 +103,7 @@ class Contents:
             terms |= image.attribution is not None
             if image.split is None:
                 raise IntegrityError(
-                    f"image {image.file_path!r} of {image.source} (entity {entity.id}) is in no "
+                    f"image {image.file_path!r} of {image.source} (entity {entity.id}) has no "
                     f"split; a released image must be in train, val or test"
                 )
             key = RowKey.of(image.split, image.source, image.identity, image.file_path)
@@ -132,7 +132,8 @@ class Contents:
             )
         if chained := scratch.chained_contrasts():
             raise IntegrityError(
-                f"{dataset} holds {len(chained):,} contrastive images whose anchor is one itself: "
+                f"{dataset} holds {len(chained):,} contrastive images whose anchor is also "
+                f"contrastive: "
                 f"{_in_short(chained)}"
             )
 
@@ -149,8 +150,8 @@ class Contents:
                 yield entity, image
         if tiered and self._tier is None:
             raise UsageError(
-                f"{tiered:,} images of {self._dataset!r} are in tiers: say which of them is "
-                f"released ({', '.join(TIERS)})"
+                f"{tiered:,} images of {self._dataset!r} are in tiers: name the tier to "
+                f"release ({', '.join(TIERS)})"
             )
         if untiered and self._tier is not None:
             if not tiered:
@@ -163,13 +164,13 @@ class Contents:
             )
 
     def rows(self) -> Iterator[FoundRow]:
-        """The rows in order. Images without a caption that may be released are left out.
+        """The rows in order; images without a caption that may be released are left out.
 
-        But for candidates: these have none and are released all the same. Contrastive images are
-        left out with their anchor; each image of a contrastive benchmark is its own identity.
+        Candidates have no captions and are released nevertheless. Contrastive images are left out
+        if their anchor is. In a contrastive benchmark each image is its own identity.
 
         Raises:
-            IntegrityError: a candidate has captions, or an image no source.
+            IntegrityError: if a candidate has captions, or an image has no source.
         """
         number = identity = 0
         last: tuple[str, str] | None = None
@@ -210,7 +211,7 @@ class Contents:
     def _is_released(
         self, described: DescribedImage, image: Image, said: Said, anchor: Anchor | None
     ) -> bool:
-        """Whether an image is no candidate and is released; counts it if not."""
+        """Whether an image that is not a candidate is released; counts it otherwise."""
         if not said.captions:
             self.without_captions += 1
             if self.form.contrasts and image.contrast is None:
@@ -223,7 +224,7 @@ class Contents:
         return True
 
     def _why_left_out(self, anchor: DescribedImage) -> str:
-        """Why an anchor has no fine captions, in the words of `LeftOutGroups`."""
+        """Why an anchor has no fine captions, as a field name of `LeftOutGroups`."""
         if not self._scratch.has_contrasts(anchor.image.id):
             return "alone"
         return "turned_down" if is_turned_down(anchor) else "undecided"
@@ -239,7 +240,7 @@ class Contents:
     def _remember(
         self, described: DescribedImage, image: Image, identity: int, said: Said
     ) -> ReleasedTerms:
-        """Takes note of what a row is from; the terms of its image."""
+        """Record the origin of a row; returns the terms of its image."""
         if described.source_id is None:
             raise IntegrityError(
                 f"image {described.image.id} is not derived from any source, so that its licence "
@@ -283,12 +284,12 @@ class Contents:
         return self._licences[source_id]
 
     def sources(self) -> tuple[ReleasedSource, ...]:
-        """The sources that rows come from, by name."""
+        """The sources of the rows, by name."""
         sources = self._released(self._sources)
         return tuple(sorted(sources, key=lambda one: (one.name, one.entity_id)))
 
     def _released(self, source_ids: set[str]) -> list[ReleasedSource]:
-        """Sources under the terms that hold for them now."""
+        """Sources under their current terms."""
         found = entities_by_id(self._connection, source_ids)
         corrections = corrections_of(self._connection, source_ids)
         return [
@@ -313,7 +314,7 @@ class Contents:
         return tuple(sorted(videos, key=lambda one: (one.source, one.file_path, one.entity_id)))
 
     def tracklets(self) -> TrackletStatistics | None:
-        """How many tracklets images were selected in, and how many of them people decided on."""
+        """The number of tracklets that images were selected from, and how many people reviewed."""
         if not self._tracklets:
             return None
         reviewed = sum(self._tracklets.values())
@@ -324,11 +325,11 @@ class Contents:
         return tuple(sorted(self._trackers))
 
     def editors(self) -> tuple[tuple[str, int], ...]:
-        """The models that edited contrastive images, and how many of the rows each."""
+        """The models that edited contrastive images, with their numbers of rows."""
         return tuple(sorted(self._editors.items()))
 
     def prompts(self) -> tuple[ReleasedPrompt, ...]:
-        """The prompts that texts and strategies were asked for with, by name and version."""
+        """The prompts of texts and strategies, by name and version."""
         found = entities_by_id(self._connection, self._prompts)
         prompts = [
             ReleasedPrompt(entity_id=id_, **one.record(PromptText).model_dump())
@@ -337,7 +338,7 @@ class Contents:
         return tuple(sorted(prompts, key=lambda one: (one.prompt_id, one.version, one.entity_id)))
 
     def models(self) -> tuple[ModelUse, ...]:
-        """The models that wrote or proposed strategies, with what they were asked."""
+        """The models that wrote texts or proposed strategies, with their prompts."""
         return model_uses(model_calls(self._connection, self._scratch.calls()), self._models)
 
 

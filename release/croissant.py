@@ -1,7 +1,8 @@
-"""`croissant.json`: what a release holds, for machines, in Croissant 1.1 (JSON-LD).
+"""`croissant.json`: a machine-readable description of a release in Croissant 1.1 (JSON-LD).
 
-Written as plain JSON, in one order, so that the same release gives the same bytes; paths count from
-the folder. Images are a set of files: their digests are in the rows and in the manifest.
+Plain JSON in a fixed order, so that the same release gives the same bytes. Paths are relative to
+the folder. Images are described as a set of files, whose digests are in the rows and in the
+manifest.
 """
 
 import json
@@ -110,7 +111,7 @@ def _sources(manifest: Manifest) -> dict[str, Any]:
 def _inline(
     name: str, meaning: str, records: list[dict[str, str]], kinds: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """A record set whose records are in the document; its key is `name`."""
+    """A record set with inline records, whose key is `name`."""
     columns = list(records[0]) if records else ["name"]
     fields: list[dict[str, Any]] = [
         {
@@ -164,12 +165,12 @@ _IMAGES = "images/"
 
 
 def croissant_text(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile]) -> str:
-    """The `croissant.json` of a release; `listed`: its files but that and the manifest."""
+    """The `croissant.json` of a release; `listed` has all files but itself and the manifest."""
     return json.dumps(croissant(manifest, form, listed), ensure_ascii=False, indent=1) + "\n"
 
 
 def croissant(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile]) -> dict[str, Any]:
-    """What a release holds, as JSON-LD."""
+    """The contents of a release as JSON-LD."""
     about = manifest.about or ReleaseAbout()
     cited = citation(manifest)
     details: dict[str, Any] = {
@@ -199,7 +200,7 @@ def croissant(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile])
 
 
 def _description_of(manifest: Manifest) -> str:
-    """What the release is: as its curators say, or in one sentence."""
+    """The curators' description of the release, or one sentence generated from its statistics."""
     if manifest.about and manifest.about.description:
         return manifest.about.description
     counted, names = manifest.statistics, ", ".join(one.name for one in manifest.sources)
@@ -211,9 +212,9 @@ def _description_of(manifest: Manifest) -> str:
 
 
 def _licences(manifest: Manifest) -> list[Any]:
-    """Each licence: its page at SPDX where it is one of theirs, else its words.
+    """Each licence: its SPDX page if it has one, else its text.
 
-    That of the texts stands last, with what it is of, where they are under another one.
+    A separate licence of the texts comes last, with a note on its scope.
     """
     of_images = [one.licence for one in manifest.terms.licences]
     details = [_licence(one) for one in dict.fromkeys(of_images)]
@@ -246,7 +247,7 @@ def _creator(one: Creator) -> dict[str, str]:
 
 
 def _distribution(listed: Iterable[ReleasedFile]) -> Iterator[dict[str, Any]]:
-    """Each file but images, the Parquet files as a set, and images as a set for each format."""
+    """Each file but images, the Parquet files as a set, and images as one set per format."""
     pictures = dict.fromkeys(_PICTURES, 0)
     objects, shards = [], []
     for file in listed:

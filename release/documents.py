@@ -1,4 +1,4 @@
-"""What is made of a manifest for people and tools: the last files of a release but the manifest."""
+"""The documents that are generated from a manifest: the last files before the manifest itself."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -30,7 +30,8 @@ _LEAST_WORDS_OF_SCENES = 40
 def word_figure(manifest: Manifest) -> str:
     """The histogram of words per caption, with the mean lengths of published datasets.
 
-    These describe persons; benchmarks of tasks or of contrasts are shown without them.
+    The published datasets describe persons, so benchmarks of tasks or contrasts are shown without
+    them.
     """
     counts: Counter[int] = Counter()
     for one in manifest.statistics.granularities:
@@ -63,11 +64,11 @@ OF_MANIFEST: Final[dict[str, Callable[[Manifest], str]]] = {
     CITATION: citation_text,
     FIGURE: word_figure,
 }
-"""The documents that a manifest alone makes, and how."""
+"""The documents that depend only on the manifest, with their renderers."""
 
 
 def documents_of(manifest: Manifest, scratch: Scratch) -> dict[str, Callable[[], bytes]]:
-    """How each document of a release is made but `croissant.json`, by its path.
+    """Renderers of all documents but `croissant.json`, by path.
 
     `scratch` has the credits of the images.
     """
@@ -87,10 +88,10 @@ def _encoded(made: Callable[[Manifest], str], manifest: Manifest) -> bytes:
 
 
 def write_documents(folder: Path, draft: Manifest, form: RowForm, scratch: Scratch) -> None:
-    """Writes them into `folder` and remembers them in `scratch`, where the other files stand.
+    """Write the documents into `folder` and list them in `scratch` with the other files.
 
-    `croissant.json` comes last: it tells the digests of all files but its own and the manifest's,
-    which in turn tells that of `croissant.json`.
+    `croissant.json` comes last: it lists the digests of all files but its own and that of the
+    manifest, which in turn lists the digest of `croissant.json`.
     """
     for path, made in documents_of(draft, scratch).items():
         scratch.add_listed(write_file(folder, path, made()))

@@ -132,7 +132,7 @@ def refuse_foreign(out: Path) -> None:
     """Does nothing where `out` is free or a release.
 
     Raises:
-        UsageError: something else is there.
+        UsageError: if `out` is something else.
     """
     if out.is_dir() and not (any(out.iterdir()) and not (out / "manifest.json").is_file()):
         return

@@ -30,23 +30,23 @@ from schemas.errors import ConfigurationError, IntegrityError, ServiceError, Usa
 from schemas.release import Count, DatasetName, HexSha256, Version
 
 _MOST_IMAGES: Final = 10_000
-"""The most files that the hub takes in one folder."""
+"""The largest number of files in one folder that the hub accepts."""
 _BESIDE: Final = (MANIFEST, SIGNATURE)
 
 
 class UploadPlan(Record):
-    """An upload, in numbers.
+    """The size and target of an upload.
 
     Attributes:
-        repository: of the hub, `owner/name`.
+        repository: the repository on the hub, `owner/name`.
         release: the id of the release.
         dataset: its dataset.
         version: its version, which becomes a tag.
-        files: how many there are.
-        size_bytes: of all of them.
-        with_images: whether the image files go along; they are embedded in the Parquet files, too.
-        demonstration: the release says that it is one.
-        unreviewed: the release says that nobody looked at it.
+        files: the number of files.
+        size_bytes: their total size.
+        with_images: whether image files are uploaded; the Parquet files contain the images, too.
+        demonstration: whether the release is marked as a demonstration.
+        unreviewed: whether the release is marked as unreviewed.
     """
 
     repository: str
@@ -63,12 +63,12 @@ class UploadPlan(Record):
 
     @property
     def tag(self) -> str:
-        """What the version is called in the repository."""
+        """The tag of the version in the repository."""
         return f"v{self.version}"
 
 
 class PlannedUpload(NamedTuple):
-    """A plan, and the files that belong to it, relative to the folder of the release."""
+    """A plan and its files, relative to the folder of the release."""
 
     plan: UploadPlan
     folder: Path
@@ -78,26 +78,26 @@ class PlannedUpload(NamedTuple):
 def planned_upload(
     folder: Path, repository: str, *, with_images: bool | None = None, verify: bool = True
 ) -> PlannedUpload:
-    """The upload of the release in `folder` to `repository`; nothing is sent.
+    """Plan the upload of the release in `folder` to `repository`; nothing is sent.
 
     Args:
         folder: the release.
         repository: `owner/name`.
-        with_images: upload image files as well; None: where there are not more than the hub takes.
-        verify: hold every file of the release against its digest first, and its signature.
+        with_images: upload image files as well; None: unless there are more than the hub accepts.
+        verify: check the signature and the digest of every file of the release first.
 
     Raises:
-        UsageError: there is no release in `folder`, the repository has no such name, or there are
-            more images than the hub takes.
-        IntegrityError: the release is not as it was released, or was erased in part.
+        UsageError: if `folder` is not a release, `repository` is not a valid name, or there are
+            more images than the hub accepts.
+        IntegrityError: if the release is damaged, was changed or was erased in part.
     """
     _check_name(repository)
     with opened_release(folder, lambda _done, _total: None) as source:
         images = source.manifest.statistics.images
         if with_images and images > _MOST_IMAGES:
             raise UsageError(
-                f"the hub takes {_MOST_IMAGES:,} files in a folder and the release has {images:,} "
-                f"images; leave them out with --no-images: the Parquet files hold them too"
+                f"the hub accepts {_MOST_IMAGES:,} files in a folder and the release has "
+                f"{images:,} images; leave them out with --no-images: the Parquet files hold them too"
             )
         if verify:
             source.verify()
@@ -129,17 +129,17 @@ def _is_image(path: str) -> bool:
 
 
 def _require_plain(source: ReleaseSource) -> None:
-    """Nothing, if all that would be sent lies in the release itself, and no link leads elsewhere.
+    """Raise unless all files to send are in the release itself, without any links.
 
-    Holds where nothing is verified, too: what a link leads to is somebody's, and no part of it.
+    Applies even without verification: the target of a link is not part of the release.
     """
     root = source.folder.resolve()
     for name in (*(one.path for one in source.files()), *_BESIDE):
         path = source.folder / name
         if os.path.lexists(path) and not (is_plain(path) and path.resolve() == root / name):
             raise IntegrityError(
-                f"{source.folder}: {name} is a link or lies behind one; nothing is sent but files "
-                f"of the release itself"
+                f"{source.folder}: {name} is a link or below one; only files of the release "
+                f"itself can be uploaded"
             )
 
 
@@ -151,7 +151,7 @@ def _check_name(repository: str) -> None:
         is_named = False
     if not is_named:
         raise UsageError(
-            f"a repository of the hub is called OWNER/NAME, in letters, digits, '-', '_' and '.'; "
+            f"a repository of the hub is named OWNER/NAME, with letters, digits, '-', '_' and '.'; "
             f"got {repository!r}"
         )
 
@@ -164,12 +164,12 @@ _Progress = Callable[[int, int], None]
 
 _AT_ONCE: Final = 100
 _DATASET: Final = "dataset"
-_KEPT: Final = (".gitattributes",)  # the hub's own
+_KEPT: Final = (".gitattributes",)  # files of the hub itself
 _UNAUTHORIZED: Final = (401, 403)
 
 
 class Uploaded(NamedTuple):
-    """A release on the hub; `is_new` is False where it was there already."""
+    """A release on the hub; `is_new` is False if it was there already."""
 
     url: str
     is_new: bool
@@ -183,20 +183,20 @@ def upload_release(
     api: HfApi | None = None,
     on_progress: _Progress = lambda _done, _total: None,
 ) -> Uploaded:
-    """Uploads what is planned. A repository that is not there is made, `private` or open to all.
+    """Upload what is planned; a missing repository is created, `private` or public.
 
-    One that is there must be empty, or hold an earlier release of the same dataset: anything else
-    is only removed to `replace` it. The hub's address and the token are those of huggingface_hub:
-    `HF_ENDPOINT`, `HF_TOKEN`.
+    An existing repository must be empty or hold an earlier release of the same dataset. Anything
+    else is removed only with `replace`. The hub's address and the token are those of
+    huggingface_hub (`HF_ENDPOINT`, `HF_TOKEN`).
 
     Raises:
-        ConfigurationError: there is no token, or the hub does not accept it.
-        UsageError: the repository has another release of this version, holds something else, or is
-            open to all and nobody said that the release may be.
-        ServiceError: the hub does not answer, or refuses.
+        ConfigurationError: if there is no token, or the hub does not accept it.
+        UsageError: if the repository has another release of this version, holds something else,
+            or is public although `private` is set.
+        ServiceError: if the hub does not answer, or refuses the upload.
     """
     plan, hub = planned.plan, api or HfApi()
-    with _errors_in_a_sentence(plan.repository, hub.token or get_token()):
+    with _hub_errors(plan.repository, hub.token or get_token()):
         hub.create_repo(plan.repository, repo_type=_DATASET, private=private, exist_ok=True)
         if known := _tagged(hub, plan.repository, plan.tag):
             _require_same(hub, planned, known)
@@ -204,13 +204,13 @@ def upload_release(
         found = hub.dataset_info(plan.repository)
         if private and found.private is False:
             raise UsageError(
-                f"{found.id} is open to all; say --public if the release may be seen by everybody, "
+                f"{found.id} is public; pass --public if the release may be public, "
                 f"or choose another repository"
             )
         there = {one.rfilename for one in found.siblings or ()}
         held = _manifest_at(hub, plan.repository, found.sha) if MANIFEST in there else {}
         is_whole = there.union(_KEPT) == {*planned.files, *_KEPT}
-        if is_whole and held.get("id") == plan.release:  # and was cut off before it had its tag
+        if is_whole and held.get("id") == plan.release:  # and was interrupted before it was tagged
             hub.create_tag(plan.repository, tag=plan.tag, revision=found.sha, repo_type=_DATASET)
             return Uploaded(_url(hub, planned), is_new=True)
         if not replace and (others := sorted(there.difference(_KEPT))):
@@ -228,27 +228,27 @@ def upload_release(
             repo_type=_DATASET,
             commit_message=f"{plan.dataset} {plan.version}",
             commit_description=f"Release {plan.release}",
-            parent_commit=found.sha,  # or somebody else's commit in between would be undone
+            parent_commit=found.sha,  # otherwise a concurrent commit would be undone
         )
         hub.create_tag(plan.repository, tag=plan.tag, revision=commit.oid, repo_type=_DATASET)
     return Uploaded(_url(hub, planned), is_new=True)
 
 
 def _require_earlier(plan: UploadPlan, file: str, held: Mapping[str, Any]) -> None:
-    """Sees to it that nothing is removed but an earlier release of the same dataset.
+    """Raise unless the files to remove belong to an earlier release of the same dataset.
 
-    `file` is a file in the repository, and `held` the manifest there.
+    `file` is a file in the repository, `held` the manifest there.
     """
     if held.get("dataset") != plan.dataset:
         raise UsageError(
             f"{plan.repository} holds other files than a release of {plan.dataset}, {file} first; "
-            f"choose another repository, or say --replace to remove them"
+            f"choose another repository, or pass --replace to remove them"
         )
     version = str(held.get("version"))
     if not is_earlier(version, plan.version):
         raise UsageError(
-            f"{plan.repository} holds {plan.dataset} {version}, which is no earlier version than "
-            f"{plan.version}; say --replace to put this one in its place"
+            f"{plan.repository} holds {plan.dataset} {version}, which is not earlier than "
+            f"{plan.version}; pass --replace to replace it"
         )
 
 
@@ -269,7 +269,7 @@ def _require_same(hub: HfApi, planned: PlannedUpload, tag: "GitRefInfo") -> None
 
 
 def _manifest_at(hub: HfApi, repository: str, revision: str | None) -> dict[str, Any]:
-    """The manifest in a repository; empty where there is none that can be read."""
+    """The manifest in a repository; empty if it cannot be read."""
     with TemporaryDirectory() as cache:
         try:
             path = hub.hf_hub_download(
@@ -285,34 +285,35 @@ def _url(hub: HfApi, planned: PlannedUpload) -> str:
 
 
 @contextmanager
-def _errors_in_a_sentence(repository: str, token: object) -> Iterator[None]:
-    """Faults of the hub as errors that can be shown; what was sent is kept there."""
-    again = "run again to go on: nothing that was sent is lost"
+def _hub_errors(repository: str, token: object) -> Iterator[None]:
+    """Convert errors of the hub into errors with a readable message; sent files are kept there."""
+    again = "run again to continue; files that were sent are kept"
     try:
         yield
     except LocalTokenNotFoundError as error:
-        raise ConfigurationError(_WANTED) from error
+        raise ConfigurationError(_LOGIN_HINT) from error
     except HfHubHTTPError as error:
         status = error.response.status_code
         if status in _UNAUTHORIZED:
             raise ConfigurationError(
-                f"the hub lets this token not write to {repository} (HTTP {status}); {_WANTED}"
+                f"the hub does not let this token write to {repository} (HTTP {status}); "
+                f"{_LOGIN_HINT}"
             ) from error
         said = _without_token(error.server_message or f"HTTP {status}", token)
         raise ServiceError(f"the hub refuses {repository} ({said}); {again}") from error
     except (httpx2.HTTPError, OSError, RuntimeError) as error:
-        fault = error.__cause__ or error  # the library wraps what happens to one file
+        fault = error.__cause__ or error  # the library wraps errors of single files
         raise ServiceError(
             f"the hub does not answer for {repository} ({type(fault).__name__}); {again}"
         ) from error
 
 
 def _without_token(text: str, token: object) -> str:
-    """What a hub says, which may repeat what it was sent."""
+    """The hub's message without the token, which it may repeat."""
     return text.replace(token, "***") if isinstance(token, str) and token else text
 
 
-_WANTED: Final = (
-    "a token that may write is wanted in HF_TOKEN, or of `hf auth login` "
+_LOGIN_HINT: Final = (
+    "set HF_TOKEN to a token with write access, or run `hf auth login` "
     "(https://huggingface.co/settings/tokens)"
 )

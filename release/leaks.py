@@ -1,4 +1,4 @@
-"""`leaks.json`: the certificate that no person, video or picture is in two splits of a release."""
+"""`leaks.json`: the certificate that no person, video or image is in two splits of a release."""
 
 import json
 from collections import Counter, defaultdict
@@ -15,23 +15,23 @@ from schemas.records import Split
 LEAKS = "leaks.json"
 DEFAULT_LIMITS = LeakLimits()
 _SHOWN = 5
-"""So many pairs are shown of each comparison, the nearest first, whether they leak or not."""
+"""The number of nearest pairs that are listed for each comparison, leaks or not."""
 
 _Images = Sequence[ComparedImage]
 
 
 class SplitImages:
-    """The images of a release by split, gathered row by row."""
+    """The images of a release by split, collected row by row."""
 
     def __init__(self) -> None:
         self._splits: dict[Split, list[ComparedImage]] = {}
 
     def add(self, split: Split, image: ComparedImage) -> None:
-        """Remembers an image; splits come in their order."""
+        """Add an image; splits must be added in order."""
         self._splits.setdefault(split, []).append(image)
 
     def certificate(self, limits: LeakLimits) -> LeakCertificate | None:
-        """What there is between the splits; None where there is one only."""
+        """Compare the splits; None if there is only one."""
         return find_leaks(self._splits, limits) if len(self._splits) > 1 else None
 
     def identity_of(self, name: str) -> str:
@@ -44,7 +44,7 @@ class SplitImages:
 def certificate_text(
     certificate: LeakCertificate | None, contamination: Sequence[Contamination] = ()
 ) -> bytes:
-    """The bytes of `leaks.json`: what is between splits, where there are several, and beyond."""
+    """The bytes of `leaks.json`: the comparison of the splits, if any, and of other datasets."""
     values: dict[str, Any] = {"schema_version": 1}
     if certificate is not None:
         values = certificate.model_dump(mode="json")
@@ -54,11 +54,11 @@ def certificate_text(
 
 
 def leak_sentence(comparison: Comparison, splits: SplitImages) -> str:
-    """What leaks, in words."""
+    """Describe a leak in words."""
     pair = comparison.nearest
     if pair is None:
         return "there is none"
-    near = f"{pair.distance:g} apart, where more than {comparison.threshold:g} is wanted"
+    near = f"{pair.distance:g} apart; expected more than {comparison.threshold:g}"
     what = {
         "identity": "show one identity",
         "video": "are from one video",
@@ -77,9 +77,9 @@ def leak_sentence(comparison: Comparison, splits: SplitImages) -> str:
 def find_leaks(
     splits: Mapping[Split, _Images], limits: LeakLimits = DEFAULT_LIMITS
 ) -> LeakCertificate:
-    """Every split compared with every other one, image by image, by every measure.
+    """Compare every split with every other one, image by image, by every measure.
 
-    Exact: all pairs are compared, in blocks of bounded memory.
+    The comparison is exact: all pairs are compared, in blocks of bounded memory.
     """
     comparisons: list[Comparison] = []
     for pair in combinations(splits, 2):

@@ -1,4 +1,4 @@
-"""Foreign text in Markdown, and values in YAML."""
+"""Escaping of foreign text in Markdown, and values in YAML."""
 
 import json
 import re
@@ -11,13 +11,13 @@ _WEB_ADDRESS = re.compile(r"https?://[^\s<>|`]+")
 
 
 def as_text(value: object) -> str:
-    """`value` as plain text within a line of Markdown: nothing in it is markup."""
+    """`value` as plain text within a line of Markdown, with all markup escaped."""
     line = _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
     return _BLOCK_START.sub(r"\1\\", line)
 
 
 def as_link(value: str) -> str:
-    """`value` as a link where it is a web address, else as plain text."""
+    """`value` as a link if it is a web address, else as plain text."""
     return f"<{value}>" if _WEB_ADDRESS.fullmatch(value) else as_text(value)
 
 
@@ -33,7 +33,7 @@ def as_yaml(value: Any) -> str:
 
 
 def yaml_lines(values: Mapping[str, Any], indent: str = "") -> list[str]:
-    """A mapping as lines of YAML, a value a line; mappings and lists in it as blocks."""
+    """A mapping as lines of YAML, one value a line; nested mappings and lists are blocks."""
     lines = []
     for name, value in values.items():
         if isinstance(value, Mapping) and value:

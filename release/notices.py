@@ -1,4 +1,4 @@
-"""Tells holders of releases what must not be used any more."""
+"""Informs holders of releases about withdrawn rows."""
 
 import fcntl
 import os
@@ -37,7 +37,7 @@ from schemas.faults import fault_of
 from schemas.release import Manifest, PriorWithdrawal, ReleasedFile
 from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
 
-# Messages to holders of a release about its withdrawn rows, in a sentence or row by row.
+# Messages to holders of a release about its withdrawn rows, as a sentence or row by row.
 
 _SHOWN = 5
 _GROUNDS: dict[Ground, str] = {
@@ -51,7 +51,7 @@ _GROUNDS: dict[Ground, str] = {
 
 
 def affected_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
-    """All rows that are named, each once, by number: whole, or with all withdrawn texts."""
+    """The rows named in the notices, once each, by number: whole, or with all withdrawn texts."""
     rows: dict[int, WithdrawnRow] = {}
     for row in (row for notice in notices for row in notice.rows):
         known = rows.get(row.number)
@@ -64,7 +64,7 @@ def affected_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ..
 
 
 def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
-    """The effect on the release of the notices; `images` is how many rows it has."""
+    """The effect of the notices on a release with `images` rows, as a sentence."""
     rows = affected_rows(notices)
     whole = sum(row.is_whole for row in rows)
     in_part = len(rows) - whole
@@ -79,16 +79,16 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
     more = f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else ""
     grounds = ", ".join(dict.fromkeys(_GROUNDS[notice.ground] for notice in notices))
     newer = superseding(notices)
-    instead = f"use {newer} instead" if newer else "no version takes its place"
-    what = " and ".join(parts) or "rows that nobody can name any more"
+    instead = f"use {newer} instead" if newer else "no version replaces it"
+    what = " and ".join(parts) or "rows that are no longer known"
     named = f" ({shown}{more})" if rows else ""
     return (
         f"{notices[0].dataset} {notices[0].version} is withdrawn{'' if is_all else ' in part'} "
-        f"({grounds}); not to be used any more: {what}{named}; {instead}"
+        f"({grounds}); must no longer be used: {what}{named}; {instead}"
     )
 
 
-# Finds in the folder of a release the rows that a withdrawal removes.
+# Finds the rows that a withdrawal removes in the folder of a release.
 
 _TEXTS = ("caption_entity_ids", "coarse_caption_entity_ids")
 _COLUMNS = [
@@ -99,22 +99,24 @@ _COLUMNS = [
 
 
 def row_number(file_path: str) -> int:
-    """The number of the row whose image is called so.
+    """The number of the row whose image has this path.
 
     Raises:
-        IntegrityError: no image of a release is.
+        IntegrityError: if images of a release do not have such paths.
     """
     number = number_in(file_path)
     if number is None:
-        raise IntegrityError(f"{file_path!r} is no image of a release; wanted 'images/NUMBER.jpg'")
+        raise IntegrityError(
+            f"{file_path!r} is not an image of a release; expected 'images/NUMBER.jpg'"
+        )
     return number
 
 
 def entity_rows(shard: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a shard, of which only file, person and entity ids are read.
+    """The rows of a shard; only file, person and entity ids are read.
 
     Raises:
-        IntegrityError: it cannot be read.
+        IntegrityError: if the shard cannot be read.
     """
     try:
         yield from read_parquet_rows(shard, columns=_COLUMNS)
@@ -123,27 +125,27 @@ def entity_rows(shard: Path) -> Iterator[dict[str, Any]]:
 
 
 def texts_of(row: dict[str, Any]) -> tuple[str, ...]:
-    """The entity ids of all texts of a row: captions, coarse ones, translations."""
+    """The entity ids of all texts of a row: captions, coarse captions, translations."""
     translations = (one["entity_id"] for one in row.get("translations") or ())
     return (*(text for name in _TEXTS for text in row.get(name) or ()), *translations)
 
 
-# Which files of a release hold what was withdrawn, and must go where bytes must.
+# The files of a release that contain withdrawn items, which must be erased on some grounds.
 
 _IMAGES = "images/"
-_TELL_OF_NO_ROW = frozenset({CARD, FIGURE, LEAKS, CITATION, CROISSANT, WITHDRAWALS})
-"""Documents that show no image, and say no caption, of a single row."""
+_WITHOUT_ROWS = frozenset({CARD, FIGURE, LEAKS, CITATION, CROISSANT, WITHDRAWALS})
+"""Documents without images or captions of single rows."""
 _NAMED = re.compile(r"`(images/[^`]+)`")
 
 
 def files_to_erase(folder: Path, notices: Sequence[WithdrawalNotice]) -> set[str]:
-    """The files that the manifest in `folder` lists and that hold a withdrawn image or text.
+    """The files listed by the manifest in `folder` that contain a withdrawn image or text.
 
-    Images go with their row. Parquet shards and the attribution are read; where one cannot be, it
-    goes. What else is listed and may describe rows goes too.
+    Images are erased with their row. Parquet shards and the attribution are read, and erased if
+    they cannot be read. Other listed files that may describe rows are erased, too.
 
     Raises:
-        IntegrityError: the manifest cannot be read.
+        IntegrityError: if the manifest cannot be read.
     """
     rows = [row for notice in notices for row in notice.rows]
     if not rows:
@@ -155,7 +157,7 @@ def files_to_erase(folder: Path, notices: Sequence[WithdrawalNotice]) -> set[str
         if file.path.startswith(_IMAGES):
             if file.path in images:
                 found.add(file.path)
-        elif file.path not in _TELL_OF_NO_ROW:
+        elif file.path not in _WITHOUT_ROWS:
             others.append(file.path)
     shards = set(shards_among(others))
     for path in others:
@@ -175,7 +177,7 @@ def _listed(folder: Path) -> Iterator[ReleasedFile]:
 
 
 def _shard_holds(path: Path, file_paths: set[str]) -> bool:
-    """Whether a shard holds one of these images; one that cannot be read may hold any."""
+    """Whether a shard contains one of these images; True if it cannot be read."""
     try:
         return any(
             row["file_path"] in file_paths for row in read_parquet_rows(path, columns=["file_path"])
@@ -192,14 +194,14 @@ def _attribution_names(path: Path, file_paths: set[str]) -> bool:
         return True
 
 
-# What a release states of earlier ones of its dataset: the withdrawals up to its mark.
+# The withdrawals from earlier releases of a dataset that a release states.
 
 
 def write_withdrawals(folder: Path, notices: Sequence[WithdrawalNotice]) -> list[ReleasedFile]:
-    """Writes `withdrawals.json` into the folder of a release; nothing where there are no notices.
+    """Write `withdrawals.json` into the folder of a release, unless there are no notices.
 
     Returns:
-        The file, to be listed.
+        The written file, to be listed in the manifest.
     """
     if not notices:
         return []
@@ -207,23 +209,24 @@ def write_withdrawals(folder: Path, notices: Sequence[WithdrawalNotice]) -> list
     return [write_file(folder, WITHDRAWALS, text)]
 
 
-# Where notices are found: in a later release, in files that were published, in an installation.
+# Sources of notices: a later release, published files, or an installation.
 
 
 class NoticeSource(NamedTuple):
-    """Where notices were looked for, and those that are there.
+    """A source of notices and the notices in it.
 
-    `manifest` is that of the release which they were found in, None for files of notices.
+    `manifest` is that of the release in which they were found, None for files of notices.
     """
 
     path: Path
     notices: tuple[WithdrawalNotice, ...]
     manifest: Manifest | None = None
 
-    def tells_of(self, release: Manifest) -> bool:
-        """Whether it would say so if something of `release` had been withdrawn, as far as known.
+    def covers(self, release: Manifest) -> bool:
+        """Whether the source would list withdrawals from `release`.
 
-        A later release of its dataset does, its own copies do, and files with notices of it.
+        This holds for a later release of its dataset, a copy of the release, and files with notices
+        of its dataset.
         """
         other = self.manifest
         if other is None:
@@ -231,21 +234,21 @@ class NoticeSource(NamedTuple):
         is_later = version_numbers(other.version) > version_numbers(release.version)
         return other.dataset == release.dataset and (is_later or other.id == release.id)
 
-    def sentence_on(self, release: Manifest) -> str:
-        """In a sentence, what was looked at, and what it says of `release`."""
+    def describe(self, release: Manifest) -> str:
+        """What the source says about `release`, as a sentence."""
         ours = f"{release.dataset} {release.version}"
-        if not self.tells_of(release):
-            return f"{self.path} {self._is()}, and can tell nothing of {ours}"
+        if not self.covers(release):
+            return f"{self.path} {self._is()}, and states nothing about {ours}"
         count = sum(one.release == release.id for one in self.notices)
         said = f"{count:,} of them" if count else "none of them"
         are = "are" if count > 1 else "is"
-        return f"the notices in {self.path} were looked at ({self._has()}); {said} {are} of {ours}"
+        return f"read the notices in {self.path} ({self._has()}); {said} {are} about {ours}"
 
     def _is(self) -> str:
         if self.manifest is not None:
             return f"is {self.manifest.dataset} {self.manifest.version}"
         datasets = dict.fromkeys(one.dataset for one in self.notices)
-        return f"has notices of {', '.join(datasets)} alone" if datasets else "has no notices"
+        return f"has notices of {', '.join(datasets)} only" if datasets else "has no notices"
 
     def _has(self) -> str:
         if self.manifest is not None:
@@ -254,23 +257,22 @@ class NoticeSource(NamedTuple):
 
 
 def notices_at(path: Path) -> tuple[WithdrawalNotice, ...]:
-    """The notices at `path`, as `notice_source` finds them.
+    """The notices at `path`, as found by `notice_source`.
 
     Raises:
-        UsageError: as there.
-        IntegrityError: as above.
+        UsageError, IntegrityError: as raised by `notice_source`.
     """
     return notice_source(path).notices
 
 
 def notice_source(path: Path) -> NoticeSource:
-    """The notices in a file, in the files of a folder, or in a release: a later or a marked one.
+    """Read notices from a file, the files of a folder, or a later or marked release.
 
     A release that states no withdrawal has none.
 
     Raises:
-        UsageError: there is nothing at `path`, or a folder without any file of notices.
-        IntegrityError: a file of notices cannot be read, or is not as it was released.
+        UsageError: if `path` does not exist, or is a folder without files of notices.
+        IntegrityError: if a file of notices cannot be read, or a released one was changed.
     """
     if (path / MANIFEST).is_file():
         mark = read_mark(path)
@@ -289,10 +291,10 @@ def notice_source(path: Path) -> NoticeSource:
 
 
 def notices_of_home(home: Path) -> tuple[WithdrawalNotice, ...]:
-    """What an installation keeps to be published (`release.notices.record_notices`).
+    """The notices that an installation has to publish (see `release.notices.record_notices`).
 
     Raises:
-        IntegrityError: a file of notices cannot be read.
+        IntegrityError: if a file of notices cannot be read.
     """
     folder = home / NOTICES
     return notices_at(folder) if any(folder.glob("*.json")) else ()
@@ -301,10 +303,10 @@ def notices_of_home(home: Path) -> tuple[WithdrawalNotice, ...]:
 def known_of(
     release: str, folder: Path | None, others: Iterable[WithdrawalNotice] = ()
 ) -> tuple[WithdrawalNotice, ...]:
-    """What is known to be withdrawn from a release: by the mark in its folder, and by `others`.
+    """The known withdrawals from a release: those marked in its folder, and those of `others`.
 
     Raises:
-        IntegrityError: the mark cannot be read.
+        IntegrityError: if the mark cannot be read.
     """
     mark = read_mark(folder) if folder is not None and folder.is_dir() else None
     found = merged(mark.notices if mark else (), others)
@@ -322,21 +324,21 @@ def _released(folder: Path) -> tuple[Manifest, tuple[WithdrawalNotice, ...]]:
     return manifest, read_notices(path).notices
 
 
-# Tells holders of releases what must not be used any more: `WITHDRAWN.json` beside a manifest.
+# Marks withdrawn releases with a `WITHDRAWN.json` next to the manifest.
 #
-# A release never changes; its folder may get this one file, and on grounds that ask for erasure
-# lose files. What is to go is written down before it goes, so that marking may be killed at any
-# point and done again.
+# A release never changes, but its folder may get this file, and may lose files if the grounds
+# require erasure. The files to remove are listed before they are removed, so that an interrupted
+# call can be repeated.
 
 
 class MarkedRelease(NamedTuple):
-    """What a withdrawal did to an old release.
+    """The effect of a withdrawal on an old release.
 
     Attributes:
-        folder: where it lies, or lay.
-        skipped: why nothing was done; None where the release is marked now.
+        folder: the folder of the release.
+        skipped: why nothing was done; None if the release is marked now.
         is_new: whether anything was written or removed.
-        erased: how many of its files were removed by this call.
+        erased: the number of files that this call removed.
     """
 
     folder: Path
@@ -348,28 +350,30 @@ class MarkedRelease(NamedTuple):
 def mark_release(
     folder: Path, notices: Sequence[WithdrawalNotice], *, erase: bool
 ) -> MarkedRelease:
-    """Says in the folder of a release what was withdrawn from it.
+    """Record in the folder of a release what was withdrawn from it.
 
-    A notice replaces an earlier one of the same withdrawal; the others stay.
-    Marking again changes nothing.
+    A notice replaces an earlier one of the same withdrawal, other notices remain. Marking again
+    changes nothing.
 
     Args:
-        folder: the release; where it is gone, or another one, nothing is done and the result says
-            so.
-        notices: of one release.
-        erase: remove for good every file that holds what was withdrawn: the images of the rows, and
-            every file about rows that holds one of them. The manifest, documents about no
-            single row, and all other images stay.
+        folder: the release; if it is missing, or another one, the result says so and nothing is
+            changed.
+        notices: notices of one release.
+        erase: permanently remove every file that contains a withdrawn item: the images of the
+            rows, and every file about rows that holds one of them. The manifest, documents
+            without single rows, and all other images remain.
 
     Raises:
-        UsageError: the notices are of several releases, or there are none.
-        IntegrityError: the manifest, or the mark that is there, cannot be read.
-        OSError: the folder cannot be written to.
+        UsageError: if the notices are of several releases, or there are none.
+        IntegrityError: if the manifest or an existing mark cannot be read.
+        OSError: if the folder cannot be written to.
     """
     if len({notice.release for notice in notices}) != 1:
-        raise UsageError(f"a release is marked with notices of it alone; got {len(notices)}")
+        raise UsageError(
+            f"a release can only be marked with notices of its own; got {len(notices)}"
+        )
     if not (folder / MANIFEST).is_file():
-        return MarkedRelease(folder, skipped=f"{folder} holds no release any more")
+        return MarkedRelease(folder, skipped=f"{folder} is no longer a release")
     with _locked(folder):
         if (found := _release_in(folder)) != notices[0].release:
             details = f"{folder} holds the release {found[:12]}, not {notices[0].release[:12]}"
@@ -384,13 +388,13 @@ def mark_release(
 
 
 def record_notices(home: Path, notices: Iterable[WithdrawalNotice]) -> list[Path]:
-    """Keeps notices in `<home>/notices/<dataset>.json`, to be published where releases were.
+    """Store notices in `<home>/notices/<dataset>.json`, to be published next to the releases.
 
     Returns:
-        The files of the datasets that the notices are of.
+        The files of the datasets that the notices are about.
 
     Raises:
-        IntegrityError: a file that is there cannot be read.
+        IntegrityError: if an existing file cannot be read.
     """
     by_dataset: dict[str, list[WithdrawalNotice]] = {}
     for notice in notices:
@@ -410,9 +414,10 @@ def record_notices(home: Path, notices: Iterable[WithdrawalNotice]) -> list[Path
 
 
 def _replace_file(path: Path, data: bytes) -> None:
-    """Puts `data` into the place of `path` in one step, flushed; readers see all of it.
+    """Replace `path` by `data` atomically and flush it.
 
-    What a killed call leaves lies beside the folder of `path`, and the next call takes it away.
+    The leftovers of an interrupted call are next to the folder of `path`; the next call removes
+    them.
     """
     beside = path.parent.parent
     unfinished = f".{path.parent.name}.{path.name}"
@@ -430,9 +435,9 @@ def _release_in(folder: Path) -> str:
 
 
 def _remove(folder: Path, paths: Iterable[str]) -> int:
-    """Removes those files that still are there; says how many.
+    """Remove the files that still exist; returns their number.
 
-    Nothing that a mark names elsewhere, as anybody may have put it there.
+    Paths outside of the folder are ignored, because anyone may have edited the mark.
     """
     removed, touched = 0, set()
     for path in paths:
@@ -452,7 +457,7 @@ def _remove(folder: Path, paths: Iterable[str]) -> int:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Nobody else marks the folder meanwhile; the lock ends with the process."""
+    """Lock the folder against other processes; the lock ends with the process."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -461,11 +466,11 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-# What was withdrawn from earlier releases, version by version: how much, and of which.
+# Totals of the withdrawals from earlier releases, by version.
 
 
 def prior_withdrawals(notices: Iterable[WithdrawalNotice]) -> tuple[PriorWithdrawal, ...]:
-    """By version, the oldest first; a row that several withdrawals name counts once."""
+    """Withdrawals by version, oldest first; a row named by several withdrawals counts once."""
     details = []
     for (_, release_id), of_one in groupby(sorted(notices, key=_release), key=_release):
         notes = list(of_one)

@@ -1,4 +1,4 @@
-"""Files of notices, by which holders of releases learn of withdrawals."""
+"""Files of notices, which inform holders of releases about withdrawals."""
 
 import json
 import os
@@ -16,20 +16,20 @@ from schemas.release import Version
 from schemas.withdrawal import NoticeList, WithdrawalNotice, version_numbers
 
 WITHDRAWN = "WITHDRAWN.json"
-"""What was withdrawn from the release that it lies in."""
+"""The withdrawals from the release in whose folder it is."""
 WITHDRAWALS = "withdrawals.json"
-"""What was withdrawn from earlier releases of the dataset; a file of the release that lists it."""
+"""The withdrawals from earlier releases of the dataset; a listed file of a release."""
 _MAX_BYTES = 128 * 1024 * 1024
-"""What a file of notices has at most: some hundred thousand rows."""
+"""The maximum size of a file of notices, enough for some hundred thousand rows."""
 NOTICES = "notices"
 """The folder below an installation's home with a file of notices for each dataset."""
 
 
 def erasure_of(folder: Path, path: str) -> str | None:
-    """Why a file of the release in `folder` is missing, where it was erased on purpose.
+    """Why a file of the release in `folder` was erased on purpose; None if it was not.
 
     Raises:
-        IntegrityError: the mark cannot be read.
+        IntegrityError: if the mark cannot be read.
     """
     mark = read_mark(folder)
     if mark is None or path not in mark.erased:
@@ -40,39 +40,41 @@ def erasure_of(folder: Path, path: str) -> str | None:
 
 
 def read_mark(folder: Path) -> NoticeList | None:
-    """What `WITHDRAWN.json` in the folder of a release says; None where there is none.
+    """The contents of `WITHDRAWN.json` in the folder of a release; None if it does not exist.
 
     Raises:
-        IntegrityError: it cannot be read.
+        IntegrityError: if it cannot be read.
     """
     path = folder / WITHDRAWN
     return read_notices(path) if os.path.lexists(path) else None
 
 
 def read_notices(path: Path) -> NoticeList:
-    """A file of notices; a link is none, wherever it leads to.
+    """Read a file of notices; links are rejected.
 
     Raises:
-        IntegrityError: it is none, or cannot be read.
+        IntegrityError: if it is invalid or cannot be read.
     """
     try:
         return NoticeList.model_validate_json(_read(path))
     except ValidationError as error:
-        raise IntegrityError(f"{path} is no file of notices ({fault_of(error)})") from error
+        raise IntegrityError(f"{path} is not a file of notices ({fault_of(error)})") from error
     except OSError as error:
         raise IntegrityError(f"{path} cannot be read ({error.strerror})") from error
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of a plain file. Of what never ends, or is too much, none are read."""
+    """The bytes of a regular file; pipes, devices and files that are too large are rejected."""
     if not is_plain(path):
-        raise IntegrityError(f"{path} is no file of notices (it is a link, or not a file at all)")
+        raise IntegrityError(
+            f"{path} is not a file of notices (it is a link, or not a regular file)"
+        )
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as file:
         data = file.read(_MAX_BYTES + 1) if os.fstat(handle).st_size <= _MAX_BYTES else None
     if data is None or len(data) > _MAX_BYTES:
         raise IntegrityError(
-            f"{path} is no file of notices (it has more than {_MAX_BYTES:,} bytes)"
+            f"{path} is not a file of notices (it has more than {_MAX_BYTES:,} bytes)"
         )
     return data
 
@@ -80,18 +82,18 @@ def _read(path: Path) -> bytes:
 def merged(
     known: Iterable[WithdrawalNotice], newer: Iterable[WithdrawalNotice]
 ) -> tuple[WithdrawalNotice, ...]:
-    """All notices, one for each withdrawal and release; a newer one takes the place of a known one.
+    """Merge notices by withdrawal and release; newer ones replace known ones.
 
-    In the order of versions, then of withdrawals: the order in which they came does not matter.
+    Sorted by version, then by withdrawal, independent of the order of the input.
     """
     by_key = {(one.release, one.withdrawal): one for one in (*known, *newer)}
     return tuple(sorted(by_key.values(), key=_order))
 
 
 def superseding(notices: Sequence[WithdrawalNotice]) -> Version | None:
-    """The version to use instead of a release with these notices; None where there is none.
+    """The version to use instead of a release with these notices; None if there is none.
 
-    There is none where any of them says that nothing was left: what others named went with it.
+    There is none if any notice states that nothing was left, because then all of it is withdrawn.
     """
     versions = [one.superseded_by for one in notices if one.superseded_by is not None]
     if len(versions) < len(notices):
@@ -100,9 +102,9 @@ def superseding(notices: Sequence[WithdrawalNotice]) -> Version | None:
 
 
 def followed(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawalNotice, ...]:
-    """The same notices; each names the version to use by what the others state of that version.
+    """The same notices, updated with the withdrawals of the versions that they recommend.
 
-    Where they tell that it was withdrawn itself, that is what takes its place in turn, or none.
+    If such a version was withdrawn itself, the version that replaces it is named instead, or none.
     """
     known = tuple(notices)
     details: dict[tuple[str, str], list[WithdrawalNotice]] = {}
@@ -113,7 +115,7 @@ def followed(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawalNotice, ...
         while version is not None and (own := details.get((dataset, version))):
             newer = superseding(own)
             if newer is not None and version_numbers(newer) <= version_numbers(version):
-                return version  # what names no later version leads nowhere
+                return version  # a recommended version must be later
             version = newer
         return version
 
@@ -124,7 +126,7 @@ def followed(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawalNotice, ...
 
 
 def notice_text(notices: NoticeList) -> bytes:
-    """The bytes of a file of notices: a row a line, so that people can read it and tools compare.
+    """The bytes of a file of notices: one row a line, easy to read and to compare.
 
     The same notices give the same bytes.
     """

@@ -1,4 +1,4 @@
-"""Releases and folders of images that a release is compared with, from their files alone."""
+"""Releases and folders of images that a release is compared with, read from their files."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -19,7 +19,7 @@ _SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", 
 _PAGE = 1000
 
 _KnownLooks = Callable[[Sequence[str]], Mapping[str, Look]]
-"""For entity ids of images what is known of them already."""
+"""Returns what is known already of images, by entity id."""
 
 
 def is_release(folder: Path) -> bool:
@@ -28,16 +28,16 @@ def is_release(folder: Path) -> bool:
 
 
 class FolderOfImages:
-    """The images below a folder, recognised by suffix, in the order of their paths."""
+    """The images below a folder, recognised by suffix and sorted by path."""
 
     kind: OtherKind = "folder"
     release_id: str | None = None
 
     def __init__(self, folder: Path, name: str | None = None) -> None:
-        """Finds them.
+        """List the images.
 
         Raises:
-            UsageError: it is no folder, or holds no images.
+            UsageError: if `folder` is not a folder, or has no images.
         """
         if not folder.is_dir():
             raise UsageError(f"{folder} is not a folder")
@@ -52,7 +52,7 @@ class FolderOfImages:
             raise UsageError(f"{folder} holds no images: no file ends in {suffixes}")
 
     def contents(self) -> Iterator[SeenImage]:
-        """Every image, as `release.contamination.Other` says."""
+        """Every image, as described in `release.contamination.Other`."""
 
         def seen(name: str) -> SeenImage:
             look = look_at_file(self._folder / name)
@@ -62,7 +62,7 @@ class FolderOfImages:
 
 
 class ReleasedImages:
-    """The images of a release, from its folder; of one `split`, where that is named."""
+    """The images of a release, read from its folder, optionally of one `split` only."""
 
     kind: OtherKind = "release"
 
@@ -73,11 +73,11 @@ class ReleasedImages:
         name: str | None = None,
         known: _KnownLooks = lambda _ids: {},
     ) -> None:
-        """Reads the manifest.
+        """Read the manifest.
 
         Raises:
-            UsageError: there is no release in `folder`, or no such split in it.
-            IntegrityError: its manifest is not as it was released.
+            UsageError: if `folder` is not a release, or has no such split.
+            IntegrityError: if its manifest was changed.
         """
         self._folder = folder
         self.manifest, self._listed = read_listed(folder)
@@ -88,21 +88,21 @@ class ReleasedImages:
         self._known = known
 
     def contents(self) -> Iterator[SeenImage | SeenVideo]:
-        """Every image and every video, as `release.contamination.Other` says.
+        """Every image and every video, as described in `release.contamination.Other`.
 
         Raises:
-            IntegrityError: the rows are not as they were released.
+            IntegrityError: if the rows were changed.
         """
         for video in self.manifest.videos:
             yield SeenVideo(video.file_path, video.sha256)
         yield from self.images()
 
     def images(self) -> Iterator[SeenImage]:
-        """The images alone, in the order of rows."""
+        """The images in the order of rows."""
         yield from ordered_map(self._seen, self._rows())
 
     def _rows(self) -> Iterator[tuple[dict[str, Any], Look | None]]:
-        """The rows in their order, each with what is known of its image."""
+        """The rows in order, each with what is known of its image."""
         for shard in shards_among(self._listed):
             if self._split is not None and not shard.startswith(f"data/{self._split}-"):
                 continue
@@ -116,7 +116,7 @@ class ReleasedImages:
                 raise IntegrityError(f"{self._folder / shard}: {error}") from error
 
     def _seen(self, one: tuple[dict[str, Any], Look | None]) -> SeenImage:
-        """A row as it is compared, by the bytes that lie there."""
+        """A row as it is compared, using the bytes of its file."""
         row, look = one
         if look is None or look.sha256 != row["sha256"]:
             look = look_at_file(self._folder / row["file_path"])

@@ -1,4 +1,4 @@
-"""What the published datasets hold, to be read beside what was built."""
+"""Published figures of datasets, to compare with what was built."""
 
 import tomllib
 from importlib.resources import files
@@ -10,7 +10,7 @@ from schemas.retrieval_task import RetrievalTask, Tier
 
 
 class PublishedSplit(Record):
-    """What the authors state of one split."""
+    """The figures of one split as stated by the authors."""
 
     split: str
     identities: int
@@ -19,7 +19,7 @@ class PublishedSplit(Record):
 
 
 class PublishedFigures(Record):
-    """The totals that the authors of a dataset state; None where they state none.
+    """The totals stated by the authors of a dataset; None if they state none.
 
     `method` says in a sentence how the dataset was made.
     """
@@ -39,9 +39,9 @@ class PublishedFigures(Record):
 
 
 class _ComparedDataset(Record):
-    """A dataset that UFineBench compares its own with: table 1, section 2 and figure 6.
+    """A dataset that UFineBench is compared with (table 1, section 2 and figure 6).
 
-    `centre_words` is what its word counts are said to be centred around.
+    `centre_words` is the value around which its word counts are said to be centred.
     """
 
     title: str
@@ -53,7 +53,7 @@ class _ComparedDataset(Record):
 
 
 class _PublishedContrasts(Record):
-    """A dataset in CCD's table 1: cosines are means with the five nearest other samples."""
+    """A dataset in CCD's table 1; cosines are means over the five nearest other samples."""
 
     title: str
     images: int
@@ -67,15 +67,15 @@ _FIGURES = {name: PublishedFigures(**one) for name, one in _DATA["figures"].item
 UFINE6926 = _FIGURES["ufine6926"]
 COMPARED = tuple(_ComparedDataset(**one) for one in _DATA["compared"])
 RECOS_TASKS = {RetrievalTask(task): images for task, images in _DATA["recos_tasks"].items()}
-"""How many images of v0 are for each task."""
+"""The number of images in v0 by task."""
 RECOS: dict[Tier, PublishedFigures] = {tier: _FIGURES[tier] for tier in get_args(Tier)}
-"""The three versions of ReCoS: its table 1. What is in no version is compared with v1."""
+"""The three versions of ReCoS (table 1). A release without a version is compared with v1."""
 CCD_TABLE = tuple(_PublishedContrasts(**one) for one in _DATA["contrasts"])
 """CCD's table 1."""
 
 
 def contrastive_dataset(manifest: Manifest) -> str | None:
-    """The published contrastive benchmark that a release is like: Flickr30k's or MSCOCO's."""
+    """The published contrastive benchmark that a release is compared with."""
     if manifest.statistics.contrasts is None:
         return None
     names = (f"{source.name} {source.format}".casefold() for source in manifest.sources)
@@ -84,7 +84,7 @@ def contrastive_dataset(manifest: Manifest) -> str | None:
 
 
 def published_beside(manifest: Manifest) -> PublishedFigures | None:
-    """The published dataset that a release is built in the manner of, if any is."""
+    """The published dataset that a release is compared with, if there is one."""
     if like := contrastive_dataset(manifest):
         return _FIGURES[like]
     if manifest.statistics.tasks:

@@ -11,7 +11,7 @@ ContaminationMeasure = Literal["file", "perceptual_hash", "video", "identity", "
 OtherKind = Literal["release", "dataset", "folder"]
 MEASURES: tuple[ContaminationMeasure, ...] = get_args(ContaminationMeasure)
 SEARCHED_BITS = 10
-"""Perceptual hashes that differ in more bits count as different images."""
+"""Perceptual hashes that differ in more bits always count as different images."""
 _HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0)]
 
@@ -20,22 +20,22 @@ class ContaminationLimits(Record):
     """How near an image must be to one of another dataset to count as the same.
 
     Attributes:
-        hash_bits: perceptual hashes (64 bits) that differ in no more bits than this.
+        hash_bits: maximum number of differing bits of perceptual hashes (64 bits).
     """
 
     hash_bits: int = Field(default=6, ge=0, le=SEARCHED_BITS)
 
 
 class SharedPair(Record):
-    """Something of the release and what is nearest to it in the other dataset.
+    """An item of the release and the nearest item of the other dataset.
 
     Attributes:
-        split: that of ours; None where it has none.
-        first: the file of our image.
-        second: what the other dataset calls its image or, by `video`, its video.
-        distance: bits that differ; 0 for what is equal.
-        value: what theirs was compared by: the SHA-256 of a file or video, 16 hex digits of a hash,
-            the name of an identity after that of its source, or the words of a caption.
+        split: the split of the image of the release; None if it has none.
+        first: the file of the image of the release.
+        second: the name of the other dataset's image or, for `video`, its video.
+        distance: the number of bits that differ; 0 for equal values.
+        value: the compared value of the other dataset: the SHA-256 of a file or video, a hash of 16
+            hex digits, source and name of an identity, or the words of a caption.
     """
 
     split: Split | None
@@ -46,13 +46,13 @@ class SharedPair(Record):
 
 
 class SharedSplit(Record):
-    """What of one split was compared, and how much of that is in the other dataset.
+    """The compared items of one split, and how many of them are in the other dataset.
 
     Attributes:
-        split: which; None where ours has none.
-        compared: how many of our images, or captions, have a value.
-        leaks: how many of these are no farther than the threshold from anything of theirs.
-        within: for each of several thresholds how many are no farther than that.
+        split: the split; None if the release has none.
+        compared: the number of images or captions of the release that have a value.
+        leaks: how many of them are within the threshold of any item of the other dataset.
+        within: the same number for several thresholds.
     """
 
     split: Split | None
@@ -62,17 +62,17 @@ class SharedSplit(Record):
 
 
 class SharedMeasure(Record):
-    """All our images (or captions) compared with all of theirs, by one measure.
+    """The comparison of all images (or captions) with the other dataset, by one measure.
 
     Attributes:
-        measure: what was compared: the digest of the file, the perceptual hash (distance in bits),
-            the digest of the video that it was cut out of, the identity within sources that both
-            name, or the words of a caption, letter case and white space aside.
-        computed_by: what made the values.
-        threshold: what is no farther apart than this is a leak; 0 where only equal values are.
-        theirs: how many images, videos or captions of theirs have a value.
-        splits: what was found, for each split of ours.
-        nearest: for the few of ours that are nearest what they are near to, the nearest first.
+        measure: the compared value: the digest of the file, the perceptual hash (distance in bits),
+            the digest of the video that an image was cut from, the identity within sources that
+            both name, or the words of a caption, ignoring letter case and white space.
+        computed_by: the algorithm of the values.
+        threshold: the largest distance that counts as a leak; 0 for exact measures.
+        theirs: the number of images, videos or captions of the other dataset that have a value.
+        splits: the results for each split of the release.
+        nearest: the nearest pairs, nearest first.
     """
 
     measure: ContaminationMeasure
@@ -84,25 +84,25 @@ class SharedMeasure(Record):
 
     @property
     def leaks(self) -> int:
-        """How many of our images, or captions, leak."""
+        """The number of leaking images or captions of the release."""
         return sum(one.leaks for one in self.splits)
 
 
 class Contamination(Record):
-    """A release compared with one other dataset, by every measure that both have.
+    """The comparison of a release with one other dataset, by every measure that both have.
 
     Attributes:
-        name: what the other is called.
+        name: the name of the other dataset.
         other: whether it is a release, a dataset of the store, or a folder of images.
         release_id: its id, if it is a release.
-        content_sha256: the digest of what was compared of it.
-        images: how many images it has.
-        captions: how many captions.
-        unreadable: how many of its images could not be compared by what they look like: they are
-            damaged, missing, or other than they should be.
+        content_sha256: the digest of its compared content.
+        images: its number of images.
+        captions: its number of captions.
+        unreadable: how many of its images have no perceptual hash, because they are damaged,
+            missing or changed.
         unreadable_files: the first of these by name.
-        sources: the sources that its identities are named in, of those that ours names too.
-        measures: what was compared.
+        sources: the sources of identities that both datasets name.
+        measures: the results by measure.
     """
 
     name: str = Field(pattern=r"\S")
@@ -118,5 +118,5 @@ class Contamination(Record):
 
     @property
     def leaks(self) -> tuple[SharedMeasure, ...]:
-        """The measures by which anything leaks."""
+        """The measures that found a leak."""
         return tuple(one for one in self.measures if one.leaks)

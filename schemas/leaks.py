@@ -1,4 +1,4 @@
-"""How the splits of a dataset are kept apart, and the certificate that they are."""
+"""How the splits of a dataset are separated, and the certificate of the separation."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from schemas.base import Record
 from schemas.records import Split
 
 TEST_SHARE = 0.289
-"""The share of identities for testing in UFine6926: 2,000 of 6,926."""
+"""The share of test identities in UFine6926: 2,000 of 6,926."""
 
 Measure = Literal["identity", "video", "file", "perceptual_hash", "embedding"]
 
@@ -17,8 +17,8 @@ class LeakLimits(Record):
     """How near two images must be to count as the same content.
 
     Attributes:
-        hash_bits: perceptual hashes (pHash, 64 bits) that differ in no more bits than this.
-        embedding_distance: embeddings of one model with no larger cosine distance (0 to 2).
+        hash_bits: maximum number of differing bits of perceptual hashes (pHash, 64 bits).
+        embedding_distance: maximum cosine distance (0 to 2) of embeddings of one model.
     """
 
     hash_bits: int = Field(default=4, ge=0, le=64)
@@ -26,10 +26,10 @@ class LeakLimits(Record):
 
 
 class SplitSettings(Record):
-    """How identities are put into train and test.
+    """How identities are assigned to train and test.
 
-    `test_share` is the share of identities that is wanted in the test split. What is nearer than
-    `limits` is never in both splits.
+    `test_share` is the wanted share of identities in the test split. Images nearer than `limits`
+    are never in different splits.
     """
 
     test_share: float = Field(default=TEST_SHARE, ge=0, le=1)
@@ -38,7 +38,7 @@ class SplitSettings(Record):
 
 
 class NearPair(Record):
-    """Two images of different splits, by name, and how far apart they are."""
+    """Two images of different splits, by name, and their distance."""
 
     first: str
     second: str
@@ -46,19 +46,19 @@ class NearPair(Record):
 
 
 class Comparison(Record):
-    """All images of one split compared with all of another, by one measure.
+    """The comparison of all images of one split with all of another, by one measure.
 
     Attributes:
         splits: the two splits.
-        measure: what was compared: the identity, the digest of the video, the digest of the file,
+        measure: the compared value: the identity, the digest of the video, the digest of the file,
             the perceptual hash (distance in bits), or the embedding (cosine distance).
-        computed_by: what made the values: an algorithm, or a model (`name@revision`).
-        threshold: pairs no farther apart than this are leaks; 0 where only equal values are.
-        images: how many images of either split have a value.
-        pairs: how many pairs were compared: all of them.
-        leaks: how many of them are leaks.
-        nearest: the nearest pair; None where only equal values have a distance and none are equal.
-        further: the pairs that are nearest after it.
+        computed_by: the origin of the values: an algorithm, or a model (`name@revision`).
+        threshold: the largest distance of pairs that are leaks; 0 for exact measures.
+        images: the number of images with a value in each split.
+        pairs: the number of compared pairs, which are all pairs.
+        leaks: the number of leaks.
+        nearest: the nearest pair; None for exact measures without a match.
+        further: the next pairs by distance.
     """
 
     splits: tuple[Split, Split]
@@ -73,12 +73,12 @@ class Comparison(Record):
 
     @property
     def shown(self) -> tuple[NearPair, ...]:
-        """The nearest pairs that are stated, the nearest first."""
+        """The listed pairs, nearest first."""
         return () if self.nearest is None else (self.nearest, *self.further)
 
 
 class LeakCertificate(Record):
-    """Every split of a dataset compared with every other, by every measure there is."""
+    """The comparisons of every split with every other, by every available measure."""
 
     schema_version: Literal[1] = 1
     limits: LeakLimits
@@ -86,5 +86,5 @@ class LeakCertificate(Record):
 
     @property
     def leaks(self) -> tuple[Comparison, ...]:
-        """The comparisons that found any."""
+        """The comparisons that found a leak."""
         return tuple(one for one in self.comparisons if one.leaks)

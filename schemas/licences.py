@@ -1,4 +1,4 @@
-"""Licences of images: their names, SPDX expressions, and what they ask of users."""
+"""Licences of images: their names, SPDX expressions, and what they require of users."""
 
 import re
 from collections.abc import Iterable
@@ -6,11 +6,11 @@ from functools import cache, lru_cache
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-# Licences of images under one name each, and which of them let an altered image be released.
+# Normalised names of image licences, and which of them permit the release of altered images.
 #
-# Names are SPDX identifiers where SPDX has one (`CC0-1.0`, `CC-PDM-1.0`, `CC-BY-SA-4.0`,
-# `CC-BY-3.0-DE`); `CC-BY` is one whose version is not stated. An unknown licence has no
-# name: None.
+# Names are SPDX identifiers if SPDX has one (`CC0-1.0`, `CC-PDM-1.0`, `CC-BY-SA-4.0`,
+# `CC-BY-3.0-DE`). `CC-BY` is a licence whose version is not stated. The name of an unknown licence
+# is None.
 
 PUBLIC_DOMAIN: Final = "LicenseRef-Public-Domain"
 US_GOVERNMENT_WORK: Final = "LicenseRef-US-Government-Work"
@@ -59,11 +59,11 @@ _ONE_OF: Final = "one of "
 
 
 def licence_name(text: str | None, url: str | None = None) -> str | None:
-    """The one name of the licence that `text`, `url` or both state; None where it is not known.
+    """Normalise the licence stated by `text`, `url` or both; None if it is unknown.
 
     `text` is a name (`by-nc`, `CC BY-SA 4.0`, `Attribution License`), an address, or a name with
-    its address, as the sources write them. Where text and address state different licences
-    nothing is known; of two names of which one tells more (a version, a country) that one is taken.
+    its address, as the sources write them. The result is None if text and address state different
+    licences. If one is more specific (a version, a country), it is returned.
     """
     stated, linked = _of_text(text or ""), _of_address(url or "")
     if not (text or "").strip():
@@ -74,7 +74,7 @@ def licence_name(text: str | None, url: str | None = None) -> str | None:
 
 
 def _united(one: str, other: str) -> str | None:
-    """The one that tells more, where both may be the same licence."""
+    """The more specific name if both may be the same licence, else None."""
     if one == other or (one.startswith(f"{other}-") and not _adds_condition(one, other)):
         return one
     if other.startswith(f"{one}-") and not _adds_condition(other, one):
@@ -89,12 +89,12 @@ def _adds_condition(longer: str, shorter: str) -> bool:
 
 
 def one_of(licences: Iterable[str]) -> str:
-    """The name of a licence of which is known only that it is one of `licences`."""
+    """The name of an unknown licence that is one of `licences`."""
     return _ONE_OF + ", ".join(dict.fromkeys(licences))
 
 
 def is_one_of(licence: str) -> bool:
-    """Whether of a licence is known only that it is one of several, by a filter that it passed."""
+    """Whether a name says that the licence is one of several, as known from a search filter."""
     return licence.startswith(_ONE_OF)
 
 
@@ -103,7 +103,8 @@ def _of_text(text: str) -> str | None:
         parts = [licence_name(part) for part in text.removeprefix(_ONE_OF).split(", ")]
         known = [part for part in parts if part is not None]
         return one_of(known) if len(known) == len(parts) else None
-    if address := _ANY_ADDRESS.search(text):  # `Name (address)`, as COCO lists licences, or without
+    # `Name (address)`, as COCO lists licences, or an address only
+    if address := _ANY_ADDRESS.search(text):
         start = address.start()
         return licence_name(text[:start].strip(" (<"), text[start:])
     words = text.casefold()
@@ -144,28 +145,28 @@ def _composed(conditions: str, version: str | None, country: str | None) -> str 
     return "-".join(parts)
 
 
-# What licences ask of users, and under which a work made of another one may be released.
+# What licences require of users, and which licences derived works may have.
 #
-# The conditions of Creative Commons licences are their elements. The others are the ones that
-# images, texts and databases are often under; what each asks is as its own text says (SPDX names
-# it).
+# The conditions of Creative Commons licences are their elements. The other licences are those
+# commonly used for images, texts and databases; their conditions follow from their own texts (SPDX
+# names them).
 #
-# Which licence a work made of another may have is Creative Commons' "adapter's license chart" (FAQ,
-# "If I derive or adapt material offered under a Creative Commons license, which CC license(s) can I
-# use?"): of public-domain works any; of BY any that keeps attribution; of BY-NC one with NC; of
-# BY-SA and BY-NC-SA the same licence in the same or a later version, or one that Creative Commons
-# lists as compatible; of ND none. Several works under different licences may stand together in a
-# collection, each under its own (FAQ, "Can I combine material under different Creative Commons
-# licenses in my work?").
+# Licences of derived works follow Creative Commons' "adapter's license chart" (FAQ, "If I derive or
+# adapt material offered under a Creative Commons license, which CC license(s) can I use?").
+# Derivatives of public-domain works may have any licence, those of BY any that keeps attribution,
+# those of BY-NC one with NC, those of BY-SA and BY-NC-SA the same licence in the same or a later
+# version, or one that Creative Commons lists as compatible, those of ND none. Works under different
+# licences may be combined in a collection, each under its own (FAQ, "Can I combine material under
+# different Creative Commons licenses in my work?").
 
 
 class Conditions(NamedTuple):
-    """What a licence asks for.
+    """The conditions of a licence.
 
     Attributes:
         attribution: the creator or source must be named.
-        share_alike: what is made of the work must be under the same licence, or a compatible one.
-        non_commercial: the work may be used without profit only.
+        share_alike: derived works must be under the same licence, or a compatible one.
+        non_commercial: only non-commercial use is permitted.
     """
 
     attribution: bool = False
@@ -173,7 +174,7 @@ class Conditions(NamedTuple):
     non_commercial: bool = False
 
     def __or__(self, other: "Conditions") -> "Conditions":
-        """What both together ask for."""
+        """The conditions of both together."""
         return Conditions(*(one or two for one, two in zip(self, other, strict=True)))
 
 
@@ -208,14 +209,14 @@ _OTHERS: Final[dict[str, Conditions]] = {
     ),
 }
 _COMPATIBLE: Final = {"CC-BY-SA-4.0": ("LAL-1.3", "GPL-3.0-only", "GPL-3.0-or-later")}
-"""What Creative Commons lists as compatible (creativecommons.org/compatiblelicenses)."""
+"""Licences that Creative Commons lists as compatible (creativecommons.org/compatiblelicenses)."""
 _CREATIVE: Final = re.compile(r"(CC-BY(?:-NC)?(?:-SA)?(-ND)?)(?:-(\d\.\d))?(?:-[A-Z]{2,3})?")
 
 
 def conditions_of(licence: str) -> Conditions | None:
-    """What one licence, by its SPDX name, asks for; None where it is not known, or forbids changes.
+    """The conditions of a licence, by SPDX name; None if it is unknown or forbids changes.
 
-    Of a Creative Commons licence whose version is not stated, the elements are still known.
+    The elements of a Creative Commons licence are known even if its version is not stated.
     """
     if licence in _OTHERS:
         return _OTHERS[licence]
@@ -227,9 +228,9 @@ def conditions_of(licence: str) -> Conditions | None:
 
 
 def may_become(original: str, made: str) -> bool:
-    """Whether a work that was made of one under `original` may be released under `made`.
+    """Whether a work derived from one under `original` may be released under `made`.
 
-    Both are names of single licences. What is not known to be allowed is not.
+    Both are names of single licences. Returns False unless it is known to be allowed.
     """
     if original == made:
         return conditions_of(original) is not None
@@ -250,23 +251,23 @@ def _is_later(original: str, made: str) -> bool:
     one, other = _CREATIVE.fullmatch(original), _CREATIVE.fullmatch(made)
     if one is None or other is None or one[1] != other[1]:
         return False
-    # Version 1.0 has no clause for later ones; of an unknown version nothing is known.
+    # version 1.0 has no clause for later ones; of an unknown version nothing is known
     return bool(one[3] and other[3]) and "1.0" < one[3] <= other[3]
 
 
-# Licences as they are stated: one of the names that we know, or an SPDX expression of several.
+# Stated licences: a known name, or an SPDX expression of several licences.
 
 _OURS: Final = "LicenseRef-"
 
 
 class Licence(NamedTuple):
-    """What is understood of a stated licence.
+    """A parsed licence statement.
 
     Attributes:
-        expression: it, as an SPDX expression.
-        choices: the licences to choose from, each a set of names that hold together; what is known
-            to be one of several, and not which, holds as all of them do.
-        permitted: those of the choices under which a work made of the work may be released.
+        expression: the SPDX expression.
+        choices: the licences to choose from, each a set of names that apply together. If the
+            licence is an unknown one of several, all of them apply.
+        permitted: the choices under which derived works may be released.
     """
 
     expression: str
@@ -275,7 +276,7 @@ class Licence(NamedTuple):
 
     @property
     def conditions(self) -> Conditions | None:
-        """What the choice that asks for least asks for; None where none permits a release."""
+        """The conditions of the least restrictive choice; None if no choice permits a release."""
         asked = [_of_all(choice) for choice in self.permitted]
         known = [one for one in asked if one is not None]
         return min(known, key=lambda one: (sum(one), one), default=None)
@@ -283,10 +284,10 @@ class Licence(NamedTuple):
 
 @lru_cache(4096)
 def licence_of(text: str) -> Licence | None:
-    """What is understood of a licence as it is stated ("CC BY 4.0", "MIT OR CC-BY-4.0").
+    """Parse a licence statement ("CC BY 4.0", "MIT OR CC-BY-4.0").
 
-    None where it names no licence of SPDX's list, nor one that we have a name for: such are terms
-    in words of their own ("Research use only").
+    Returns None for terms in other words ("Research use only"), which name neither a licence on
+    SPDX's list nor another known one.
     """
     if (name := licence_name(text)) is not None:
         names = name.removeprefix(_ONE_OF).split(", ")
@@ -295,7 +296,7 @@ def licence_of(text: str) -> Licence | None:
 
 
 def spdx_page(text: str) -> str | None:
-    """The address of a licence as it is stated, at SPDX; None where it is not one of its list."""
+    """The SPDX page of a stated licence; None if it is not on SPDX's list."""
     known = licence_of(text)
     if known is None or " " in known.expression or known.expression.startswith(_OURS):
         return None
@@ -303,23 +304,23 @@ def spdx_page(text: str) -> str | None:
 
 
 def permits_release(text: str | None) -> bool:
-    """Whether works made of one that is under this may be released; None where it is unknown.
+    """Whether works derived from one under the licence `text` may be released.
 
-    Of a licence that is one of several each must permit it.
+    Returns False if the licence is unknown. If it is one of several, each of them must permit it.
     """
     known = licence_of(text or "")
     return known is not None and bool(known.permitted)
 
 
 def _spdx(name: str) -> str:
-    """A name in SPDX's words: what is not on its list is a reference of ours."""
+    """The SPDX form of a name; names that are not on SPDX's list become a `LicenseRef`."""
     is_known = name.startswith(_OURS) or not _licensing().validate(name).errors
     return name if is_known else f"{_OURS}{name}"
 
 
 @cache
 def _licensing() -> Any:
-    """SPDX's list of licences; loaded once."""
+    """SPDX's list of licences, loaded once."""
     from license_expression import get_spdx_licensing
 
     return get_spdx_licensing()
@@ -330,7 +331,7 @@ def _parsed(text: str) -> Licence | None:
 
     try:
         parsed = _licensing().parse(text, validate=True)
-    except (ExpressionError, IndexError):  # the latter for empty parentheses
+    except (ExpressionError, IndexError):  # IndexError for empty parentheses
         return None
     if parsed is None:
         return None
@@ -339,7 +340,7 @@ def _parsed(text: str) -> Licence | None:
 
 
 def _choices(parsed: Any) -> tuple[frozenset[str], ...] | None:
-    """The choices that an expression gives, as sets of names; None where an exception is in it."""
+    """The choices of an expression, as sets of names; None if it contains an exception."""
     from license_expression import LicenseSymbol, LicenseWithExceptionSymbol
 
     if isinstance(parsed, LicenseWithExceptionSymbol):
@@ -361,7 +362,7 @@ def _licence(expression: str, choices: tuple[frozenset[str], ...]) -> Licence:
 
 
 def _of_all(names: frozenset[str]) -> Conditions | None:
-    """What several licences together ask for; None where one of them is not known, or forbids."""
+    """The conditions of several licences together; None if one is unknown or forbids changes."""
     asked = Conditions()
     for name in sorted(names):
         one = conditions_of(name)
@@ -372,21 +373,21 @@ def _of_all(names: frozenset[str]) -> Conditions | None:
 
 
 def is_compatible(original: str, made: str) -> bool:
-    """Whether a work that was made of one under `original` may be released under `made`.
+    """Whether a work derived from one under `original` may be released under `made`.
 
-    Both as they are stated; the same words are compatible. Where `original` gives a choice one of
-    it must allow it, and all of what `made` gives to choose from must be allowed by it.
+    Both are licence statements; equal statements are compatible. If `original` offers a choice, one
+    of its licences must permit all choices of `made`.
     """
     if original == made:
         return True
     one, other = licence_of(original), licence_of(made)
     if one is None:
         return False
-    if other is None:  # words of its own: nothing is known of them
+    if other is None:  # terms in other words: their conditions are unknown
         return any(_of_all(choice) == FREE for choice in one.permitted)
     return any(all(_covers(choice, target) for target in other.choices) for choice in one.permitted)
 
 
 def _covers(original: frozenset[str], made: frozenset[str]) -> bool:
-    """Whether every licence of the original allows one of those that hold together for the work."""
+    """Whether each original licence permits one of those that apply together to the work."""
     return all(any(may_become(one, other) for other in made) for one in original)

@@ -103,7 +103,7 @@ def verify(
         named = {"dataset": dataset, "version": version, "id": release_id}
         applied = None
         if asked is not None and manifest is not None:
-            applied = {"apply": asked.tells_of(manifest), "message": asked.sentence_on(manifest)}
+            applied = {"apply": asked.covers(manifest), "message": asked.describe(manifest)}
         sound = {"folder": where, "ok": not problems, **named, "signed_by": signed_by}
         print_json({**sound, "problems": found, "withdrawn": rows, "notices": applied})
     elif problems:
@@ -119,8 +119,8 @@ def verify(
             whose = "" if public_key else ", whose owner you did not state (--public-key)"
             out.print(f"  signed by the key {signed_by}{whose}", soft_wrap=True)
     if manifest is not None and asked is not None:
-        details = asked.sentence_on(manifest)
-        if not asked.tells_of(manifest):
+        details = asked.describe(manifest)
+        if not asked.covers(manifest):
             warn(details)
         elif not as_json:
             out.print(f"  {escape(details)}", soft_wrap=True)

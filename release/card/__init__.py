@@ -1,4 +1,4 @@
-"""The dataset card: what a person who downloads a release must know, in Markdown."""
+"""The dataset card in Markdown: what a user of a release must know."""
 
 import re
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ from schemas.taxonomy import PrimaryType
 CARD = "README.md"
 
 _CCD_CHOICES = {"caption-to-image": (96.5, 95.8), "image-to-caption": (97.8, 97.5)}
-"""What the two testers of CCD had right, in percent (appendix A.4, table 3)."""
+"""Accuracy in per cent of the two testers of CCD (appendix A.4, table 3)."""
 _BAR_WIDTH = 40
 _SHOWN_VIDEOS = 50
 _SHOWN_AUTHORS = 30
@@ -89,7 +89,7 @@ def render_card(manifest: Manifest) -> str:
 
 
 def _hash_thresholds(held: tuple[Contamination, ...]) -> list[int]:
-    """All distances of perceptual hashes that anything is counted by."""
+    """All distances of perceptual hashes at which images are counted."""
     measures = (one for other in held for one in other.measures)
     hashes = [one for one in measures if one.measure == "perceptual_hash"]
     return sorted({most for one in hashes for split in one.splits for most, _ in split.within})
@@ -97,7 +97,7 @@ def _hash_thresholds(held: tuple[Contamination, ...]) -> list[int]:
 
 @cache
 def card_environment() -> Environment:
-    """Where templates are compiled, each once."""
+    """The environment of the templates, which compiles each of them once."""
     environment = Environment(
         loader=PackageLoader("release"),
         undefined=StrictUndefined,
@@ -120,7 +120,7 @@ def card_environment() -> Environment:
 
 
 def _by_split(manifest: Manifest) -> dict[Split, SplitStatistics]:
-    """The numbers of every split; of one that there is not, nothing but zeros."""
+    """The statistics by split, with zeros for a missing split."""
     counted = {one.split: one for one in manifest.statistics.splits}
     splits: tuple[Split, ...] = ("train", "val", "test")
     return {
@@ -130,7 +130,10 @@ def _by_split(manifest: Manifest) -> dict[Split, SplitStatistics]:
 
 
 def _is_rewritten(manifest: Manifest) -> bool:
-    """Whether anything is said of rewrites: of descriptions that were made here there are none."""
+    """Whether the card covers rewrites.
+
+    Releases of descriptions written for them are not covered unless something was rewritten.
+    """
     statistics = manifest.statistics
     rewrites = statistics.rewrites
     proposed = rewrites.released + rewrites.rejected + rewrites.pending
@@ -138,7 +141,7 @@ def _is_rewritten(manifest: Manifest) -> bool:
 
 
 def _is_imported(manifest: Manifest) -> bool:
-    """Whether any caption is as a source gave it."""
+    """Whether any caption is unchanged from its source."""
     made = manifest.statistics.descriptions
     here = made.written + made.edited + made.drafted if made else 0
     originals = sum(source.originals for source in manifest.statistics.sources)
@@ -146,7 +149,7 @@ def _is_imported(manifest: Manifest) -> bool:
 
 
 def _alpha(one: AgreementStatistics) -> str:
-    """The coefficient with its interval, where there is any."""
+    """The coefficient with its interval, if there is one."""
     if one.coefficient is None:
         return "–"
     if one.low is None or one.high is None:
@@ -155,14 +158,14 @@ def _alpha(one: AgreementStatistics) -> str:
 
 
 def as_code_block(value: str, language: str = "text") -> str:
-    """`value` word for word as a fenced block, whatever fences it holds itself."""
+    """`value` verbatim as a fenced block, even if it contains fences."""
     longest = max((len(run) for run in re.findall(r"`+", value)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{value.strip(chr(10))}\n{fence}"
 
 
 def text_bars(histogram: tuple[tuple[int, int], ...]) -> str:
-    """A histogram of words as lines of text from the first that is not empty.
+    """A histogram of words as lines of text, without the leading empty bins.
 
     The longest bar has a fixed width.
     """
@@ -195,12 +198,12 @@ def _parameters(values: Mapping[str, Any]) -> str:
 
 
 def _percentage(part: int, whole: int) -> str:
-    """A share in per cent, rounded down so that only all is 100 %."""
+    """A share in per cent, rounded down, so that 100 % means all."""
     return f"{part * 100 // whole} %" if whole else "0 %"
 
 
 def card_body(manifest: Manifest) -> str:
-    """The card without its front matter, to be shown rather than published."""
+    """The card without its front matter, for display."""
     return render_card(manifest).split("\n---\n", 1)[1].lstrip()
 
 
@@ -208,7 +211,7 @@ _NOT_ASKED = "age, gender, first language and training were not asked for"
 
 
 def _data_statement(manifest: Manifest) -> dict[str, str]:
-    """The statement, by heading."""
+    """The data statement, by heading."""
     generated = "Generated; no situation applies."
     seen = "Written, not spoken: what an image shows, for readers who search for that image."
     details = {
@@ -294,11 +297,11 @@ def _images(manifest: Manifest) -> str:
     return "The bytes are those of the sources; nothing was re-encoded."
 
 
-# What the card of a benchmark of tasks shows beside the published one's table 1 and figure 3.
+# What the card of a benchmark of tasks compares with table 1 and figure 3 of the paper.
 
 
 class TaskLine(NamedTuple):
-    """A task: its images by tier, all of them, their captions, and the published images of v0."""
+    """A task: images by tier, all images, captions, and the published number of images of v0."""
 
     name: str
     tiers: tuple[int, ...]
@@ -308,7 +311,7 @@ class TaskLine(NamedTuple):
 
 
 class VersionLine(NamedTuple):
-    """A version with what is published of it; of one that is not in this release, nothing else."""
+    """A version and its published figures; a version missing in this release has only these."""
 
     tier: Tier
     images: int | None
@@ -318,9 +321,9 @@ class VersionLine(NamedTuple):
 
 
 def task_table(manifest: Manifest) -> list[TaskLine]:
-    """A line for every task of the paper, images without a known task last, if there are any.
+    """A line for each task of the paper, then images without a known task, if any.
 
-    Empty where the release is no benchmark of tasks.
+    Empty unless the release is a benchmark of tasks.
     """
     if not manifest.statistics.tasks:
         return []
@@ -345,9 +348,9 @@ def _task_line(
 
 
 def version_table(manifest: Manifest) -> list[VersionLine]:
-    """The three versions, each with all its tiers: v1 with v0, v2 with both.
+    """The three versions with all their tiers: v1 includes v0, v2 includes both.
 
-    Empty where the release is none of them.
+    Empty unless the release is one of them.
     """
     if manifest.tier is None:
         return []

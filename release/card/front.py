@@ -1,4 +1,4 @@
-"""The front matter of the dataset card: what the Hugging Face hub and `datasets` read."""
+"""The front matter of the dataset card, which the Hugging Face hub and `datasets` read."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -27,16 +27,16 @@ _HUB: Final = {
     "ODC-By-1.0": "odc-by",
     "PDDL-1.0": "pddl",
 }
-"""The hub's words for licences (huggingface.co/docs/hub/repositories-licenses)."""
+"""The hub's identifiers of licences (huggingface.co/docs/hub/repositories-licenses)."""
 
 
 def front_matter(manifest: Manifest) -> str:
-    """The front matter of a card, without the lines of hyphens around it."""
+    """The front matter of a card, without the `---` lines around it."""
     return "\n".join(yaml_lines(_front_values(manifest)))
 
 
 def _front_values(manifest: Manifest) -> dict[str, Any]:
-    """What the front matter says, by the hub's names."""
+    """The values of the front matter, by the hub's names."""
     statistics, about = manifest.statistics, manifest.about
     published = published_beside(manifest)
     name = f"{published.title}-style {manifest.dataset}" if published else manifest.dataset
@@ -76,14 +76,14 @@ def languages(manifest: Manifest) -> list[str]:
 
 
 def form_of(manifest: Manifest) -> RowForm:
-    """Which columns the rows of a release have."""
+    """The form of a release, which determines the columns of its rows."""
     counted = manifest.statistics
     contrasts = counted.contrasts is not None
     return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
 
 
 def _creators_of_captions(manifest: Manifest) -> list[str]:
-    """Who made the captions, in the hub's words."""
+    """The creators of the captions, by the hub's terms."""
     statistics = manifest.statistics
     made = statistics.descriptions
     here = made.written + made.edited + made.drafted if made else 0
@@ -97,12 +97,12 @@ def _creators_of_captions(manifest: Manifest) -> list[str]:
 
 
 def size_category(rows: int) -> str:
-    """The Hugging Face word for a number of rows."""
+    """The Hugging Face term for a number of rows."""
     return next((name for limit, name in _SIZES if rows < limit), "n>1M")
 
 
 def hub_licences(manifest: Manifest) -> list[str]:
-    """The licences of images and stated texts in the hub's words; empty where it lacks one."""
+    """The hub's identifiers for the licences of images and texts; empty if one of them has none."""
     words: list[str | None] = []
     for stated in stated_licences(manifest):
         known = licence_of(stated)

@@ -19,7 +19,7 @@ from release.terms import ATTRIBUTION
 
 
 class Exported(NamedTuple):
-    """An export that lies in `folder`; `is_new` is False where it lay there already."""
+    """An export in `folder`; `is_new` is False if it existed already."""
 
     record: ExportRecord
     folder: Path
@@ -34,22 +34,23 @@ def export_release(
     verify: bool = True,
     on_progress: Progress = lambda _done, _total: None,
 ) -> Exported:
-    """Writes the release in `folder` to `out`, in a format.
+    """Export the release in `folder` to `out` in a format.
 
-    The folder appears as a whole or not at all, and the same release gives the same bytes.
-    Exporting again what lies there changes nothing.
+    The folder appears as a whole or not at all. The same release gives the same bytes, and
+    exporting again changes nothing.
 
     Args:
         folder: the release.
         format_: one of `release.export.formats`.
-        out: the folder that the export becomes.
-        verify: hold every file of the release against its digest first; otherwise only the
-            manifest, and those files that are copied as they are.
+        out: the folder of the export.
+        verify: check the digest of every file of the release first; otherwise only the manifest
+            and files that are copied unchanged are checked.
         on_progress: called with the progress of formats that are written row by row.
 
     Raises:
-        UsageError: there is no release in `folder`, or `out` holds something else or lies in it.
-        IntegrityError: the release is not as it was released.
+        UsageError: if `folder` is not a release, or if `out` holds something else or is inside
+            `folder`.
+        IntegrityError: if the release is damaged or was changed.
     """
     folder, out = folder.absolute(), out.absolute()
     with opened_release(folder, on_progress) as source:
@@ -68,6 +69,6 @@ def export_release(
 
 
 def _add_attribution(source: ReleaseSource, target: ExportTarget) -> None:
-    """The attribution of images goes with every copy of them."""
+    """Add the attribution of images, which every copy of them must include."""
     if file := source.file(ATTRIBUTION):
         target.add(copied(source.folder, file, target.folder))

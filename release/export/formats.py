@@ -1,4 +1,4 @@
-"""The formats that a release can be exported in."""
+"""The formats in which a release can be exported."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ from schemas.errors import IntegrityError, UsageError
 from schemas.licences import spdx_page
 from schemas.release import Count, DatasetName, HexSha256, Manifest, ReleasedFile, Version
 
-# `export.json`: what an export is made of, and the digest of every file of it.
+# `export.json`: the contents of an export, with the digest of each of its files.
 
 _EXPORT = "export.json"
 
@@ -46,7 +46,7 @@ class ExportedSource(Record):
 
 
 class ExportedSplit(Record):
-    """What one split holds."""
+    """Counts of one split."""
 
     split: str
     images: Count
@@ -54,9 +54,9 @@ class ExportedSplit(Record):
 
 
 class ExportRecord(Record):
-    """An export in one record; its files are listed in `export.json` under `files`.
+    """The record of an export; its files are listed in `export.json` under `files`.
 
-    `release` is the id of the release. `options` are those of the format, which change its bytes.
+    `release` is the id of the release. `options` are those of the format that change its bytes.
     """
 
     schema_version: Literal[1] = 1
@@ -93,12 +93,12 @@ class ExportRecord(Record):
 
 
 def _named(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
-    """Those of `values` that a record of this kind has."""
+    """The entries of `values` that are fields of `kind`."""
     return {name: values[name] for name in kind.model_fields}
 
 
 def write_export(folder: Path, record: ExportRecord, files: Iterable[bytes]) -> None:
-    """Writes `export.json` into `folder`; `files` are entries as JSON."""
+    """Write `export.json` into `folder`; `files` are entries as JSON."""
     target = DigestingFile(folder / _EXPORT)
     try:
         target.write(b"{\n")
@@ -116,19 +116,19 @@ def read_export(folder: Path) -> ExportRecord:
     """The record of the export in `folder`.
 
     Raises:
-        OSError: there is none.
-        ValueError: it is not one.
+        OSError: if it does not exist.
+        ValueError: if it is invalid.
     """
     return ExportRecord.model_validate(read_values(folder / _EXPORT))
 
 
 def _export_faults(folder: Path) -> Iterator[str]:
-    """What is wrong with the files of the export in `folder`, a sentence's words each.
+    """Problems with the files of the export in `folder`, one phrase each.
 
-    What file managers leave behind is not.
+    Files created by file managers are ignored.
 
     Raises:
-        ValueError: its `export.json` is not one.
+        ValueError: if its `export.json` is invalid.
     """
     count = 0
     for fault in ordered_map(lambda file: _fault(folder, file), read_files(folder / _EXPORT)):
@@ -143,7 +143,7 @@ def _export_faults(folder: Path) -> Iterator[str]:
 
 
 def _files_in(folder: Path) -> Iterator[str]:
-    """The paths of all that lies in an export but folders and what file managers leave behind."""
+    """The paths of all files in an export, except those created by file managers."""
     for path in folder.rglob("*"):
         if path.name not in OF_FILE_MANAGERS and (path.is_symlink() or not path.is_dir()):
             yield path.relative_to(folder).as_posix()
@@ -160,10 +160,10 @@ def _fault(folder: Path, file: ReleasedFile) -> str | None:
 
 
 def is_there(out: Path, wanted: ExportRecord) -> bool:
-    """Whether the very export lies at `out`; False where there is nothing, or an empty folder.
+    """Whether exactly this export is at `out`; False if `out` is missing or an empty folder.
 
     Raises:
-        UsageError: something else is there, or the export is damaged.
+        UsageError: if `out` is something else, or the export is damaged.
     """
 
     def read(folder: Path) -> tuple[ExportRecord, str | None]:
@@ -185,22 +185,22 @@ def is_there(out: Path, wanted: ExportRecord) -> bool:
     )
 
 
-# Files of an export: written with their digest, and made to last all together.
+# Files of an export are written with their digest and flushed to disk at the end.
 
 
 def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
-    """Copies a file of the release in `source` to the same path below `folder`.
+    """Copy a file of the release in `source` to the same path below `folder`.
 
-    The folders below `folder` are there already.
+    The folders below `folder` must exist.
 
     Raises:
-        IntegrityError: its bytes are not those that were released.
+        IntegrityError: if its bytes are not those of the release.
     """
     try:
         shutil.copyfile(f"{source}/{released.path}", copy := f"{folder}/{released.path}")
     except FileNotFoundError as error:
         raise IntegrityError(f"{source}: {released.path} is missing") from error
-    except (OSError, ValueError) as error:  # the latter for names that no file can have
+    except (OSError, ValueError) as error:  # ValueError for names that no file can have
         if is_disk_full(error):
             raise
         details = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -208,16 +208,16 @@ def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
     if (sha256 := digest_of_file(copy)) != released.sha256:
         raise IntegrityError(
             f"{source}: {released.path} is damaged or was changed: its SHA-256 is "
-            f"{sha256}; wanted {released.sha256}"
+            f"{sha256}; expected {released.sha256}"
         )
     return released
 
 
-# The folder that an export is written into, and the list of what was written.
+# The folder that an export is written into, with a list of the written files.
 
 
 class ExportTarget:
-    """Takes files; their names, sizes and digests are kept on disk. To be used in a `with`."""
+    """Records the names, sizes and digests of files on disk. Use it in a `with` statement."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.folder = workspace.content
@@ -231,32 +231,32 @@ class ExportTarget:
         self._list.close()
 
     def scratch_file(self, name: str) -> Path:
-        """Where something may be kept that is no part of the export."""
+        """The path of a temporary file outside of the export."""
         return self._scratch / name
 
     def add(self, file: ReleasedFile) -> None:
-        """Lists a file that is written; files are listed in the order of these calls."""
+        """List a written file; the order of the calls is kept."""
         self._list.write(file_entry(file) + b"\n")
 
     def listed(self) -> Iterator[bytes]:
-        """The files that were added, each as canonical JSON."""
+        """The added files, each as canonical JSON."""
         self._list.seek(0)
         for line in self._list:
             yield line.rstrip(b"\n")
 
 
-# A release as exports read it: checked against its manifest first, then row by row.
+# A release as exports read it: the manifest is checked first, then the rows are read.
 
 Progress = Callable[[int, int], None]
 """Called with the rows written so far and their total."""
 
-_LOOK = "`loupe release verify` tells all that is wrong"
+_ADVICE = "run `loupe release verify` for all problems"
 
 
 class ExportedRow(NamedTuple):
-    """A row of a release; `number` is its place in it, from 1.
+    """A row of a release; `number` is its position, starting at 1.
 
-    `image` is a view of the bytes of the image file, `columns` are all other columns of the
+    `image` is a view of the bytes of the image file. `columns` are all other columns of the
     release's Parquet files, in their order.
     """
 
@@ -266,7 +266,7 @@ class ExportedRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The image's file name: `12.jpg`, or `12_13.jpg` for a contrastive image."""
+        """The file name of the image: `12.jpg`, or `12_13.jpg` for a contrastive image."""
         return str(self.columns["file_path"]).rpartition("/")[2]
 
 
@@ -282,23 +282,23 @@ class ReleaseSource:
         self._on_progress = on_progress
 
     def verify(self, threads: int = DEFAULT_THREADS) -> None:
-        """Holds every file against its digest; none may be missing or extra.
+        """Check every file against its digest; missing and additional files are errors.
 
         Raises:
-            IntegrityError: the release is not as it was released.
+            IntegrityError: if the release is damaged or was changed.
         """
         findings = Findings()
         with suppress(TooManyProblemsError):
             verify_files(self.folder, self._scratch, findings, threads)
         if found := findings.problems:
-            raise IntegrityError(f"{self.folder}: {found[0].message}; {_LOOK}")
+            raise IntegrityError(f"{self.folder}: {found[0].message}; {_ADVICE}")
 
     def files(self) -> Iterator[ReleasedFile]:
-        """What the manifest lists, by path."""
+        """The files that the manifest lists, by path."""
         return self._scratch.listed()
 
     def file(self, path: str) -> ReleasedFile | None:
-        """What the manifest lists of this file; None where it does not."""
+        """The manifest's entry for this file; None if it has none."""
         return self._scratch.listed_file(path)
 
     def shards(self) -> list[ReleasedFile]:
@@ -307,13 +307,13 @@ class ReleaseSource:
         return [listed[path] for path in shards_among(listed)]
 
     def rows(self) -> Iterator[ExportedRow]:
-        """All rows in their order, a few in memory at a time.
+        """All rows in order, with few in memory at a time.
 
-        Rows of a name, a split or a source that the release cannot have are never given.
+        Rows with a name, split or source that the release does not have raise an error.
 
         Raises:
-            IntegrityError: a Parquet file cannot be read, a row is none of this release, or there
-                are not as many as the manifest states.
+            IntegrityError: if a Parquet file cannot be read, a row is not one of this release, or
+                their number differs from the manifest.
         """
         number, total = 0, self.manifest.statistics.images
         sources = frozenset(one.name for one in self.manifest.sources)
@@ -339,17 +339,17 @@ class ReleaseSource:
             raise self._wrong(f"{shard}: {error}") from error
 
     def _wrong(self, what: str) -> IntegrityError:
-        return IntegrityError(f"{self.folder}: {what}; {_LOOK}")
+        return IntegrityError(f"{self.folder}: {what}; {_ADVICE}")
 
 
 @contextmanager
 def opened_release(folder: Path, on_progress: Progress) -> Iterator[ReleaseSource]:
-    """The release in `folder`; only its manifest was checked, the rest may be verified.
+    """Open the release in `folder`; only its manifest is checked.
 
     Raises:
-        UsageError: there is no release in `folder`.
-        IntegrityError: its manifest cannot be read, its content is not what its id says, or what
-            was withdrawn from it was erased.
+        UsageError: if `folder` is not a release.
+        IntegrityError: if its manifest cannot be read, its content does not match its id, or
+            withdrawn items were erased from it.
     """
     if not (folder / MANIFEST).is_file():
         raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
@@ -368,45 +368,44 @@ def _sound_manifest(folder: Path, scratch: Scratch) -> Manifest:
     with suppress(TooManyProblemsError):
         verified = verify_manifest(folder, None, scratch, findings)
     if verified is None or findings.problems:
-        raise IntegrityError(f"{folder}: {findings.problems[0].message}; {_LOOK}")
+        raise IntegrityError(f"{folder}: {findings.problems[0].message}; {_ADVICE}")
     return verified.manifest
 
 
-# What a format of exports is.
+# Interface of an export format.
 
 
 class ExportFormat(NamedTuple):
-    """A layout that others load.
+    """A format that other tools load.
 
     Attributes:
-        name: what the user calls it by.
-        write: writes all rows into `target.folder`, holding a few in memory, and lists every file;
-            the same release gives the same bytes. Raises IntegrityError where the release turns
-            out not to be as it was released.
-        options: what was chosen and changes the bytes.
+        name: the name of the format.
+        write: writes all rows into `target.folder` with few in memory, and lists every file. The
+            same release gives the same bytes. Raises IntegrityError if the release is damaged.
+        options: options that change the bytes.
     """
 
     name: str
     write: Callable[[ReleaseSource, ExportTarget], None]
-    options: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
+    options: dict[str, int] = {}  # noqa: RUF012 - never modified
 
 
-# Formats that a release holds already: its own files, under the same names, and no others.
+# Formats that consist of files of the release, under the same names.
 #
-# They are copied byte for byte, and each copy is checked against its digest.
+# The files are copied byte for byte, and each copy is checked against its digest.
 
 
 def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportFormat:
-    """The format of those files of a release whose paths are wanted."""
+    """A format that copies the files of a release for which `is_wanted` holds."""
 
     def write(source: ReleaseSource, target: ExportTarget) -> None:
-        """Copies one file after the other; they are listed by path.
+        """Copy the files one by one; they are listed by path.
 
-        Threads would wait for each other: of small files little is done outside of Python.
+        Threads would not help, because most of the time for small files is spent in Python.
 
         Raises:
-            UsageError: one of them is called like the list of what was exported.
-            IntegrityError: one of them is not as it was released.
+            UsageError: if a file is called `export.json`.
+            IntegrityError: if a file is damaged or was changed.
         """
         folders: set[str] = set()
         for file in source.files():
@@ -414,8 +413,8 @@ def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportForm
                 continue
             if file.path == _EXPORT:
                 raise UsageError(
-                    f"{_EXPORT} is what an export lists its files in; "
-                    f"the release of a dataset called so cannot be exported as {name}"
+                    f"{_EXPORT} is the list of files of an export; "
+                    f"a release with a file of this name cannot be exported as {name}"
                 )
             folder = file.path.rpartition("/")[0]
             if folder not in folders:
@@ -427,10 +426,10 @@ def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportForm
 
 
 def _make_folder(source: ReleaseSource, target: ExportTarget, folder: str) -> None:
-    """Makes a folder of the export as there is one in the release."""
+    """Create a folder of the export that exists in the release."""
     place = f"{source.folder}/{folder}"
-    if not os.path.isdir(place):  # noqa: PTH112 - `Path` raises where a name is too long for one
-        raise IntegrityError(f"{source.folder}: {folder!r} is no folder")
+    if not os.path.isdir(place):  # noqa: PTH112 - `Path` raises if a name is too long
+        raise IntegrityError(f"{source.folder}: {folder!r} is not a folder")
     (target.folder / folder).mkdir(parents=True, exist_ok=True)
 
 
@@ -440,20 +439,20 @@ def is_shard(path: str, _: Manifest) -> bool:
 
 
 def is_for_datasets(path: str, manifest: Manifest) -> bool:
-    """Whether a file belongs to `hf`: the card tells `datasets` where the Parquet files are."""
+    """Whether a file belongs to `hf`: the Parquet files, and the card, which lists them."""
     return path == CARD or is_shard(path, manifest)
 
 
 def _is_published(path: str, manifest: Manifest) -> bool:
-    """Images, and the JSON layout of the paper whose dataset it is like."""
+    """Whether a file is an image, or the annotations in the layout of the paper."""
     return path.startswith("images/") or path in (f"{manifest.dataset}.json", CCD_LINES)
 
 
-# COCO captions: `annotations/captions_<split>.json`, the images beside it in `images/`.
+# COCO captions: `annotations/captions_<split>.json`, with the images in `images/`.
 #
-# An image's id is the number of its row, an annotation is one fine caption. Every other column
-# is in the image's record, and those of each caption in the annotation's, under their own names;
-# readers of COCO ignore what they do not know.
+# The id of an image is its row number, and an annotation is one fine caption. All other columns of
+# a row are in the record of its image, those of each caption in its annotation, under their own
+# names; readers of COCO ignore unknown keys.
 
 _CAPTION_COLUMNS = {
     "caption_entity_ids": "entity_id",
@@ -466,9 +465,9 @@ _ELSEWHERE = {"captions", "file_path", *_CAPTION_COLUMNS}
 
 
 def _write_coco(source: ReleaseSource, target: ExportTarget) -> None:
-    """Writes one split after the other.
+    """Write one split after the other.
 
-    Annotations are gathered in a file of their own until all images of a split are listed.
+    The annotations of a split are collected in a separate file until all its images are written.
     """
     licences = _Licences(source.manifest)
     annotations: _Annotations | None = None
@@ -497,25 +496,25 @@ def _written_images(
         if hashlib.sha256(row.image).hexdigest() != sha256:
             raise IntegrityError(
                 f"{source.folder}: the Parquet row of {row.columns['file_path']} holds another "
-                f"image than its sha256 says; `loupe release verify` tells what else is wrong"
+                f"image than its sha256 says; run `loupe release verify` for all problems"
             )
         yield row, ReleasedFile(path=path, sha256=sha256, size_bytes=len(row.image))
 
 
 class _Licences:
-    """The licences of images, numbered from 1 as they come, through all splits."""
+    """The licences of images, numbered from 1 in order of appearance across all splits."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._of_source = {one.name: one.licence for one in manifest.sources}
         self._ids: dict[str, int] = {}
 
     def of(self, columns: dict[str, Any]) -> int:
-        """The number of a row's licence: its own, else that of its source."""
+        """The number of a row's licence, which is its own or else that of its source."""
         licence = columns.get("licence") or self._of_source[columns["source"]]
         return self._ids.setdefault(licence, len(self._ids) + 1)
 
     def listed(self, numbers: AbstractSet[int]) -> list[dict[str, Any]]:
-        """Those of these numbers, as COCO lists them; the address is empty where none is known."""
+        """The licences with these numbers in COCO's form; `url` is empty if unknown."""
         return [
             {"id": id_, "name": name, "url": spdx_page(name) or ""}
             for name, id_ in self._ids.items()
@@ -524,7 +523,7 @@ class _Licences:
 
 
 class _Annotations:
-    """The file of one split; annotations are numbered on from `written`."""
+    """The file of one split; annotation ids start at `written` + 1."""
 
     def __init__(
         self,
@@ -552,7 +551,7 @@ class _Annotations:
         self._comma = b"\n"
 
     def add(self, row: ExportedRow) -> None:
-        """Appends an image and its captions."""
+        """Append an image and its captions."""
         columns, licence = row.columns, self._licences.of(row.columns)
         self._licensed.add(licence)
         image = {"id": row.number, "file_name": row.name, "license": licence}
@@ -572,7 +571,7 @@ class _Annotations:
             self._spool.write(comma + orjson.dumps(annotation))
 
     def finish(self, target: ExportTarget) -> int:
-        """Ends the file; gives how many annotations there are by now."""
+        """Finish the file; returns the number of annotations so far."""
         self._file.write(b'\n],\n"annotations": [')
         self._spool.close()
         with self._spool_path.open("rb") as spool:
@@ -585,25 +584,25 @@ class _Annotations:
         return self._written
 
     def close(self) -> None:
-        """Lets go of both files."""
+        """Close both files."""
         self._spool.close()
         self._file.close()
 
 
-# WebDataset: tar files of samples, `<split>-<number>.tar`, to be read from the first to the last.
+# WebDataset: tar files of samples, `<split>-<number>.tar`, to be read in sequence.
 #
-# A sample is an image (`12.jpg`), all its columns (`12.json`) and its first caption (`12.txt`,
-# empty where it has none). Members have no time, owner or order of their own, so that the same rows
-# give the same bytes; none is a pickle.
+# A sample is an image (`12.jpg`), its columns (`12.json`) and its first caption (`12.txt`, empty
+# without captions). Members have fixed times, owners and order, so that the same rows give the same
+# bytes. There are no pickles.
 
 _SHARD_BYTES = 500_000_000
 
 
 def _web_dataset(shard_bytes: int = _SHARD_BYTES) -> ExportFormat:
-    """Shards are closed as soon as they have `shard_bytes`; none holds rows of two splits."""
+    """A shard is closed when it reaches `shard_bytes`, and never holds rows of two splits."""
 
     def write(source: ReleaseSource, target: ExportTarget) -> None:
-        """Writes one shard after the other."""
+        """Write one shard after the other."""
         shard: _Shard | None = None
         split, number = "", 0
         try:
@@ -627,21 +626,21 @@ def _web_dataset(shard_bytes: int = _SHARD_BYTES) -> ExportFormat:
 
 
 class _Shard:
-    """One tar file, in the form that POSIX.1-1988 calls ustar."""
+    """A tar file in the ustar format of POSIX.1-1988."""
 
     def __init__(self, target: ExportTarget, name: str) -> None:
         self._name = name
         self._file = DigestingFile(target.folder / name)
-        file = cast("IO[bytes]", self._file)  # tar files are written from the first to the last
+        file = cast("IO[bytes]", self._file)  # tar files are written sequentially
         self._tar = tarfile.TarFile(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)
 
     @property
     def size(self) -> int:
-        """Bytes so far."""
+        """The number of bytes so far."""
         return self._file.tell()
 
     def add_sample(self, row: ExportedRow) -> None:
-        """Appends the files of a row, all called by its key."""
+        """Append the files of a row, named after its key."""
         captions = row.columns["captions"]
         key = row.name.rpartition(".")[0]
         self._add(row.name, row.image)
@@ -655,17 +654,17 @@ class _Shard:
         self._tar.getmembers().clear()  # which would be kept in memory
 
     def finish(self, target: ExportTarget) -> None:
-        """Ends the file with two empty blocks, filled up to a whole record."""
+        """Finish the file with two empty blocks, padded to a full record."""
         self._tar.close()
         self.close()
         target.add(self._file.as_released(self._name))
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         self._file.close()
 
 
-# The formats that a release can be exported in.
+# The formats in which a release can be exported.
 
 _KNOWN = (
     _web_dataset(),
@@ -678,10 +677,10 @@ FORMATS: Final = {one.name: one for one in _KNOWN}
 
 
 def format_called(name: str, shard_bytes: int | None = None) -> ExportFormat:
-    """The format called `name`; with `shard_bytes`, of shards of about that size.
+    """The format called `name`; `shard_bytes` is the approximate size of its shards.
 
     Raises:
-        UsageError: there is none of that name, or its shards have no size to choose.
+        UsageError: if there is no such format, or the size of its shards cannot be chosen.
     """
     if name not in FORMATS:
         raise UsageError(f"the format must be one of {', '.join(FORMATS)}; got {name!r}")

@@ -1,6 +1,6 @@
-"""A release as pages: one folder of static HTML that opens from the disk, without a server.
+"""The report of a release: a folder of static HTML that opens from disk without a server.
 
-`index.html` describes the release as a whole and can be read without JavaScript. All
-rows come from scripts below `data/`, which are loaded when they are looked at: a page that was
-opened from the disk may load scripts and images that lie beside it, and nothing else.
+`index.html` describes the release as a whole and can be read without JavaScript. All rows are in
+scripts below `data/`, which are loaded on demand: a page that is opened from disk can load only
+scripts and images from its own folder.
 """

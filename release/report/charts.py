@@ -1,7 +1,7 @@
-"""Distributions as shapes: what templates draw as SVG, all lengths worked out.
+"""Chart data for the report, with all lengths computed; the templates draw it as SVG.
 
-A bar is drawn in a table beside its number, so that the table is the chart. A histogram shows its
-numbers where it is pointed at or focused, and lists them in a table of its own.
+A bar is drawn in a table next to its number, so that the table is the chart. A histogram shows its
+numbers on hover and focus, and repeats them in a table.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ _ROUND = (4, 8, 12, 16, 20, 24, 32)
 
 
 class Part(NamedTuple):
-    """A piece of a bar: where it begins and how long it is in per cent, and what it is of."""
+    """A segment of a bar: start and length in per cent, kind and tooltip."""
 
     start: float
     length: float
@@ -24,7 +24,7 @@ class Part(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A line of a chart of bars. `text` is its value as it is written, `note` what is beside it."""
+    """A row of a bar chart. `text` is the formatted value, `note` a text next to it."""
 
     label: str
     text: str
@@ -34,7 +34,7 @@ class Bar(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """A chart of bars. `columns` are the headings of label and value; `legend` kinds of parts."""
+    """A bar chart. `columns` are the headings of label and value, `legend` lists (kind, title)."""
 
     title: str
     columns: tuple[str, str]
@@ -46,7 +46,7 @@ class Bars(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a histogram, in the units of the drawing; `title` tells it in words."""
+    """A column of a histogram, in the units of the drawing; `title` is its tooltip."""
 
     x: float
     y: float
@@ -87,9 +87,9 @@ def bars(
     links: Sequence[str] = (),
     whole: float | None = None,
 ) -> Bars:
-    """Bars of plain values; the longest, or `whole`, is as long as there is room.
+    """A bar chart of plain values, scaled to the largest of them or to `whole`.
 
-    Where `whole` is given, each value has its share of it.
+    If `whole` is given, the share of it is written next to each value.
     """
     pairs = list(values)
     most = whole or max((value for _, value in pairs), default=0) or 1
@@ -103,7 +103,7 @@ def bars(
 
 
 def stacked(label: str, values: Sequence[tuple[str, str, int]], whole: int) -> Bar:
-    """A bar of several kinds, each given as (kind, title, value); together at most `whole`."""
+    """A bar of several segments, given as (kind, title, value), which sum to at most `whole`."""
     parts, at = [], 0.0
     for kind, title, value in values:
         length = 100 * value / whole if whole else 0
@@ -124,9 +124,9 @@ def histogram(
     note: str = "",
     size: tuple[float, float, float] = (WIDTH, HEIGHT, _TOP),
 ) -> Histogram:
-    """A histogram of (first value of the step, count), up to `end` at least.
+    """A histogram of (first value of the bin, count); the axis reaches at least `end`.
 
-    `size` is its width, its height, and the room above it.
+    `size` is the width, the height and the space above the columns.
     """
     wide, high, room = size
     last = max([start for start, _ in counts] + [0])
@@ -166,7 +166,7 @@ def histogram(
 
 
 def share_text(part: float, whole: float) -> str:
-    """A share in per cent; never 0 % or 100 % but where it is so."""
+    """A share in per cent; 0 % and 100 % are only written if they are exact."""
     if not whole:
         return "–"
     share = 100 * part / whole
@@ -178,7 +178,7 @@ def share_text(part: float, whole: float) -> str:
 
 
 def rounded_up(count: int) -> int:
-    """A round number to end an axis with: `count` or a little more, in quarters without a rest."""
+    """Round `count` up to an end of the axis that four ticks divide evenly."""
     unit = 1
     while True:
         for steps in _ROUND:

@@ -1,4 +1,4 @@
-"""What differs from the release before, as it is shown: counts, examples with their pictures."""
+"""The differences from the previous release as the report shows them: counts and examples."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from release.report.thumbnails import THUMBNAIL_PX, THUMBNAILS, picture_path, sm
 from release.rows import number_in
 
 _PREVIOUS = "previous"
-"""The folder of pictures of rows as they were before."""
+"""The folder of pictures of rows in the previous release."""
 _EXAMPLES = 12
 
 _SHOWN_CHARACTERS = 600
@@ -36,7 +36,7 @@ _TITLES = {
 
 
 class Side(NamedTuple):
-    """A row in one of the releases; `thumbnail` is None where its picture is not in reach."""
+    """A row in one of the releases; `thumbnail` is None if its picture is not available."""
 
     name: str
     split: str
@@ -69,7 +69,7 @@ class Example(NamedTuple):
 
 
 class ExampleGroup(NamedTuple):
-    """Rows of one kind of difference, of which there are `total`."""
+    """Examples of one kind of difference, out of `total` rows."""
 
     kind: str
     title: str
@@ -78,10 +78,10 @@ class ExampleGroup(NamedTuple):
 
 
 class ShownDifference(NamedTuple):
-    """All that the page shows of the difference.
+    """Everything the page shows of the difference.
 
-    `metadata` is what differs beside rows; of it `more_metadata` values are not shown, nor are
-    `counts_of_rows` ones that follow from rows.
+    `metadata` are differences outside of the rows. `more_metadata` of them are not shown, nor are
+    `counts_of_rows`, which follow from the rows.
     """
 
     before: str
@@ -97,14 +97,14 @@ class ShownDifference(NamedTuple):
 
 
 def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDifference:
-    """Compares the release in `folder` with the one in `previous`.
+    """Compare the release in `folder` with the one in `previous`.
 
-    Pictures of rows as they were before are written below `report`. Where anything was withdrawn
-    from one of them, no rows are shown.
+    Pictures of rows in the previous release are written below `report`. Rows are not shown if
+    anything was withdrawn from one of the releases.
 
     Raises:
-        UsageError: there is no release in one of the folders.
-        IntegrityError: one of them is not as it was released.
+        UsageError: if one of the folders is not a release.
+        IntegrityError: if one of them is damaged or was changed.
     """
     marked = read_mark(previous) or read_mark(folder)
     found = compare_releases(previous, folder, examples=0 if marked else _EXAMPLES)
@@ -125,7 +125,7 @@ def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDiffere
 
 
 def _follows_from_rows(field: str) -> bool:
-    """Whether a value of the manifest counts or names rows, which are shown above."""
+    """Whether a value of the manifest counts or names rows, which are shown separately."""
     return field.startswith(_OF_ROWS) and not field.startswith(_NOT_OF_ROWS)
 
 
@@ -148,11 +148,11 @@ def _details(found: Difference) -> Iterator[Bars]:
 
 
 def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[ExampleGroup]:
-    """The examples of a difference by kind; pictures of rows before are written below `report`."""
+    """Examples of a difference by kind; writes pictures of previous rows below `report`."""
     numbers = count(1)
     kinds: tuple[RowKind, ...] = get_args(RowKind)
     for kind in kinds:
-        if kind not in _TITLES:  # what was withdrawn is counted and not shown again
+        if kind not in _TITLES:  # withdrawn rows are counted, but not shown again
             continue
         examples = [one for one in found.examples if one.kind == kind]
         if examples:
@@ -172,7 +172,7 @@ def _example(row: RowDifference, previous: Path, report: Path, numbers: Iterator
     if row.before:
         name, split = row.before.file_path, row.before.split
         before = Side(name, split, None, _earlier_picture(previous, name, report, numbers))
-    if row.after:  # the thumbnails of these are in the gallery
+    if row.after:  # their thumbnails are in the gallery
         number = number_in(row.after.file_path)
         thumbnail = picture_path(THUMBNAILS, number) if number else None
         after = Side(row.after.file_path, row.after.split, number, thumbnail)
@@ -182,7 +182,7 @@ def _example(row: RowDifference, previous: Path, report: Path, numbers: Iterator
 def _earlier_picture(
     previous: Path, file_path: str, report: Path, numbers: Iterator[int]
 ) -> str | None:
-    """Writes the picture of a row of the release before; None where there is none to be made."""
+    """Write the picture of a row of the previous release; None if that is not possible."""
     path = previous / file_path
     try:
         if not path.resolve().is_relative_to(previous.resolve()):
@@ -224,15 +224,15 @@ def _text_change(change: TextChange) -> Change:
 
 
 def _whole(kind: str, text: str) -> Span:
-    """A text, of which the beginning is shown if it is too long."""
+    """A text as a single span, truncated if it is too long."""
     is_short = len(text) <= _SHOWN_CHARACTERS
     return Span(kind, text if is_short else f"{text[:_SHOWN_CHARACTERS]}…")
 
 
 def word_spans(before: str, after: str) -> Iterator[Span]:
-    """What of a text was kept, what is gone and what is new, word by word, in the order of reading.
+    """Compare two texts word by word: kept, removed and added words in reading order.
 
-    Texts too long to be compared are shown as removed and added.
+    Texts that are too long to compare are shown as removed and added.
     """
     if max(len(before), len(after)) > 10 * _SHOWN_CHARACTERS:
         yield _whole("gone", before)

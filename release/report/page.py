@@ -50,22 +50,22 @@ from schemas.release import (
 
 REPORT = "report.json"
 _LAYOUT = 3
-"""Grows where the same release gives another report."""
+"""Increased whenever the same release would get another report."""
 
 
 class ReportRecord(Record):
-    """A report in one record.
+    """The record of a report, stored as `report.json`.
 
     Attributes:
-        layout: which way of making reports it was made in.
+        layout: the version of the layout.
         release: the id of the release.
         previous: the id of the release that it is compared with.
-        previews: whether it holds middle-sized pictures of all images.
-        beside: the name of the folder that the release lies in beside the report, whose images it
-            shows at full size; None where it shows none of them.
-        rows: how many rows it shows.
-        lineage: whether it draws where rows come from.
-        withdrawn: of how many rows it shows nothing, or not all, because it was withdrawn.
+        previews: whether it has medium-sized pictures of all images.
+        beside: the name of the release's folder if it is next to the report, which then shows
+            its images at full size; otherwise None.
+        rows: the number of rows.
+        lineage: whether it shows the lineage of rows.
+        withdrawn: the number of rows that are hidden in whole or in part because of withdrawals.
     """
 
     schema_version: Literal[1] = 1
@@ -82,7 +82,7 @@ class ReportRecord(Record):
 
 
 def write_record(folder: Path, record: ReportRecord) -> None:
-    """Writes `report.json` into `folder`."""
+    """Write `report.json` into `folder`."""
     (folder / REPORT).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
@@ -91,29 +91,29 @@ def _read_record(folder: Path) -> ReportRecord:
 
 
 def is_there(out: Path, wanted: ReportRecord) -> bool:
-    """Whether the very report lies at `out`; False where there is nothing, or an empty folder.
+    """Whether exactly this report is at `out`; False if `out` is missing or an empty folder.
 
     Raises:
-        UsageError: something else is there.
+        UsageError: if `out` is something else.
     """
     found = found_at(out, _read_record, "a report")
     if found is None or found == wanted:
         return found is not None
     raise UsageError(
         f"{out} is another report: of {found.dataset} {found.version} ({found.release[:12]}), "
-        f"or made in another way; remove it or choose a folder that does not exist"
+        f"or made with other options; remove it or choose a folder that does not exist"
     )
 
 
 _SHOWN_VIDEOS = 200
 _SCRIPTS = ("loading", "elements", "filtering", "searching", "gallery", "row", "lineage", "main")
-"""The parts of the script, in the order in which they need each other."""
+"""The parts of the script, ordered by dependency."""
 
 
 def write_page(
     folder: Path, manifest: Manifest, difference: ShownDifference | None, withdrawn: str = ""
 ) -> None:
-    """Writes all that is not data: the same for all reports but the page.
+    """Write the files that hold no data; only the page differs between reports.
 
     `withdrawn` is a sentence on what was withdrawn from the release.
     """
@@ -121,7 +121,7 @@ def write_page(
     texts = {
         "index.html": _render_page(manifest, difference, withdrawn),
         "report.css": _template("report.css"),
-        # one script that leaves nothing behind but the receiver of data
+        # a single script that exports only the receiver of data
         "report.js": f'(() => {{\n"use strict";\n{scripts}}})();\n',
     }
     for name, text in texts.items():
@@ -129,7 +129,7 @@ def write_page(
 
 
 def _render_page(manifest: Manifest, difference: ShownDifference | None, withdrawn: str) -> str:
-    """The page: everything about the release as a whole."""
+    """Render the page, which describes the release as a whole."""
     statistics, terms = manifest.statistics, manifest.terms
     sentences = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(terms))
     by_granularity = {str(one.granularity): one.words for one in statistics.granularities}
@@ -170,7 +170,7 @@ def _render_page(manifest: Manifest, difference: ShownDifference | None, withdra
 
 
 def _web(url: str | None) -> str | None:
-    """`url` where it leads into the web or to a mailbox, so that it may be a link; else None."""
+    """`url` if it is a web or mail address and may become a link, else None."""
     return url if url and url.lower().startswith(("https://", "http://", "mailto:")) else None
 
 
@@ -185,12 +185,12 @@ _SHOWN_AUTHORS = 30
 
 
 def _chosen(**filters: str) -> str:
-    """The address of the rows of the gallery that have these values."""
+    """The link to the gallery, filtered to the rows with these values."""
     return f"#/rows?{urlencode(filters)}"
 
 
 def _words(statistics: ReleaseStatistics) -> Iterator[Histogram]:
-    """One for each granularity, all with one scale across, so that they can be compared."""
+    """One histogram per granularity, all on the same horizontal scale."""
     of_all = statistics.granularities
     last = [start for one in of_all for start, _ in one.histogram]
     end = max(last, default=0) + HISTOGRAM_STEP
@@ -208,7 +208,7 @@ def _words(statistics: ReleaseStatistics) -> Iterator[Histogram]:
 def _images_by(
     statistics: ReleaseStatistics, title: str, counted: Iterable[tuple[str, int]], facet: str = ""
 ) -> Bars:
-    """How many images have each value; with `facet`, each links to these in the gallery."""
+    """A chart of images by value; with `facet`, each value links to its images in the gallery."""
     pairs = list(counted)
     links = [_chosen(**{facet: value}) for value, _ in pairs] if facet else []
     return bars(title, ("", "images"), pairs, whole=statistics.images, links=links)
@@ -307,7 +307,7 @@ def _reviewed(statistics: ReleaseStatistics) -> Iterator[Bar]:
 
 
 def _audits(statistics: ReleaseStatistics) -> Bars:
-    """Error rates with their intervals, on a scale that ends with the largest of them."""
+    """Error rates with their intervals, on a scale up to the largest of them."""
     most = max(max(one.upper for one in statistics.audits), 0.01)
     lines = []
     for one in statistics.audits:
@@ -357,7 +357,7 @@ def _money(cost: str | None, currency: str | None) -> str:
 
 
 def _cost(models: tuple[ModelUse, ...]) -> Iterator[Bars]:
-    """One chart for each currency: amounts in different ones are not compared."""
+    """One chart per currency, because amounts in different currencies cannot be compared."""
     found: dict[str, list[tuple[str, Decimal]]] = {}
     for one in models:
         if one.cost is not None:

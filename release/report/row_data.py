@@ -1,4 +1,4 @@
-"""The data of a row for the page: in full for its own page, in short for its gallery tile."""
+"""The data of a row for the report: in full for its own page, in short for its gallery tile."""
 
 import re
 from array import array
@@ -27,11 +27,11 @@ _PLAIN = (
 
 
 def row_detail(row: Mapping[str, Any], shown: bool) -> dict[str, Any]:
-    """All that a row's own page tells; what the row has not is left out.
+    """Everything the page of a row shows; missing values are omitted.
 
-    Captions are lists of text, author, origin, reviewed and entity id; coarse ones of text and
-    entity id; translations of language, caption's place, text, author and entity id. `shown` is
-    whether there is a picture of it in the report.
+    Captions are lists of text, author, origin, reviewed and entity id. Coarse captions are lists of
+    text and entity id, translations of language, caption index, text, author and entity id. `shown`
+    says if the report has a picture of the row.
     """
     details: dict[str, Any] = {name: row[name] for name in _PLAIN if row.get(name) is not None}
     details["captions"] = [list(one) for one in _captions_of(row)]
@@ -57,7 +57,7 @@ def row_detail(row: Mapping[str, Any], shown: bool) -> dict[str, Any]:
 
 
 def _captions_of(row: Mapping[str, Any]) -> list[tuple[str, str, str, int, str]]:
-    """Text, author, origin, whether a person decided on it (0 or 1), and entity id of each."""
+    """Text, author, origin, reviewed by a person (0 or 1) and entity id of each caption."""
     names = ("captions", "caption_authors", "caption_origins", "caption_reviewed")
     columns = (*(row[name] for name in names), row["caption_entity_ids"])
     return [
@@ -67,7 +67,7 @@ def _captions_of(row: Mapping[str, Any]) -> list[tuple[str, str, str, int, str]]
 
 
 def row_tile(row: Mapping[str, Any], shown: bool) -> list[Any]:
-    """The beginning of the first text of a row, and 1 where there is no picture of it."""
+    """The beginning of the first text of a row, followed by 1 if the row has no picture."""
     if row.get("withdrawn"):
         return ["withdrawn", 1]
     contrast = row.get("contrast")
@@ -77,7 +77,7 @@ def row_tile(row: Mapping[str, Any], shown: bool) -> list[Any]:
 
 
 def texts_of(row: Mapping[str, Any]) -> list[str]:
-    """All texts that a search looks into: captions, coarse ones, translations, the difference."""
+    """All texts that the search covers: captions, coarse captions, translations, the difference."""
     contrast = row.get("contrast")
     return [
         *row["captions"],
@@ -88,9 +88,9 @@ def texts_of(row: Mapping[str, Any]) -> list[str]:
 
 
 _ORIGINS: tuple[str, ...] = get_args(CaptionOrigin)
-"""The bits of the column of origins, the lowest first."""
+"""The bits of the column of origins, lowest first."""
 _REVIEWS = ("all", "some", "none", "no captions")
-"""Of how many of a row's captions a person decided."""
+"""How many of a row's captions were reviewed by a person."""
 _ANCHOR = "none (anchor)"
 _LARGEST = 0xFFFF
 
@@ -105,9 +105,9 @@ _FACETS = {
     "reviewed": "Reviewed by a person",
     "licence": "Licence",
 }
-"""Properties of which a row has one value, by their names in addresses, with their titles.
+"""Properties with one value per row: their names in addresses and their titles.
 
-Origins of captions, of which a row may have several, and words come beside them.
+Caption origins, of which a row may have several, and word counts are separate.
 """
 
 _ORDERS: dict[str, tuple[str, ...]] = {
@@ -117,17 +117,17 @@ _ORDERS: dict[str, tuple[str, ...]] = {
     "difference": (_ANCHOR, *map(str, DifferenceType)),
     "reviewed": _REVIEWS,
 }
-"""How values are listed that have an order of their own; others as rows have them."""
+"""Facets whose values have a fixed order; the values of others are in order of appearance."""
 
 
 def in_order(facet: str, values: Sequence[str]) -> list[str]:
-    """The values of a facet as they are listed; the empty one, of rows without any, comes first."""
+    """Sort the values of a facet for display; the empty value (rows without any) comes first."""
     known = {value: place for place, value in enumerate(("", *_ORDERS.get(facet, ())))}
     return sorted(values, key=lambda value: known.get(value, len(known)))
 
 
 def _facet_values(row: Mapping[str, Any]) -> dict[str, str]:
-    """The value of a row for each facet that it has."""
+    """The value of a row for each of its facets."""
     plain = ("split", "source", "task", "tier", "licence")
     values = {name: row[name] for name in plain if row.get(name)}
     if "contrast" in row:
@@ -146,13 +146,13 @@ def _review(reviewed: list[bool]) -> str:
 
 
 def _mean_words(row: Mapping[str, Any]) -> int:
-    """The words of a caption of a row, on average, rounded down; 0 where it has none."""
+    """The mean number of words of a row's captions, rounded down; 0 without captions."""
     captions = row["captions"]
     return sum(len(words_of(text)) for text in captions) // len(captions) if captions else 0
 
 
 class Columns:
-    """Collects the columns of rows as they come: about 25 bytes a row."""
+    """Collects the columns of rows one row at a time, in about 25 bytes a row."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[str, int]] = {name: {"": 0} for name in _FACETS}
@@ -163,7 +163,7 @@ class Columns:
         self._anchors = array("I")
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Appends a row."""
+        """Append a row."""
         values = _facet_values(row)
         for name, known in self._values.items():
             value = values.get(name, "")
@@ -177,9 +177,9 @@ class Columns:
         self._anchors.append((number_in(contrast["anchor"]) or 0) if contrast else 0)
 
     def details(self) -> dict[str, Any]:
-        """All columns, packed; facets that no row has a value of are left out.
+        """All columns, packed; facets without any value are omitted.
 
-        Numbers have their lowest byte first, as browsers' machines have them.
+        Numbers are little-endian, as JavaScript typed arrays read them on all common platforms.
         """
         return {
             "facets": [self._facet(name) for name in _FACETS if len(self._values[name]) > 1],

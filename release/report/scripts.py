@@ -1,4 +1,4 @@
-"""Values as scripts: what a page that was opened from the disk can load bit by bit."""
+"""Data as scripts, which a page opened from disk can load piece by piece."""
 
 import json
 import re
@@ -18,9 +18,9 @@ from release.lineage.reading import ReleasedLineage, summarize
 from schemas.errors import IntegrityError
 
 _RECEIVER = "loupeReport"
-"""The function of the page that is handed what a script holds."""
+"""The function of the page that receives the data of a script."""
 _DATA = "data"
-"""The folder of scripts, below that of the report."""
+"""The folder of scripts, relative to the report."""
 
 _UNSAFE = {
     ord(character): f"\\u{ord(character):04x}"
@@ -29,17 +29,17 @@ _UNSAFE = {
 
 
 def script_json(value: Any) -> str:
-    """`value` as JSON that is safe in a script, also inside HTML.
+    """`value` as JSON that is safe in a script, including scripts inside HTML.
 
-    Nothing in it can end a script or begin a comment, and no character ends a line in JavaScript
-    that does not in JSON.
+    The result cannot end a script or begin a comment. Characters that end a line in JavaScript, but
+    not in JSON, are escaped.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.translate(_UNSAFE)
 
 
 def script_text(name: str, value: Any) -> str:
-    """A script that hands `value` to the page as what it asked for by `name`."""
+    """A script that passes `value` to the page under `name`."""
     return f"{_RECEIVER}({script_json(name)},{script_json(value)});\n"
 
 
@@ -49,9 +49,9 @@ def packed(values: bytes | bytearray) -> str:
 
 
 class ScriptWriter:
-    """Writes `data/<kind>/<number>.js` one after the other, each with some rows.
+    """Writes rows to numbered scripts `data/<kind>/<number>.js`.
 
-    `size` is how many rows a script holds; the first holds those with the places 0 to `size` − 1.
+    A script holds `size` rows; the first has the positions 0 to `size` − 1.
     """
 
     def __init__(self, folder: Path, kind: str, size: int) -> None:
@@ -62,36 +62,36 @@ class ScriptWriter:
         self._rows: list[Any] = []
 
     def add(self, row: Any) -> None:
-        """Appends a row; a script is written as soon as it is full."""
+        """Append a row; a full script is written immediately."""
         self._rows.append(row)
         if len(self._rows) == self.size:
             self.finish()
 
     def finish(self) -> None:
-        """Writes what is left."""
+        """Write the remaining rows."""
         if self._rows:
             self.write(self._rows)
             self._rows = []
 
     def write(self, value: Sequence[Any] | dict[str, Any]) -> None:
-        """Writes the next script with a value of any form."""
+        """Write the next script with any value."""
         write_script(self._folder, f"{self._kind}/{self.written}", value)
         self.written += 1
 
 
 def write_script(folder: Path, name: str, value: Any) -> None:
-    """Writes the script that is asked for by `name` below `folder`."""
+    """Write the script called `name` below `folder`."""
     path = folder / _DATA / f"{name}.js"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(script_text(name, value), encoding="utf-8", newline="\n")
 
 
 _MAX_CHARACTERS = 40
-"""Words are known by so many characters."""
+"""Words are truncated to this length."""
 _ENTITY = "id:"
-"""What the words begin with that are no words but ids of images."""
+"""Prefix of index entries that are ids of images instead of words."""
 _ENTITY_CHARACTERS = 16
-"""So many characters of an id are enough to tell it from all others."""
+"""This many characters of an id distinguish it from all others."""
 _SCRIPT_BYTES = 150_000
 
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -99,10 +99,10 @@ _WORD = re.compile(f"[{_IDEOGRAPH}]|(?:(?![{_IDEOGRAPH}])[^\\W_])+")
 
 
 def search_words(text: str) -> list[str]:
-    """The words of a text as they are searched for.
+    """Split a text into the words of the search index.
 
-    Runs of letters and digits, compatible forms and letter case aside; of Chinese and Japanese,
-    which do not part words, single characters.
+    Words are runs of letters and digits, lower-cased and NFKC-normalised. Chinese and Japanese,
+    which have no spaces between words, are split into characters.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
@@ -110,7 +110,7 @@ def search_words(text: str) -> list[str]:
 
 
 class SearchIndex:
-    """Collects the words of rows, in a database in the new `file`."""
+    """Collects the words of rows in a database in the new file `file`."""
 
     def __init__(self, file: Path) -> None:
         self._database = sqlite3.connect(file)
@@ -119,12 +119,12 @@ class SearchIndex:
         )
 
     def add(self, place: int, words: Iterable[str]) -> None:
-        """Remembers that the row at `place`, from 0, has these words."""
+        """Add the words of the row at `place` (from 0)."""
         found = ((sort_key(word), place) for word in set(words))
         self._database.executemany("INSERT INTO found VALUES (?, ?)", found)
 
     def write(self, writer: ScriptWriter, script_bytes: int = _SCRIPT_BYTES) -> list[str]:
-        """Writes all words; gives the first word of each script, in their order."""
+        """Write all words; returns the first word of each script, in order."""
         firsts, words, rows, size = list[str](), list[str](), list[str](), 0
         with closing(self._database) as database:
             found = database.execute("SELECT word, place FROM found ORDER BY word, place")
@@ -144,7 +144,7 @@ class SearchIndex:
 
 
 def _differences(places: Iterable[int]) -> bytes:
-    """Places in their order, each as the difference to the one before."""
+    """Delta-encode ascending positions."""
     data, last = bytearray(), 0
     for place in places:
         data += variable_bytes(place - last)
@@ -153,12 +153,12 @@ def _differences(places: Iterable[int]) -> bytes:
 
 
 def sort_key(word: str) -> bytes:
-    """Sorts words as JavaScript does."""
+    """A key that sorts words as JavaScript does."""
     return word.encode("utf-16-be", "replace")
 
 
 def variable_bytes(number: int) -> bytes:
-    """A whole number from 0 on in as few bytes as it needs: seven bits each, the lowest first."""
+    """Encode an integer ≥ 0 as a variable-length quantity: seven bits a byte, lowest first."""
     if number < 0x80:
         return bytes((number,))
     data = bytearray()
@@ -170,19 +170,19 @@ def variable_bytes(number: int) -> bytes:
 
 
 def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
-    """All that a row is found by: the words of its texts, and the id of its image."""
+    """All index entries of a row: the words of its texts and the id of its image."""
     for text in texts:
         yield from search_words(text)
     yield _ENTITY + row["image_entity_id"][:_ENTITY_CHARACTERS]
 
 
-# The lineage of all rows as scripts: as many rows in each as in `data/rows`.
+# The lineage of all rows as scripts, with as many rows in each as in `data/rows`.
 #
-# What many rows come from (sources, prompts, settings, videos), activities and agents are once in
-# `data/lineage/shared.js`; everything else is in the script of the rows that come from it. An
-# entity is a list of kind, id, gist, state, activity, call, parents and decisions. Parents are
-# pairs of role and reference: from 0 on an entity of the same script, below 0 a shared one, −1 the
-# first.
+# Entities that many rows share (sources, prompts, settings, videos), activities and agents are
+# stored once in `data/lineage/shared.js`; everything else is in the script of the rows that derive
+# from it. An entity is a list of kind, id, summary, state, activity, call, parents and decisions.
+# Parents are pairs of role and reference: a reference ≥ 0 is an entity of the same script, −1 the
+# first shared entity, −2 the second.
 
 _SHARED = "lineage/shared"
 _SHARED_KINDS = frozenset({"source", "prompt", "settings", "sample", "video"})
@@ -199,7 +199,7 @@ def _row_entities(row: Mapping[str, Any]) -> list[str]:
 
 
 class LineageScripts:
-    """Writes the lineage of rows as they come, `size` rows a script."""
+    """Writes the lineage of rows one row at a time, `size` rows a script."""
 
     def __init__(self, folder: Path, lineage: ReleasedLineage, size: int) -> None:
         self._folder = folder
@@ -212,13 +212,13 @@ class LineageScripts:
         self._agents = _Numbered()
 
     def add(self, row: Mapping[str, Any], *, known: bool = True) -> None:
-        """Appends a row; of one that is not to be `known`, nothing is shown."""
+        """Append a row; its lineage is empty unless it is `known`."""
         self._rows.append(_row_entities(row) if known else [])
         if len(self._rows) == self._size:
             self._write()
 
     def finish(self) -> None:
-        """Writes what is left, and what is shared."""
+        """Write the remaining rows and the shared entities."""
         if self._rows:
             self._write()
         shared = {
@@ -238,12 +238,12 @@ class LineageScripts:
         self._rows = []
 
     def _reference(self, traced: Lineage, own: "_Numbered", entity_id: str) -> int:
-        """The number of an entity, which is added with its ancestors if it was not yet.
+        """The reference of an entity, which is added with its ancestors if it is missing.
 
-        Parents first: a lineage may be deep, so that nothing here calls itself.
+        Parents come first. Iterative, because a lineage may be deeper than the recursion limit.
 
         Raises:
-            IntegrityError: an entity comes from itself.
+            IntegrityError: if an entity derives from itself.
         """
         known = ChainMap(own.numbers, self._entities.numbers)
         waiting, started = [entity_id], set[str]()
@@ -310,14 +310,14 @@ class LineageScripts:
 
 
 class _Numbered:
-    """Things with numbers in the order in which they were first named."""
+    """Numbers items in the order in which they are first requested."""
 
     def __init__(self) -> None:
         self.listed: list[Any] = []
         self.numbers: dict[str, int] = {}
 
     def number(self, key: str, details: Callable[[], Any]) -> int:
-        """The number of a thing; `details` makes what is listed of one that has none yet."""
+        """The number of `key`; a new key is listed with the value of `details`."""
         if key not in self.numbers:
             made = details()
             self.numbers[key] = len(self.listed)
@@ -329,6 +329,6 @@ _GIST_CHARACTERS = 160
 
 
 def _gist_of(entity: TracedEntity) -> str:
-    """What a person wants to see of what an entity holds, on one line."""
+    """A summary of an entity's payload on one line."""
     shown = summarize(entity.kind, entity.payload, 4 * _GIST_CHARACTERS)
     return shown if len(shown) <= _GIST_CHARACTERS else f"{shown[: _GIST_CHARACTERS - 1]}…"

@@ -1,4 +1,4 @@
-"""Small pictures of released images: made once, a thousand a folder."""
+"""Thumbnails of released images, a thousand a folder."""
 
 from io import BytesIO
 from pathlib import Path
@@ -28,14 +28,15 @@ _PAPER = (255, 255, 255)
 
 
 def picture_path(kind: str, number: int) -> str:
-    """Where the small picture of a row lies below the folder of a report."""
+    """The path of the thumbnail of a row, relative to the report."""
     return f"{kind}/{(number - 1) // FOLDER_IMAGES}/{number}.jpg"
 
 
 def smaller(data: bytes, side_px: int) -> bytes | None:
-    """An encoded image as a JPEG that no side is longer of than `side_px`; never enlarged.
+    """Scale an encoded image down to a JPEG whose longer side is at most `side_px`.
 
-    A JPEG that is small already is kept as it is. None where the image cannot be decoded.
+    Images are never enlarged, and a small JPEG is kept as it is. Returns None if the image cannot
+    be decoded.
     """
     from PIL import Image, ImageOps
 
@@ -46,7 +47,7 @@ def smaller(data: bytes, side_px: int) -> bytes | None:
             if _is_small(opened, len(data), side_px):
                 opened.load()
                 return data
-            # JPEGs are decoded at a half, a quarter or an eighth where that is enough
+            # JPEGs are decoded at a half, a quarter or an eighth of their size if that is enough
             opened.draft("RGB", (2 * side_px, 2 * side_px))
             upright = ImageOps.exif_transpose(opened)
             upright.thumbnail((side_px, side_px), Image.Resampling.BICUBIC, reducing_gap=2.0)
@@ -68,7 +69,7 @@ def _is_small(image: "Image", size_bytes: int, side_px: int) -> bool:
 
 
 def _opaque(image: "Image") -> "Image":
-    """What shines through is white, as on paper."""
+    """Replace transparency by white."""
     from PIL import Image
 
     if image.mode not in ("RGBA", "LA", "PA") and "transparency" not in image.info:
@@ -79,7 +80,7 @@ def _opaque(image: "Image") -> "Image":
 
 
 class PictureFolder:
-    """Writes the small pictures of rows, from several threads at once."""
+    """Writes the thumbnails of rows; may be called from several threads."""
 
     def __init__(self, folder: Path, rows: int, *, previews: bool) -> None:
         self._folder = folder
@@ -91,7 +92,7 @@ class PictureFolder:
                 (folder / picture_path(kind, first)).parent.mkdir(parents=True, exist_ok=True)
 
     def add(self, number: int, data: bytes) -> bool:
-        """Writes the pictures of a row; False where its image cannot be decoded."""
+        """Write the pictures of a row; returns False if its image cannot be decoded."""
         for kind, side_px in self._kinds:
             try:
                 small = decode_limited(smaller, data, side_px)

@@ -1,4 +1,4 @@
-"""Writes the report on a release: beside its place, and moved there as a whole."""
+"""Writes the report of a release to a temporary folder, which is renamed when it is complete."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -75,9 +75,9 @@ _THREADS = min(16, os.cpu_count() or 1)
 
 
 class WrittenReport(NamedTuple):
-    """A report that lies in `folder`; `is_new` is False where it lay there already.
+    """A report in `folder`; `is_new` is False if it existed already.
 
-    `unreadable` are the first files of images that no picture could be made of.
+    `unreadable` lists the first image files that have no picture because they cannot be decoded.
     """
 
     record: ReportRecord
@@ -96,27 +96,26 @@ def write_report(
     notices: Iterable[WithdrawalNotice] = (),
     on_progress: _Progress = lambda _done, _total: None,
 ) -> WrittenReport:
-    """Writes the report on the release in `folder` to `out`, from its folder alone.
+    """Write the report of the release in `folder` to `out`, from its files alone.
 
-    The folder appears as a whole or not at all, and the same release gives the same bytes (for one
-    version of Pillow, which makes the small pictures). Writing again what lies there changes
+    The folder appears as a whole or not at all. The same release gives the same bytes (for one
+    version of Pillow, which makes the thumbnails), and writing an existing report again changes
     nothing.
 
     Args:
         folder: the release.
-        out: the folder that the report becomes. Where it lies beside that of the release, the page
-            shows images at full size from there.
-        previous: the folder of the release before, to tell what differs.
-        previews: put pictures of up to 800 pixels into the report itself; None: where the release
-            does not lie beside it.
-        verify: hold every file of the release against its digest first.
-        notices: what is known to be withdrawn beside what the mark in the folder tells.
+        out: the folder of the report. If it is next to the release, the page shows the release's
+            images at full size.
+        previous: the folder of the previous release, to show the differences.
+        previews: include pictures of up to 800 pixels; None: if the release is not next to `out`.
+        verify: check the digest of every file of the release first.
+        notices: known withdrawals besides those in the folder's `WITHDRAWN.json`.
         on_progress: called with the progress.
 
     Raises:
-        UsageError: there is no release in `folder` or `previous`, or `out` holds something else or
-            lies in a release.
-        IntegrityError: a release is not as it was released.
+        UsageError: if `folder` or `previous` is not a release, or if `out` holds something else
+            or is inside a release.
+        IntegrityError: if a release is damaged or was changed.
     """
     folder, out = folder.absolute(), out.absolute()
     with opened_release(folder, on_progress) as source:
@@ -176,7 +175,7 @@ def _write(
     withdrawn: Mapping[int, WithdrawnRow],
     sentence: str,
 ) -> tuple[str, ...]:
-    """Writes all files of the report; gives the first images that no picture could be made of."""
+    """Write all files of the report; returns the first images that cannot be decoded."""
     report = workspace.content
     difference = shown_difference(previous, source.folder, report) if previous else None
     pictures = PictureFolder(report, record.rows, previews=record.previews)
@@ -213,7 +212,7 @@ def _write(
 
 
 def _text(record: ReportRecord) -> dict[str, Any]:
-    """What the page must know of the report."""
+    """The settings and texts that the page needs."""
     return {
         "name": f"{record.dataset} {record.version}",
         "rows": record.rows,
@@ -229,7 +228,7 @@ def _text(record: ReportRecord) -> dict[str, Any]:
 def _pictured(
     source: ReleaseSource, pictures: PictureFolder, withdrawn: Mapping[int, WithdrawnRow]
 ) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The columns of all rows in their order, and whether there is a picture; these are written."""
+    """Write the pictures of all rows; yields their columns in order and if there is a picture."""
 
     def add(row: ExportedRow) -> tuple[dict[str, Any], bool]:
         gone = withdrawn.get(row.number)

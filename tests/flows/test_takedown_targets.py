@@ -174,7 +174,7 @@ def test_where_all_was_of_one_source_nothing_takes_its_place(here: Installation)
     assert (len(notice.rows), notice.superseded_by) == (len(here.rows(STREET)), None)
     output = loupe("release", "verify", here.copies / STREET)
     assert output.exit_code == 1
-    assert "no version takes its place" in output.output
+    assert "no version replaces it" in output.output
 
 
 def test_an_annotator_takes_back_texts_and_no_pictures(here: Installation) -> None:

@@ -291,7 +291,7 @@ def test_a_contrast_of_a_contrast_is_refused(tmp_path: Path) -> None:
     made = benchmark(2)
     image = contrast(made.world, made.groups[0].contrasts[0], 60, 0)
     refine(made.world, image, OPENVERSE, "x")
-    with pytest.raises(IntegrityError, match="whose anchor is one itself"):
+    with pytest.raises(IntegrityError, match="whose anchor is also contrastive"):
         build(made, tmp_path)
 
 

@@ -185,7 +185,7 @@ def test_a_contaminated_release_is_reported_or_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     built = loupe_release(*command)
     assert built.exit_code == 0
-    assert "images that are files of it: 1 of 4 in train, 1 of 8 in test" in " ".join(
+    assert "images with the same file: 1 of 4 in train, 1 of 8 in test" in " ".join(
         built.stderr.split()
     )
 

@@ -122,7 +122,7 @@ def test_a_killed_marking_is_finished_by_the_next(
 def test_what_is_gone_or_another_release_is_skipped(copy: Path, tmp_path: Path) -> None:
     notice = notice_of(copy, 2)
     gone = mark_release(tmp_path / "gone", [notice], erase=True)
-    assert gone.skipped == f"{tmp_path / 'gone'} holds no release any more"
+    assert gone.skipped == f"{tmp_path / 'gone'} is no longer a release"
     other = mark_release(copy, [notice.model_copy(update={"release": "0" * 64})], erase=True)
     assert other.skipped == f"{copy} holds the release {notice.release[:12]}, not 000000000000"
     assert not (copy / WITHDRAWN).exists()
@@ -136,7 +136,7 @@ def test_notices_of_several_releases_are_refused(copy: Path) -> None:
 
 def test_a_damaged_mark_is_not_written_over(copy: Path) -> None:
     (copy / WITHDRAWN).write_text('{"notices": [')
-    with pytest.raises(IntegrityError, match="is no file of notices"):
+    with pytest.raises(IntegrityError, match="is not a file of notices"):
         mark_release(copy, [notice_of(copy, 2)], erase=False)
     assert (copy / WITHDRAWN).read_text() == '{"notices": ['
 
@@ -249,10 +249,10 @@ def test_the_version_to_use_is_the_last_that_is_sound() -> None:
 
 def test_all_rows_are_said_to_be_all() -> None:
     notice = details("a", "1.0.0", None, 1, 2)
-    assert "is withdrawn (privacy); not to be used any more: all of its 2 rows" in (
+    assert "is withdrawn (privacy); must no longer be used: all of its 2 rows" in (
         withdrawn_sentence([notice], 2)
     )
-    assert "is withdrawn in part (privacy); not to be used any more: 2 of its 3 rows" in (
+    assert "is withdrawn in part (privacy); must no longer be used: 2 of its 3 rows" in (
         withdrawn_sentence([notice], 3)
     )
 

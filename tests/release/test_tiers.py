@@ -141,7 +141,7 @@ def test_the_same_decisions_give_the_same_bytes(made: Benchmark, tmp_path: Path)
 def test_a_dataset_with_tiers_is_released_by_tier(
     made: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match=r"28 images of 'recos' are in tiers: say which .*v0"):
+    with pytest.raises(UsageError, match=r"28 images of 'recos' are in tiers: name the tier .*v0"):
         build(stored(made.world), tmp_path, None)
 
 

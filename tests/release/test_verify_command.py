@@ -84,7 +84,7 @@ def test_whoever_asks_what_can_tell_nothing_is_warned(out: Path, tmp_path: Path)
         (lambda f: named_anew(f, version="0.9.0"), "is ufine3c 0.9.0"),
         (lambda f: named_anew(f, version="1.0.0", dataset="walkers"), "is walkers 1.0.0"),
         (lambda f: named_anew(f, version="2.0.0", dataset="walkers"), "is walkers 2.0.0"),
-        (lambda f: a_file(f, dataset="walkers", **OTHER), "has notices of walkers alone"),
+        (lambda f: a_file(f, dataset="walkers", **OTHER), "has notices of walkers only"),
         (no_notices, "has no notices"),
     ]
 
@@ -93,7 +93,7 @@ def test_whoever_asks_what_can_tell_nothing_is_warned(out: Path, tmp_path: Path)
         asked_of = asked(copy)
         verified = run("verify", out, "--notices", asked_of)
         assert verified.exit_code == 0
-        assert f"{asked_of} {details}, and can tell nothing of ufine3c 1.0.0" in verified.stderr
+        assert f"{asked_of} {details}, and states nothing about ufine3c 1.0.0" in verified.stderr
         found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
         assert found["notices"]["apply"] is False
 
@@ -113,7 +113,7 @@ def test_it_is_said_which_notices_were_looked_at(out: Path, tmp_path: Path) -> N
         asked_of = asked(copy)
         verified = run("verify", out, "--notices", asked_of)
         assert (
-            f"  the notices in {asked_of} were looked at {details} of ufine3c 1.0.0\n"
+            f"  read the notices in {asked_of} {details} about ufine3c 1.0.0\n"
             in verified.stdout
         )
         assert "warning" not in verified.stderr

@@ -55,7 +55,7 @@ def faults(folder: Path, *notices: WithdrawalNotice) -> dict[str, str]:
 def test_a_marked_release_tells_its_rows_and_nothing_else(copy: Path) -> None:
     mark_release(copy, [notice_of(copy, 2, 5)], erase=False)
     assert faults(copy) == {
-        "withdrawn": "ufine3c 1.0.0 is withdrawn in part (privacy); not to be used any more: "
+        "withdrawn": "ufine3c 1.0.0 is withdrawn in part (privacy); must no longer be used: "
         "2 of its 12 rows (images/2.jpg, images/5.jpg); use 1.0.1 instead"
     }
 
@@ -197,7 +197,7 @@ def test_where_there_are_no_notices_it_is_said(copy: Path, tmp_path: Path) -> No
     for path in (tmp_path / "nowhere", copy / "images"):
         with pytest.raises(UsageError, match="there are no notices at"):
             notices_at(path)
-    with pytest.raises(IntegrityError, match="is no file of notices"):
+    with pytest.raises(IntegrityError, match="is not a file of notices"):
         notices_at(copy / "ufine3c.json")
 
 

@@ -195,7 +195,7 @@ def test_files_that_cannot_be_are_named_without_a_check_before(
         files.sort(key=lambda file: file.path)
         text = manifest_text(named(manifest, files), files)
         (folder / MANIFEST).write_bytes(b"".join(text))
-        with pytest.raises(IntegrityError, match=r"'images/.*' (cannot be read|is no folder)"):
+        with pytest.raises(IntegrityError, match=r"'images/.*' (cannot be read|is not a folder)"):
             export_release(folder, FORMATS["published"], tmp_path / "out", verify=False)
         held = {f"release/{name}" for name in content_of(folder)}
         assert content_of(tmp_path).keys() == held, path

@@ -81,7 +81,7 @@ def test_a_second_time_nothing_is_sent(hub: LoopbackHub, built: BuiltRelease) ->
 
 def test_what_was_sent_is_not_sent_again(hub: LoopbackHub, built: BuiltRelease) -> None:
     hub.refused = 400
-    with pytest.raises(ServiceError, match=r"the hub refuses a-lab/people .*run again to go on"):
+    with pytest.raises(ServiceError, match=r"the hub refuses a-lab/people .*run again to continue"):
         upload(hub, built.folder)
     assert hub.files(REPOSITORY) == {}, "before the commit nothing is to be seen"
     sent, hub.refused = len(hub.sent), None
@@ -94,7 +94,7 @@ def test_what_was_cut_off_before_its_tag_is_only_tagged(
     hub: LoopbackHub, built: BuiltRelease
 ) -> None:
     hub.tags_refused = 400
-    with pytest.raises(ServiceError, match=r"no tags today.*run again to go on"):
+    with pytest.raises(ServiceError, match=r"no tags today.*run again to continue"):
         upload(hub, built.folder)
     repository = hub.repositories[REPOSITORY]
     commits, sent, hub.tags_refused = list(repository.commits), list(hub.sent), None
@@ -111,7 +111,7 @@ def test_what_somebody_added_before_the_tag_is_not_tagged(
         upload(hub, built.folder)
     hub.put_beside(REPOSITORY, "theirs.txt")
     hub.tags_refused = None
-    with pytest.raises(UsageError, match="no earlier version"):
+    with pytest.raises(UsageError, match="is not earlier than"):
         upload(hub, built.folder)
     assert hub.repositories[REPOSITORY].tags == {}
 
@@ -148,7 +148,7 @@ def test_a_later_version_takes_the_place_of_the_earlier(
     assert hub.files(REPOSITORY) == bytes_in(later.folder)
     assert bytes_in(built.folder).items() <= hub.files(REPOSITORY, "v1.0.0").items()
     before = build_release(world.store, world.blobs, DATASET, "0.9.0", tmp_path / "before")
-    with pytest.raises(UsageError, match=r"holds ufine3c 1\.0\.1, which is no earlier version"):
+    with pytest.raises(UsageError, match=r"holds ufine3c 1\.0\.1, which is not earlier than"):
         upload(hub, before.folder)
     assert hub.files(REPOSITORY) == bytes_in(later.folder)
 
@@ -169,7 +169,7 @@ def test_what_is_no_release_of_the_dataset_is_not_removed(
 
 def test_an_open_repository_needs_a_word(hub: LoopbackHub, built: BuiltRelease) -> None:
     hub.repositories[REPOSITORY] = Repository(private=False)
-    with pytest.raises(UsageError, match="a-lab/people is open to all; say --public"):
+    with pytest.raises(UsageError, match="a-lab/people is public; pass --public"):
         upload(hub, built.folder)
     assert hub.sent == []
     planned = planned_upload(built.folder, REPOSITORY)
@@ -210,7 +210,7 @@ def test_a_version_is_not_changed(
 
 
 def test_a_token_that_is_not_accepted(hub: LoopbackHub, built: BuiltRelease) -> None:
-    with pytest.raises(ConfigurationError, match="lets this token not write") as refused:
+    with pytest.raises(ConfigurationError, match="does not let this token write") as refused:
         upload(hub, built.folder, token="s3cr3t-token")
     assert "s3cr3t" not in str(refused.value)
 
@@ -257,7 +257,7 @@ def test_images_may_be_left_out(hub: LoopbackHub, built: BuiltRelease) -> None:
 
 def test_a_repository_has_an_owner_and_a_name(built: BuiltRelease) -> None:
     for name in ("people", "a/b/c", "", "a-lab/", "../x/y", "a lab/people"):
-        with pytest.raises(UsageError, match="is called OWNER/NAME"):
+        with pytest.raises(UsageError, match="is named OWNER/NAME"):
             planned_upload(built.folder, name)
 
 
