@@ -97,7 +97,7 @@ def planned_upload(
         if with_images and images > _MOST_IMAGES:
             raise UsageError(
                 f"the hub accepts {_MOST_IMAGES:,} files in a folder and the release has "
-                f"{images:,} images; leave them out with --no-images: the Parquet files hold them too"
+                f"{images:,} images; use --no-images, because the Parquet files contain them too"
             )
         if verify:
             source.verify()
