@@ -207,6 +207,6 @@ def test_a_dataset_may_be_called_like_the_list_of_an_export(
     folder = Path(shutil.copytree(releases["plain"], tmp_path / "release"))
     (folder / "ufine3c.json").rename(folder / "export.json")
     reseal(folder, change=lambda one: one.model_copy(update={"dataset": "export"}))
-    with pytest.raises(UsageError, match=r"export\.json is what an export lists its files in"):
+    with pytest.raises(UsageError, match=r"export\.json is the list of files of an export"):
         export_release(folder, FORMATS["published"], tmp_path / "published")
     assert export_release(folder, FORMATS["coco"], tmp_path / "coco").is_new
