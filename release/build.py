@@ -1,8 +1,8 @@
-"""Builds a release: from what the store holds and people decided, to a folder that never changes.
+"""Builds a release: an immutable folder made of the store's entities and people's decisions.
 
-The same decisions give the same bytes, whatever the database, the order in which things were
-stored, and the time: rows are ordered by content, and nothing in the files tells when or where they
-were written. Images are read, written and forgotten a few at a time.
+The same decisions give the same bytes, independent of the database, the order of storage and the
+time. Rows are ordered by content, and the files do not state when or where they were written.
+Images are processed a few at a time.
 """
 
 import json
@@ -69,14 +69,14 @@ from schemas.retrieval_task import Tier
 Progress = Callable[[int, int], None]
 """Called with the rows written so far and the number of images."""
 Inspection = Callable[[Path, Manifest], None]
-"""Shown the folder of a release that is complete and not published; raises to refuse it."""
+"""Called with the folder of a complete, unpublished release; raises to reject it."""
 
 
 class BuiltRelease(NamedTuple):
-    """A release that lies in `folder`; `is_new` is False where it lay there already.
+    """A release in `folder`; `is_new` is False if it existed already.
 
-    `unsigned` says why it has no signature by the key that was given, where it has none. `known_in`
-    is the folder that the store knows it by: another one, where it lies there too.
+    `unsigned` says why it has no signature by the given key, if so. `known_in` is the folder known
+    to the store, which may be another one with the same release.
     """
 
     manifest: Manifest
@@ -87,7 +87,7 @@ class BuiltRelease(NamedTuple):
 
     @property
     def elsewhere(self) -> str | None:
-        """That it was released before, in a sentence; None where this is its first folder."""
+        """A sentence saying that it was released before; None if this is its first folder."""
         if self.known_in.resolve() == self.folder.resolve():
             return None
         return (
@@ -113,25 +113,27 @@ def build_release(
     signer: Signer | None = None,
     adopt: bool = True,
 ) -> BuiltRelease:
-    """Builds `version` of `dataset` from its live images and accepted captions, at `out`.
+    """Build `version` of `dataset` from its active images and accepted captions at `out`.
 
-    The folder appears as a whole or not at all. Building a version again from the same decisions
-    changes nothing. What kind of release it becomes is seen from the dataset: images that were cut
-    out of videos are released in UFine6926's format, others in UFine3C's; several splits are
-    certified not to leak, up to `leak_limits`. Of a benchmark of tasks `tier` says which version it
-    is; one of the same state that was released in a lower tier must be contained (`release.tiers`).
-    `checks` come from elsewhere and are part of what is released. With `as_of` it is built from an
-    earlier state of the store, and with `lower` it is compared with these releases of lower tiers,
-    whichever there are. `inspect` may refuse it. With a `signer` it is signed, also where it was
-    there already; another signature is left as it is. A release that the store knows by a folder
-    which does not hold it any more is known by `out` from now on, unless `adopt` is False.
+    The folder appears as a whole or not at all, and building a version again from the same
+    decisions changes nothing. The format follows from the dataset: images cut from videos are
+    released in UFine6926's format, others in UFine3C's. If there are several splits, the release is
+    checked for leaks between them, up to `leak_limits`. For a benchmark of tasks, `tier` selects
+    the version; releases of the same state in lower tiers must be contained in it
+    (`release.tiers`).
+
+    `checks` are computed elsewhere and become part of the release. With `as_of` the release is
+    built from an earlier state of the store, and with `lower` it is compared with these releases of
+    lower tiers, regardless of which exist. `inspect` may reject the release. With a `signer` it is
+    signed, even if it existed before, but an existing signature by another key is kept. If the
+    folder known to the store no longer holds the release, `out` becomes its folder unless `adopt`
+    is False.
 
     Raises:
-        UsageError: there is no such dataset, the version is malformed, `out` holds something else,
-            nothing can be released, or the dataset has tiers and none is named.
-        IntegrityError: the version was released with other content, or lies damaged at `out`, a
-            lower tier's release is not contained, or the dataset cannot be released as it is (one
-            sentence says why).
+        UsageError: if the dataset does not exist, the version is malformed, `out` holds something
+            else, nothing can be released, or the dataset has tiers and none is named.
+        IntegrityError: if the version was released with other content, or is damaged at `out`, a
+            lower tier's release is not contained, or the dataset cannot be released as it is.
     """
     _refuse_unknown(store, dataset, version, tier)
     out = out.absolute()
@@ -154,7 +156,7 @@ def build_release(
 
         def publish() -> None:
             nonlocal found
-            # A build side by side may have published meanwhile.
+            # A concurrent build may have published meanwhile.
             found = found or _is_there(out, content, manifest, scratch)
             if not found:
                 workspace.publish(out)
@@ -169,7 +171,7 @@ def build_release(
 
 
 class _ReleaseSpec(NamedTuple):
-    """Which release is built, up to which limits its splits may leak, and what is known of it."""
+    """The release to build, its leak limits, and facts about it."""
 
     dataset: str
     version: str
@@ -188,7 +190,7 @@ def _write_release(
     lower: Iterable[Manifest],
     on_progress: Progress,
 ) -> Manifest:
-    """Writes everything into the folder: rows, lineage, documents, and the manifest."""
+    """Write everything into the folder: rows, lineage, documents, and the manifest."""
     dataset, checks = wanted.dataset, wanted.checks
     contents = Contents(connection, dataset, scratch, wanted.tier)
     total = contents.arrange()
@@ -273,7 +275,7 @@ def _refuse_unknown(store: Store, dataset: str, version: str, tier: Tier | None)
 
 
 def _refuse_leaks(draft: Manifest, splits: SplitImages) -> None:
-    """Splits that were given here must not leak; those that sources gave are stated as they are."""
+    """Raise if splits assigned here leak; leaks between splits of sources are only stated."""
     if draft.videos and draft.leaks is not None and draft.leaks.leaks:
         leaks = "; ".join(leak_sentence(one, splits) for one in draft.leaks.leaks)
         raise IntegrityError(
@@ -283,7 +285,7 @@ def _refuse_leaks(draft: Manifest, splits: SplitImages) -> None:
 
 
 def _embedder_uses(connection: Connection, entity_ids: Iterable[str]) -> tuple[EmbedderUse, ...]:
-    """What embedders decided of these images and captions, by purpose, name and settings."""
+    """The decisions of embedders on these images and captions, by purpose, name and settings."""
 
     def order(origin: EmbedderOrigin) -> tuple[int, str, str]:
         return get_args(EmbedderPurpose).index(origin.purpose), origin.embedder, origin.settings
@@ -303,7 +305,7 @@ def _embedder_uses(connection: Connection, entity_ids: Iterable[str]) -> tuple[E
 def _lower_releases(
     store: Store, dataset: str, version: str, tier: Tier | None
 ) -> tuple[Manifest, ...]:
-    """The releases of lower tiers, of the state that `version` is of, the lowest first."""
+    """The releases of lower tiers of the state of `version`, lowest first."""
     if tier is None:
         return ()
     wanted = {(lower, version_in(lower, version)) for lower in tiers_within(tier)[:-1]}
@@ -314,10 +316,10 @@ def _lower_releases(
 def _contained(
     connection: Connection, lower: Iterable[Manifest], scratch: Scratch, name: str
 ) -> tuple[ContainedRelease, ...]:
-    """The releases `lower`, all rows of which are among the items of `scratch`, as it is stated.
+    """The releases `lower`, after checking that all their rows are among the items of `scratch`.
 
     Raises:
-        IntegrityError: something of them is missing in the release called `name`.
+        IntegrityError: if a part of them is missing in the release called `name`.
     """
     stated = []
     for one in lower:
@@ -353,13 +355,14 @@ def _named(entity: StoredEntity) -> str:
 
 
 def _is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) -> bool:
-    """Whether the release in `content` lies at `out` already, every file as it was built now.
+    """Whether the release in `content` is at `out` already, with every file equal.
 
-    `scratch` has the files that it lists; every file at `out` is read. Once only for a scratch.
+    `scratch` has the files of the manifest; every file at `out` is read. May be called once for a
+    scratch.
 
     Raises:
-        IntegrityError: another release is there, or this one and a file of it is damaged, missing
-            or not its own.
+        IntegrityError: if `out` is another release, or a file of this one is damaged, missing or
+            extra.
     """
     if not (out / MANIFEST).exists():
         return False
@@ -382,7 +385,7 @@ def _is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) ->
 
 
 def _sign_existing(folder: Path, signature: Signature) -> str | None:
-    """Signs a release that `_is_there`; says why not where it is signed otherwise or cannot be."""
+    """Sign a release that exists already; returns the reason if it cannot be signed, or None."""
     try:
         add_signature(folder, signature)
     except UsageError as error:
@@ -391,7 +394,7 @@ def _sign_existing(folder: Path, signature: Signature) -> str | None:
 
 
 def _holds(folder: Path, release_id: str) -> bool:
-    """Whether the manifest of this release lies in `folder`."""
+    """Whether `folder` holds the manifest of this release."""
     if not (folder / MANIFEST).is_file():
         return False
     try:
@@ -401,7 +404,7 @@ def _holds(folder: Path, release_id: str) -> bool:
 
 
 _FIRST_TIER = {"confusions": "v1", "confuse_caption": "v1", "duplicates": "v2"}
-"""The tier before which a gate or stage has no part in a release; v0 for all others."""
+"""The first tier in which a gate or stage is part of a release; v0 for all others."""
 
 
 def _statistics(
@@ -438,9 +441,9 @@ def _statistics(
 
 
 def _empty_release_reason(dataset: str, images: int, statistics: ReleaseStatistics) -> str:
-    """The sentence for a dataset of so many images, none of which may be released.
+    """Explain why none of the images of a dataset may be released.
 
-    `statistics` are those of the release that there would be.
+    `statistics` are those of the empty release.
     """
     reasons = [f"it has {_counted(images, 'image')}, none of them with a caption"]
     rewrites, contrasts = statistics.rewrites, statistics.contrasts

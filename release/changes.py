@@ -1,4 +1,4 @@
-"""What differs between two JSON values, such as manifests, part by part."""
+"""Differences between two JSON values, such as manifests, part by part."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,14 +11,14 @@ _NAMES = (
     *(("splits", "measure"), ("direction", "tester"), ("queue",), ("difference",)),
     *(("measure",), ("granularity",), ("task",), ("tier",), ("licence",), ("model",)),
 )
-"""What entries of lists in manifests are called by: the first that tells all of them apart."""
+"""Keys that identify entries of lists in manifests: the first that is unique is used."""
 _PAIR = 2
 
 
 class FieldChange(Record):
-    """One value of a row, or of the manifest, on either side; None where there is none.
+    """A value of a row or of the manifest on both sides; None if a side has none.
 
-    `field` is its name, that of a part after a dot (`crop.frame`, `sources.coco.licence`).
+    `field` is its name, with parts after a dot (`crop.frame`, `sources.coco.licence`).
     """
 
     field: str
@@ -27,10 +27,10 @@ class FieldChange(Record):
 
 
 def value_changes(name: str, before: Any, after: Any) -> Iterator[FieldChange]:
-    """What differs between two JSON values, down to the smallest parts that have a name.
+    """The differences of two JSON values, down to the smallest named parts.
 
-    Entries of lists are identified by their names; where that is not possible, lists are
-    compared as a whole.
+    Entries of lists are identified by their names; if that is not possible, lists are compared as a
+    whole.
     """
     if before == after:
         return
@@ -45,7 +45,7 @@ def value_changes(name: str, before: Any, after: Any) -> Iterator[FieldChange]:
 
 
 def _parts(before: Any, after: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The named parts of two values; None where they have none, or none in common."""
+    """The named parts of two values; None if they have none, or none in common."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         return dict(before), dict(after)
     if not _is_list(before) or not _is_list(after):
@@ -66,7 +66,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_pair(entry: Any) -> bool:
-    """Whether it is a name and its value."""
+    """Whether a value is a pair of a name and its value."""
     return _is_list(entry) and len(entry) == _PAIR and isinstance(entry[0], str)
 
 

@@ -1,4 +1,4 @@
-"""What a release says of itself that is found out elsewhere, and not counted as it is built."""
+"""Statements of a release that are computed elsewhere instead of being counted during the build."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from schemas.release import (
 
 
 class WrittenSample(NamedTuple):
-    """An image of a contrastive benchmark as it was written, its fine and its coarse captions."""
+    """A written image of a contrastive benchmark, with its fine and its coarse captions."""
 
     sha256: str
     file: Path
@@ -29,15 +29,15 @@ class WrittenSample(NamedTuple):
 
 
 _Nearest = Callable[[Sequence[WrittenSample]], NearestStatistics | None]
-"""Measures how near the nearest other samples are, of all samples in their order."""
+"""Measures the similarity of the nearest other samples, for all samples in order."""
 
 
 Against = Callable[[OwnImages], tuple[Contamination, ...]]
-"""Holds the images of a release against other datasets."""
+"""Compares the images of a release with other datasets."""
 
 
 class Checks(NamedTuple):
-    """What stands on the card beside what is counted.
+    """Additional content of the card.
 
     Attributes:
         nearest: measures a contrastive benchmark (CCD, table 1); nothing is measured without it.
@@ -64,10 +64,10 @@ class Checks(NamedTuple):
     contamination: tuple[Contamination, ...] = ()
 
     def held_against(self, own: OwnImages) -> tuple[Contamination, ...]:
-        """What the release shares with others, found now or before."""
+        """The content that the release shares with others, from this and earlier comparisons."""
         found = self.against(own) if self.against is not None else ()
         return (*self.contamination, *found)
 
 
 UNCHECKED = Checks()
-"""Nothing but what is counted, and audits."""
+"""No checks but the audits of the store."""

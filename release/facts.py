@@ -1,4 +1,4 @@
-"""What is known of how a release came about: sources, review, and Croissant's RAI facts."""
+"""Facts on the making of a release: sources, review, and Croissant's RAI properties."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ from schemas.release import AgreementStatistics, Manifest, ReleasedSource
 
 
 class ReviewShare(NamedTuple):
-    """How many of a kind are in the release, and on how many of them a person decided."""
+    """The number of items of a kind in the release, and of those reviewed by a person."""
 
     kind: str
     released: int
@@ -14,9 +14,9 @@ class ReviewShare(NamedTuple):
 
 
 def review_shares(manifest: Manifest) -> list[ReviewShare]:
-    """The shares, kind by kind; a kind of which there is nothing is left out.
+    """The review shares by kind; kinds without items are omitted.
 
-    What sources gave is not decided on here, and not counted.
+    Texts of sources are not reviewed here and not counted.
     """
     statistics = manifest.statistics
     made = statistics.descriptions
@@ -38,12 +38,12 @@ def review_shares(manifest: Manifest) -> list[ReviewShare]:
 
 
 def is_of_persons(manifest: Manifest) -> bool:
-    """Whether the images show people, not scenes."""
+    """Whether the images show people instead of scenes."""
     return not (manifest.statistics.tasks or manifest.statistics.contrasts)
 
 
 def cited_sources(manifest: Manifest) -> list[ReleasedSource]:
-    """The sources that have a citation, each citation once.
+    """The sources with a citation, one for each citation.
 
     A search has none: the creators of its images are in `ATTRIBUTION.md`.
     """
@@ -52,13 +52,13 @@ def cited_sources(manifest: Manifest) -> list[ReleasedSource]:
 
 
 def uncited_names(manifest: Manifest) -> list[str]:
-    """The names of the other sources, by name."""
+    """The names of the other sources, sorted."""
     cited = {one.name for one in cited_sources(manifest)}
     return sorted({one.name for one in manifest.sources} - cited)
 
 
 def _origin_names(manifest: Manifest) -> list[str]:
-    """The sources that a release began with: those with a citation, or all where none has one."""
+    """The original sources: those with a citation, or all if none has one."""
     cited = list(dict.fromkeys(one.name for one in cited_sources(manifest)))
     return cited or list(dict.fromkeys(one.name for one in manifest.sources))
 
@@ -71,7 +71,7 @@ _WITHDRAWAL = (
 
 
 def responsible_facts(manifest: Manifest) -> dict[str, Any]:
-    """The facts, those left out of which nothing is known."""
+    """The RAI properties; unknown ones are omitted."""
     details = {
         "dataCollection": collection_sentence(manifest),
         "dataCollectionType": _collection_types(manifest),
@@ -92,7 +92,7 @@ def responsible_facts(manifest: Manifest) -> dict[str, Any]:
 
 
 def _limitations(manifest: Manifest) -> list[str]:
-    """What one must know before one trusts the release, a sentence each."""
+    """The limitations of the release, one sentence each."""
     details = []
     if manifest.demonstration:
         details.append(
@@ -114,7 +114,7 @@ def _limitations(manifest: Manifest) -> list[str]:
 
 
 def collection_sentence(manifest: Manifest) -> str:
-    """Where the images come from."""
+    """The origin of the images, as a sentence."""
     names = ", ".join(_origin_names(manifest))
     if manifest.videos:
         count = len(manifest.videos)
@@ -162,7 +162,7 @@ def _analysis(manifest: Manifest) -> list[str]:
 
 
 def _agreement_sentence(one: AgreementStatistics) -> str:
-    """How far people agree in one control of a queue."""
+    """The agreement of annotators in one control of a queue, as a sentence."""
     what = "agreement" if one.kind == "choice" else "similarity"
     alpha = "" if one.coefficient is None else f", Krippendorff's alpha {one.coefficient:.3f}"
     return (

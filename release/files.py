@@ -1,6 +1,6 @@
-"""Files of a release: written once with their digest, and made to last.
+"""Files of a release: written once with their digest, and flushed to disk.
 
-Flushing each of ten thousand images takes a hundred times as long as flushing them all together.
+Flushing ten thousand images one by one takes a hundred times as long as flushing them together.
 """
 
 import ctypes
@@ -13,13 +13,13 @@ from typing import BinaryIO
 from schemas.release import ReleasedFile
 
 OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
-"""What appears in a folder that somebody opened, and is nobody's."""
+"""Files that file managers create in opened folders, which are ignored."""
 
 _BUFFER_BYTES = 1 << 20
 
 
 class DigestingFile:
-    """A new file whose digest and size are known when it is closed; closing flushes it to disk."""
+    """A new file that computes its digest and size; closing flushes it to disk."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,39 +28,39 @@ class DigestingFile:
         self._size = 0
 
     def write(self, data: bytes) -> int:
-        """Appends `data`."""
+        """Append `data`."""
         self._sha256.update(data)
         written = self._file.write(data)
         self._size += written
         return written
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """The number of bytes written."""
         return self._size
 
     def flush(self) -> None:
-        """Hands what was written to the system."""
+        """Flush buffers to the system."""
         self._file.flush()
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can be written."""
+        """Whether the file is closed."""
         return self._file.closed
 
     def close(self) -> None:
-        """Flushes the file to disk. Closing twice is fine."""
+        """Flush the file to disk and close it; may be called twice."""
         if not self._file.closed:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
 
     def as_released(self, path: str) -> ReleasedFile:
-        """The file under the path that the release knows it by."""
+        """The file under the path of the release."""
         return ReleasedFile(path=path, sha256=self._sha256.hexdigest(), size_bytes=self._size)
 
 
 def write_file(folder: Path, path: str, data: bytes) -> ReleasedFile:
-    """A new file with these bytes, at `path` below `folder`."""
+    """Write a new file with these bytes at `path` below `folder`, flushed to disk."""
     file = DigestingFile(folder / path)
     try:
         file.write(data)
@@ -70,9 +70,9 @@ def write_file(folder: Path, path: str, data: bytes) -> ReleasedFile:
 
 
 def place_file(folder: Path, path: str, data: bytes | memoryview) -> None:
-    """A new file with these bytes, at `path` below `folder`; it may not last until it is flushed.
+    """Write a new file at `path` below `folder` without flushing it to disk.
 
-    One of many, which are flushed together.
+    For many files, which are flushed together.
     """
     try:
         handle = os.open(f"{folder}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -89,7 +89,7 @@ def place_file(folder: Path, path: str, data: bytes | memoryview) -> None:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether a file lies there, not a link or anything that reading might never end of."""
+    """Whether a path is a regular file, not a link or anything that reading may never end of."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
@@ -97,12 +97,12 @@ def is_plain(path: Path) -> bool:
 
 
 def shown_path(path: Path | str) -> str:
-    r"""A path as it can be printed: bytes that are no UTF-8 as `\xff`."""
+    r"""A printable path: bytes that are not UTF-8 become `\xff`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def digest_of_file(path: Path | str) -> str:
-    """The SHA-256 of a file; a small one is read at once, a large one piece by piece."""
+    """The SHA-256 of a file; small files are read at once, large ones in pieces."""
     digest = hashlib.sha256()
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -116,10 +116,10 @@ def digest_of_file(path: Path | str) -> str:
 
 
 def content_fault(folder: Path, listed: ReleasedFile, *, digest: bool = True) -> str | None:
-    """What is wrong with a listed file, in words that follow its path: its size, or its digest.
+    """The problem with a listed file, phrased to follow its path: its size or its digest.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: if it cannot be read.
     """
     path = f"{folder}/{listed.path}"
     if (size := os.stat(path).st_size) != listed.size_bytes:  # noqa: PTH116 - of many files
@@ -130,9 +130,9 @@ def content_fault(folder: Path, listed: ReleasedFile, *, digest: bool = True) ->
 
 
 def flush(folder: Path) -> None:
-    """Waits until all that was written to the file system of `folder` is on its disk."""
+    """Flush everything written to the file system of `folder` to disk."""
     system = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(system, "syncfs"):  # it is Linux's, and tells when writing failed
+    if not hasattr(system, "syncfs"):  # syncfs is specific to Linux, and reports write errors
         os.sync()
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -145,7 +145,7 @@ def flush(folder: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Waits until the names in `folder` itself are on its disk, as after a renaming."""
+    """Flush the entries of `folder` itself to disk, for example after a renaming."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -1,13 +1,13 @@
-"""What a verification finds."""
+"""The findings of a verification."""
 
 from schemas.release import Problem
 
 NOT_READABLE = "not_readable"
-"""The fault of a file that cannot be read, or of a folder that cannot be listed."""
+"""The fault code of a file that cannot be read, or of a folder that cannot be listed."""
 FOLDER = "."
-"""What findings call the folder of the release itself."""
+"""The name of the release's own folder in findings."""
 LIMIT = 1000
-"""A folder with more problems than this is not worth reading on about."""
+"""The number of problems at which a verification stops."""
 
 
 class TooManyProblemsError(Exception):
@@ -15,7 +15,7 @@ class TooManyProblemsError(Exception):
 
 
 class Findings:
-    """Collects problems; ends a verification that finds nothing but."""
+    """Collects problems; stops a verification after too many of them."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -25,11 +25,11 @@ class Findings:
         return any(one.fault == fault for one in self.problems)
 
     def tells_of(self, file: str) -> bool:
-        """Whether anything was found to be wrong with a file, or nobody could look at it."""
+        """Whether a problem was found with a file, or it could not be read."""
         return any(one.file == file for one in self.problems) or self.hides(file)
 
     def hides(self, file: str) -> bool:
-        """Whether a file cannot be read, as was found of it or of a folder that it lies in."""
+        """Whether a file, or a folder above it, cannot be read."""
         return any(file == one or file.startswith(below(one)) for one in self.unreadable())
 
     def unreadable(self) -> list[str]:
@@ -37,10 +37,10 @@ class Findings:
         return [one.file for one in self.problems if one.fault == NOT_READABLE]
 
     def add(self, fault: str, message: str, file: str, row: int | None = None) -> None:
-        """Remembers a problem.
+        """Add a problem.
 
         Raises:
-            TooManyProblemsError: it is the last one that will be remembered.
+            TooManyProblemsError: if the limit of problems is reached.
         """
         line = " ".join(message.split())
         self.problems.append(Problem(fault=fault, message=line, file=file, row=row))
@@ -48,10 +48,10 @@ class Findings:
             raise TooManyProblemsError
 
     def add_row(self, fault: str, what: str, file: str, row: int) -> None:
-        """Remembers a problem of a row, as `add` does."""
+        """Add a problem of a row; see `add`."""
         self.add(fault, f"{file}: row {row} {what}", file, row)
 
 
 def below(folder: str) -> str:
-    """How the paths of the files in a folder begin."""
+    """The common prefix of the paths of files in a folder."""
     return "" if folder == FOLDER else f"{folder}/"

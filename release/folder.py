@@ -1,4 +1,4 @@
-"""The folder of a release appears as a whole or not at all."""
+"""Creates the folder of a release as a whole or not at all."""
 
 import errno
 import fcntl
@@ -20,11 +20,11 @@ T = TypeVar("T")
 _LABEL = ".building-"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SQLITE_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
-"""What SQLite says of its own new files where space or inodes are used up."""
+"""SQLite's messages on its new files if space or inodes are used up."""
 
 
 class Workspace:
-    """Where a release is put together: `content` becomes its folder, the rest is thrown away."""
+    """A temporary folder of a release: `content` becomes its folder, the rest is removed."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -33,16 +33,16 @@ class Workspace:
 
     @property
     def scratch_file(self) -> Path:
-        """Where the build may keep lists."""
+        """The path of a temporary database of the build."""
         return self.home / "scratch.db"
 
     def publish(self, out: Path) -> None:
-        """Moves `content` to `out`, which must not exist or be an empty folder.
+        """Move `content` to `out`, which must be missing or an empty folder.
 
-        All that was written is on the disk before.
+        All files are flushed to disk before.
 
         Raises:
-            UsageError: something else appeared there meanwhile.
+            UsageError: if something else appeared at `out` meanwhile.
         """
         flush(self.content)
         try:
@@ -56,14 +56,14 @@ class Workspace:
 
 @contextmanager
 def workspace_for(out: Path) -> Iterator[Workspace]:
-    """A workspace beside `out`, removed at the end; what killed builds left there is removed too.
+    """A workspace next to `out`, removed at the end, with leftovers of interrupted builds.
 
-    A workspace is locked as long as its process lives, so that builds side by side leave each
-    other's alone.
+    A workspace is locked as long as its process lives, so that concurrent builds do not remove each
+    other's workspaces.
 
     Raises:
-        UsageError: nothing can be written beside `out`.
-        DiskFullError: no space or no inodes are left, at the beginning or while it is used.
+        UsageError: if the folder of `out` is not writable.
+        DiskFullError: if no space or inodes are left, at the beginning or later.
     """
     label = f".{out.name}{_LABEL}"
     with _full_disk_as_error(out):
@@ -84,7 +84,7 @@ def workspace_for(out: Path) -> Iterator[Workspace]:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether a file could not be written because no space, no inodes or no quota is left."""
+    """Whether a file could not be written because space, inodes or quota are used up."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_FULL
     return isinstance(error, OSError) and error.errno in _FULL
@@ -104,8 +104,8 @@ def _full_disk_as_error(out: Path) -> Iterator[None]:
 
 
 def _full_folder(error: OSError | sqlite3.Error, out: Path) -> str:
-    """Where there is no room, as far as `error` says."""
-    if isinstance(error, sqlite3.Error):  # which file it was is not said
+    """The full folder, as far as `error` states it."""
+    if isinstance(error, sqlite3.Error):  # the error names no file
         return f"{out.parent} or {sqlite_temporary_folder()} (temporary files)"
     if isinstance(error.filename, str):
         file = Path(error.filename).absolute()
@@ -117,10 +117,9 @@ def _full_folder(error: OSError | sqlite3.Error, out: Path) -> str:
 def locked_folder(
     parent: Path, prefix: str, make: Callable[..., str] = tempfile.mkdtemp
 ) -> tuple[Path, int]:
-    """A new folder in `parent`, and the lock on it, which is to be closed.
+    """A new folder in `parent` and its lock, which must be closed.
 
-    Who removes leftovers may take a folder for one that `make` made and that is not locked yet;
-    then there is another.
+    A concurrent clean-up may remove the folder before it is locked; then another one is created.
     """
     while True:
         home = Path(make(prefix=prefix, dir=parent))
@@ -129,7 +128,7 @@ def locked_folder(
 
 
 def refuse_foreign(out: Path) -> None:
-    """Does nothing where `out` is free or a release.
+    """Raise unless `out` is free or a release.
 
     Raises:
         UsageError: if `out` is something else.
@@ -141,10 +140,10 @@ def refuse_foreign(out: Path) -> None:
 
 
 def found_at(out: Path, read: Callable[[Path], T], what: str) -> T | None:
-    """What `read` finds in `out`; None where there is nothing, or an empty folder.
+    """The result of `read` for `out`; None if `out` is missing or an empty folder.
 
     Raises:
-        UsageError: something else than `what` is there.
+        UsageError: if `out` is something else than `what`.
     """
     if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
         return None
@@ -157,17 +156,17 @@ def found_at(out: Path, read: Callable[[Path], T], what: str) -> T | None:
 
 
 def refuse_within(release: Path, out: Path) -> None:
-    """Does nothing where `out` lies elsewhere.
+    """Raise if `out` is inside of a release.
 
     Raises:
-        UsageError: it lies in the folder of a release.
+        UsageError: if it is.
     """
     if out.resolve().is_relative_to(release.resolve()):
         raise UsageError(f"{out} lies in the release, which never changes; choose another place")
 
 
 def remove_abandoned(parent: Path) -> list[str]:
-    """Removes what killed builds and exports left in `parent`; the names of what was removed."""
+    """Remove leftovers of interrupted builds and exports in `parent`; returns their names."""
     return _remove_leftovers(parent, f".*{_LABEL}")
 
 
@@ -185,7 +184,7 @@ def _remove_leftovers(parent: Path, pattern: str) -> list[str]:
 def _lock(home: Path) -> int | None:
     """A lock on a folder that ends with the process.
 
-    None where another one holds it, or where the folder is there no more.
+    None if another process holds it, or if the folder no longer exists.
     """
     with suppress(FileNotFoundError, NotADirectoryError):
         folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
@@ -201,7 +200,7 @@ def _lock(home: Path) -> int | None:
 
 
 def _is_at(folder: int, home: Path) -> bool:
-    """Whether an open folder still lies at `home`: it may have been removed before the lock."""
+    """Whether an open folder is still at `home`; it may have been removed before the lock."""
     try:
         return os.path.samestat(os.fstat(folder), home.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The published formats: `<dataset>.json`, and `ccd.jsonl` as the authors of CCD have it."""
+"""The published formats: `<dataset>.json`, and `ccd.jsonl` in the format of CCD's authors."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from schemas.taxonomy import DifferenceType
 
 
 class RowsText(NamedTuple):
-    """How rows are written to a text file: the line of each, and what stands around lines."""
+    """How rows are written to a text file: each line, and the text around the lines."""
 
     line: Callable[[Mapping[str, Any]], bytes]
     opening: bytes
@@ -21,7 +21,7 @@ class RowsText(NamedTuple):
     ending: bytes
 
     def row(self, columns: Mapping[str, Any], *, is_first: bool) -> bytes:
-        """The text of a row with these columns, and of what is before it."""
+        """The text of a row with these columns, with the preceding separator."""
         return (self.opening if is_first else self.between) + self.line(columns)
 
 
@@ -37,7 +37,7 @@ def read_json_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a published JSON file, one at a time.
 
     Raises:
-        ValueError: it is not a JSON list (on the first faulty row).
+        ValueError: if it is not a JSON list (on the first faulty row).
     """
     with path.open("rb") as file:
         try:
@@ -57,7 +57,7 @@ _SPELLED = {
     DifferenceType.EVENT_ATTRIBUTE: "Event Element",
     DifferenceType.STYLE: "Style and Presentation",
 }
-"""The types that the authors' files call otherwise than their paper does."""
+"""Types that are spelled differently in the authors' files and in their paper."""
 
 
 def _ccd_line(row: Mapping[str, Any]) -> bytes:
@@ -80,11 +80,11 @@ def _ccd_line(row: Mapping[str, Any]) -> bytes:
 
 
 CCD_TEXT = RowsText(_ccd_line, b"", b"\n", b"\n")
-"""`ccd.jsonl`, for rows with contrasts, which have terms, too."""
+"""`ccd.jsonl`, for rows with contrasts, which also have terms."""
 
 
 def texts_of(dataset: str, form: RowForm) -> dict[str, RowsText]:
-    """The text files of a release's rows, by name, and how rows are written to each."""
+    """The text files of a release's rows by name, with their formats."""
     texts = {f"{dataset}.json": PUBLISHED_TEXT}
     if form.contrasts:
         texts[CCD_LINES] = CCD_TEXT

@@ -1,7 +1,7 @@
-"""`manifest.json`: what a release is, with a digest for every file of it.
+"""`manifest.json`: the description of a release, with a digest for every file of it.
 
-One file a line, so that it can be read by people and compared by tools; both writing and reading
-hold one file at a time in memory. The id covers the files by the root of a Merkle tree.
+One line per file, for people and tools. Writing and reading hold one file entry in memory at a
+time. The id covers the files by the root of a Merkle tree.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from schemas.release import FileEntry, LineageStatistics, Manifest, ReleasedFile
 
 MANIFEST = "manifest.json"
 MAX_CHARACTERS = 16 * 1024 * 1024
-"""The longest single value that is read of a file which somebody may have tampered with."""
+"""The longest single value that is read, because files may have been manipulated."""
 _UNNAMED = "0" * 64
 _UNTOLD = LineageStatistics(entities=0, derivations=0, decisions=0, calls=0, activities=0, agents=0)
 _FILES, _END = b'"files": [', b"\n]\n}\n"
@@ -29,7 +29,7 @@ _ENTRY: Final = re.compile(
     r'\{(?:"entity_id":"([0-9a-f]{32})",)?"path":"([^"\\\x00-\x1f]+)",'
     r'"sha256":"([0-9a-f]{64})","size_bytes":(0|[1-9][0-9]{0,17})\},\s*'
 )
-"""An entry as `file_entry` writes it, which is read without JSON, and what stands after it."""
+"""An entry in the form of `file_entry`, which is read without JSON, and the text after it."""
 
 
 def named(manifest: Manifest, files: Iterable[ReleasedFile]) -> Manifest:
@@ -42,33 +42,32 @@ def named(manifest: Manifest, files: Iterable[ReleasedFile]) -> Manifest:
 
 
 def unnamed(**values: Any) -> Manifest:
-    """A manifest that has no lineage, no files and no id yet."""
+    """A manifest without lineage, files and id."""
     values = {"lineage": _UNTOLD, **values}
     return Manifest(id=_UNNAMED, files_root=_UNNAMED, files_count=0, **values)
 
 
 def id_of(manifest: Manifest) -> str:
-    """The id that a manifest has by its values, the root of its files among them."""
+    """The id of a manifest, computed from its values including the root of its files."""
     values = manifest.model_dump(mode="json", exclude={"id"})
     return hashlib.sha256(canonical_json(values).encode()).hexdigest()
 
 
 def file_entry(file: ReleasedFile) -> bytes:
-    """An entry of `files` as canonical JSON, and a leaf of the tree that the id covers."""
+    """An entry of `files` as canonical JSON, which is a leaf of the tree that the id covers."""
     entity = "" if file.entity_id is None else f'"entity_id":"{file.entity_id}",'
-    path = encode_basestring(file.path)  # the others need no escapes, by their patterns
+    path = encode_basestring(file.path)  # other values need no escapes because of their patterns
     return (
         f'{{{entity}"path":{path},"sha256":"{file.sha256}","size_bytes":{file.size_bytes}}}'
     ).encode()
 
 
 class Listing:
-    """The files of a manifest as they come, and what the manifest says of them all.
+    """The files of a manifest one at a time, and the manifest's values about all of them.
 
-    Their root is that of a tree over SHA-256 as in RFC 6962, section 2.1, which grows leaf by leaf.
-    A leaf is hashed after a byte 0, a node after a byte 1, so that neither can be taken for the
-    other. Memory grows with the height of the tree: what is held are the roots of its complete
-    subtrees.
+    The root is that of a Merkle tree over SHA-256 (RFC 6962, section 2.1), built leaf by leaf.
+    Leaves are hashed after a byte 0 and nodes after a byte 1, so that they cannot be confused. Only
+    the roots of complete subtrees are kept, so that memory grows with the height of the tree.
 
     Attributes:
         is_sorted: whether they came in the order of their paths, none twice.
@@ -77,12 +76,12 @@ class Listing:
     def __init__(self) -> None:
         self.is_sorted = True
         self._count = 0
-        self._subtrees: list[bytes] = []  # of falling sizes: the bits of the count
+        self._subtrees: list[bytes] = []  # of decreasing sizes: the bits of the count
         self._tail = hashlib.sha256(_FILES)
         self._last = ""
 
     def add(self, file: ReleasedFile) -> None:
-        """Appends a file."""
+        """Append a file."""
         entry = file_entry(file)
         self._tail.update(_between(self._count) + entry)
         carried, root = self._count, hashlib.sha256(b"\x00" + entry).digest()
@@ -95,7 +94,7 @@ class Listing:
         self._last = file.path
 
     def stated_in(self, manifest: Manifest) -> Manifest:
-        """`manifest` with the root and the count of the files so far; its id is as it was."""
+        """`manifest` with the root and the count of the files so far, and an unchanged id."""
         root = self._subtrees[-1] if self._subtrees else hashlib.sha256().digest()
         for subtree in reversed(self._subtrees[:-1]):
             root = _node_hash(subtree, root)
@@ -103,7 +102,7 @@ class Listing:
         return manifest.model_copy(update=update)
 
     def tail_digest(self) -> bytes:
-        """The SHA-256 of the bytes of `manifest.json` after its head, these files being all."""
+        """The SHA-256 of the bytes of `manifest.json` after its head, if these are all files."""
         whole = self._tail.copy()
         whole.update(_END)
         return whole.digest()
@@ -114,7 +113,7 @@ def _node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def manifest_text(manifest: Manifest, files: Iterable[ReleasedFile]) -> Iterator[bytes]:
-    """The bytes of `manifest.json`, piece by piece."""
+    """The bytes of `manifest.json` in pieces."""
     yield manifest_head(manifest)
     yield _FILES
     for index, file in enumerate(files):
@@ -130,12 +129,12 @@ def manifest_head(manifest: Manifest) -> bytes:
 
 
 def _between(index: int) -> bytes:
-    """What stands before the entry at `index`."""
+    """The text before the entry at `index`."""
     return b",\n" if index else b"\n"
 
 
 def write_manifest(folder: Path, manifest: Manifest, files: Iterable[ReleasedFile]) -> None:
-    """Writes `manifest.json` into `folder`."""
+    """Write `manifest.json` into `folder`."""
     target = DigestingFile(folder / MANIFEST)
     try:
         for piece in manifest_text(manifest, files):
@@ -145,7 +144,7 @@ def write_manifest(folder: Path, manifest: Manifest, files: Iterable[ReleasedFil
 
 
 class NoEntryError(ValueError):
-    """The entry at `index` of `files` is none: `problem` says why, of the `value` that is there."""
+    """The entry at `index` of `files` is invalid: `problem` describes the fault of `value`."""
 
     def __init__(self, index: int, value: Any, problem: ValidationError) -> None:
         fault = problem.errors()[0]
@@ -161,10 +160,10 @@ def _skip(entries: Iterator[ReleasedFile | NoEntryError]) -> None:
 def read_values(
     path: Path, take: Callable[[Iterator[ReleasedFile | NoEntryError]], None] = _skip
 ) -> dict[str, Any]:
-    """Everything in a `manifest.json` but its files, unchecked; `take` is given these.
+    """All values of a `manifest.json` but its files, unchecked; the files are passed to `take`.
 
     Raises:
-        ValueError: it is not a JSON object.
+        ValueError: if it is not a JSON object.
     """
     values: dict[str, Any] = {}
     with _opened(path) as cursor:
@@ -179,11 +178,11 @@ def read_values(
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the release in `folder`.
+    """Read the manifest of the release in `folder`.
 
     Raises:
-        OSError: there is none.
-        ValueError: it is not one.
+        OSError: if it does not exist.
+        ValueError: if it is invalid.
     """
     return Manifest.model_validate(read_values(folder / MANIFEST))
 
@@ -192,7 +191,7 @@ def read_files(path: Path) -> Iterator[ReleasedFile]:
     """The files that a `manifest.json` lists, one at a time.
 
     Raises:
-        ValueError: it is not a JSON object, or an entry is none (after those before the fault).
+        ValueError: if it is not a JSON object, or an entry is invalid (after the previous ones).
     """
     with _opened(path) as cursor:
         for key in stream_members(cursor):
@@ -206,7 +205,7 @@ def read_files(path: Path) -> Iterator[ReleasedFile]:
 
 
 def _files(cursor: JsonCursor) -> Iterator[ReleasedFile | NoEntryError]:
-    """The entries of the array that comes next; no other value holds any."""
+    """The entries of the next array; no other value may contain any."""
     if cursor.peek() != "[":
         cursor.value()
         return
@@ -249,7 +248,7 @@ def _opened(path: Path) -> Iterator[JsonCursor]:
 
 
 def manifest_in(folder: Path) -> Manifest | None:
-    """The manifest in a folder; None where there is none that can be read."""
+    """The manifest in a folder; None if it is missing or cannot be read."""
     try:
         return read_manifest(folder)
     except (ValueError, OSError):

@@ -1,4 +1,4 @@
-"""What models were asked for the captions and contrasts of a release, and what that cost."""
+"""The calls of models for the captions and contrasts of a release, and their cost."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,10 +18,10 @@ from schemas.provenance import CallRow
 from schemas.release import EmbedderPurpose, Manifest, ModelUse, ReleasedSource
 
 BUILTIN_PREFIX = "loupe-"
-"""Names of built-in models begin so; those of published models begin with their publisher's."""
+"""Prefix of the names of built-in models; those of published models begin with their publisher."""
 
 DEMONSTRATION_CITATION = "Loupe demonstration world"
-"""Citations of generated sources begin so."""
+"""Prefix of the citations of generated sources."""
 
 
 class _Key(NamedTuple):
@@ -40,7 +40,7 @@ class _Total:
     served: set[str] = field(default_factory=set)
 
     def add(self, call: CallRow) -> None:
-        """Adds equal calls; a sum with an unknown value is unknown."""
+        """Add equal calls; a sum with an unknown value is unknown."""
         self.calls += call.calls
         self.tokens_in = _sum(self.tokens_in, call.tokens_in, call.calls)
         self.tokens_out = _sum(self.tokens_out, call.tokens_out, call.calls)
@@ -94,9 +94,9 @@ def _sum(total: int | None, more: int | None, count: int) -> int | None:
 def is_demonstration(
     models: Iterable[ModelUse], sources: Iterable[ReleasedSource], makers: Iterable[str] = ()
 ) -> bool:
-    """Whether a built-in model wrote in it, or a generated source is in it.
+    """Whether a built-in model wrote texts of it, or it has a generated source.
 
-    So, too, where one of the `makers` is built in, who found people or edited images.
+    Also if one of the `makers`, who found people or edited images, is built in.
     """
     names = [*(model.name for model in models), *makers]
     return any(name.startswith(BUILTIN_PREFIX) for name in names) or any(
@@ -114,7 +114,7 @@ _WORDS = {"k": "k", "eta": "η", "near_duplicates": "near-duplicates"}
 
 
 class EmbedderLine(NamedTuple):
-    """An embedder, what it decided of how many rows or captions, and with which settings."""
+    """An embedder, its purpose, the number of rows or captions, and its settings."""
 
     embedder: str
     what: str
@@ -123,7 +123,7 @@ class EmbedderLine(NamedTuple):
 
 
 def embedder_table(manifest: Manifest) -> list[EmbedderLine]:
-    """A line for each; empty where no embedder decided anything."""
+    """A line for each embedder that decided anything."""
     return [
         EmbedderLine(one.embedder, _PURPOSES[one.purpose], one.count, _in_words(one.settings))
         for one in manifest.embedders
@@ -131,7 +131,7 @@ def embedder_table(manifest: Manifest) -> list[EmbedderLine]:
 
 
 def _in_words(settings: Mapping[str, Any]) -> str:
-    """Settings in a line; a table in them in parentheses."""
+    """Settings as one line, with nested tables in parentheses."""
     details = []
     for name, value in settings.items():
         word = _WORDS.get(name, name.replace("_", " "))

@@ -1,8 +1,8 @@
-"""Parquet files of rows: opened in bounds, written, read, and searched for one row.
+"""Parquet files of rows: safe reading, writing, and lookup of one row.
 
-Anybody may have written a file: what it says of its sizes is compared with limits before anything
-of it is read. As that may be a lie, what comes out is counted as it comes: no file gives more than
-`_MOST_EXPANSION` times its own size and `_FREE_BYTES`, far more than ids and pictures can be
+Files may come from anyone. The sizes that a file states are checked against limits before anything
+is read, and the bytes read are counted, because the stated sizes may be wrong. A file may expand to
+at most `_MOST_EXPANSION` times its size plus `_FREE_BYTES`, far more than ids and images can be
 compressed.
 """
 
@@ -28,9 +28,9 @@ from schemas.release import ReleasedFile
 _MOST_EXPANSION = 200
 _FREE_BYTES = 64 << 20
 GROUP_BYTES = 512 << 20
-"""Of a row group, which some readers hold as a whole."""
+"""The limit of a row group, which some readers load as a whole."""
 BATCH_BYTES = 1 << 30
-"""The most that a batch can take when all its rows repeat one value of a dictionary."""
+"""The limit of a batch in which all rows repeat one value of a dictionary."""
 _FOOTER_BYTES = 64 << 20
 _MOST_PARTS = 1_000_000
 _MOST_TEXT = 16 << 20
@@ -39,11 +39,11 @@ _TAIL = 8
 
 @contextmanager
 def opened_parquet(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
-    """A Parquet file whose footer keeps to the limits; `options` are for `ParquetFile`.
+    """Open a Parquet file whose footer is within the limits; `options` are for `ParquetFile`.
 
     Raises:
-        ValueError: it states sizes beyond the limits.
-        Exception: whatever pyarrow raises of what is no Parquet file.
+        ValueError: if it states sizes beyond the limits.
+        Exception: whatever pyarrow raises for an invalid Parquet file.
     """
     size = path.stat().st_size
     _refuse_footer(path, size)
@@ -61,10 +61,10 @@ def opened_parquet(path: Path, **options: Any) -> Iterator[pq.ParquetFile]:
 def bounded_batches(
     file: pq.ParquetFile, path: Path, rows: int, **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of a file that `opened_parquet` gave; `options` are for `iter_batches`.
+    """The batches of a file from `opened_parquet`; `options` are for `iter_batches`.
 
     Raises:
-        ValueError: more comes out of it than any release holds in so many bytes.
+        ValueError: if it expands to more than any release has in a file of its size.
     """
     left = _most_bytes(path.stat().st_size)
     groups = options.get("row_groups") or range(file.num_row_groups)
@@ -87,7 +87,7 @@ def _refuse_footer(path: Path, size: int) -> None:
 
 
 def _refuse_large(facts: pq.FileMetaData, size: int) -> None:
-    """Raises ValueError where a file states more rows, parts or bytes than a release has."""
+    """Raise ValueError if a file states more rows, parts or bytes than a release has."""
     parts = facts.num_row_groups * facts.num_columns
     if parts > _MOST_PARTS:
         raise ValueError(f"it has {parts:,} columns of row groups; {_MOST_PARTS:,} are allowed")
@@ -109,7 +109,7 @@ def _most_bytes(size: int) -> int:
 
 
 def _safe_rows(facts: pq.FileMetaData, groups: Iterable[int]) -> int:
-    """Of how many rows a batch may be, whatever value of a dictionary each of them repeats."""
+    """The safe number of rows of a batch, even if all repeat the largest value of a dictionary."""
     columns = (
         group.column(number)
         for group in map(facts.row_group, groups)
@@ -121,7 +121,7 @@ def _safe_rows(facts: pq.FileMetaData, groups: Iterable[int]) -> int:
 
 
 _SHARD_BYTES = 500_000_000
-_GROUP_ROWS = 100  # what the Hugging Face viewer pages by
+_GROUP_ROWS = 100  # the page size of the Hugging Face viewer
 _GROUP_BYTES = 32_000_000
 _READ_ROWS = 32
 _BATCH_BYTES = 4_000_000
@@ -140,7 +140,7 @@ _ARROW = {
 
 @cache
 def schema_of(form: RowForm) -> pa.Schema:
-    """Columns, and the features that `datasets` reads them with."""
+    """The schema of columns, with the features that `datasets` reads."""
     columns = columns_of(form)
     features = {one.name: _feature(one) for one in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
@@ -189,9 +189,9 @@ _WRITER = {
 
 
 class ParquetRows:
-    """Writes rows to `data/<split>-<shard>-of-<shards>.parquet` as they come, split by split.
+    """Writes rows one at a time to `data/<split>-<shard>-of-<shards>.parquet`.
 
-    To be used in a `with`.
+    Use it in a `with` statement.
     """
 
     def __init__(self, folder: Path, form: RowForm = PLAIN) -> None:
@@ -211,7 +211,7 @@ class ParquetRows:
         self._end_shard()
 
     def write(self, columns: Mapping[str, Any], image: bytes) -> None:
-        """Appends a row by its columns and its image; rows of a split follow one another."""
+        """Append a row by its columns and its image; rows of a split must be consecutive."""
         if self._group and self._group[0]["split"] != columns["split"]:
             self._end_shard()
         self._group.append({"image": {"bytes": image, "path": columns["file_path"]}, **columns})
@@ -222,7 +222,7 @@ class ParquetRows:
             self._end_shard()
 
     def finish(self) -> list[ReleasedFile]:
-        """Ends the last shard and gives all shards the names they are published under."""
+        """Finish the last shard and rename all shards to their published names."""
         self._end_shard()
         released = []
         for split, shards in self._shards.items():
@@ -263,9 +263,9 @@ def shards_among(paths: Iterable[str]) -> list[str]:
 
 
 class RowBatch(NamedTuple):
-    """Some rows that follow each other, without their images, and these beside them.
+    """Consecutive rows without their images, with the images separately.
 
-    `images` are views of the bytes that Arrow holds (None for a null), `paths` their names.
+    `images` are views of the bytes in Arrow's buffers (None for a null), `paths` their names.
     """
 
     rows: list[dict[str, Any]]
@@ -277,7 +277,7 @@ def read_parquet_batches(path: Path) -> Iterator[RowBatch]:
     """The rows of a Parquet file with their images, about 4 MB at a time.
 
     Raises:
-        ValueError: it is not a Parquet file with our columns (on the first faulty rows).
+        ValueError: if it is not a Parquet file with our columns (on the first faulty rows).
     """
     with _opened(path) as file:
         for group in range(file.num_row_groups):
@@ -291,7 +291,7 @@ def read_parquet_batches(path: Path) -> Iterator[RowBatch]:
 
 
 def _views(values: pa.BinaryArray) -> list[memoryview | None]:
-    """What an array holds, without a copy and in a tenth of the time that its scalars take."""
+    """The values of an array without a copy, ten times as fast as via its scalars."""
     _, offsets, data = values.buffers()
     first, held = values.offset, memoryview(data or b"").cast("B")  # Arrow's bytes are signed
     places = memoryview(offsets).cast("i")[first : first + len(values) + 1].tolist()
@@ -304,12 +304,12 @@ def _views(values: pa.BinaryArray) -> list[memoryview | None]:
 
 
 def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file as dictionaries of its columns, a few in memory at a time.
+    """The rows of a Parquet file as dictionaries, with few in memory at a time.
 
-    `columns` names those that are wanted (None: all).
+    `columns` selects columns (None: all).
 
     Raises:
-        ValueError: it is not a Parquet file with these columns (on the first faulty rows).
+        ValueError: if it is not a Parquet file with these columns (on the first faulty rows).
     """
     with _opened(path) as file:
         for batch in bounded_batches(file, path, _READ_ROWS, columns=columns):
@@ -333,10 +333,10 @@ _LOOK = "`loupe release verify` tells what else is wrong"
 
 
 def count_rows(folder: Path) -> int:
-    """How many rows the release in `folder` says that it has.
+    """The number of rows that the manifest of the release in `folder` states.
 
     Raises:
-        IntegrityError: its manifest cannot be read.
+        IntegrityError: if its manifest cannot be read.
     """
     try:
         return read_manifest(folder).statistics.images
@@ -347,11 +347,11 @@ def count_rows(folder: Path) -> int:
 def find_row(
     folder: Path, number: int, columns: list[str], file_path: str | None = None
 ) -> dict[str, Any]:
-    """These columns of the row with this number, from 1; its image must be `file_path`, if given.
+    """Columns of the row with this number (from 1); its image must be `file_path`, if given.
 
     Raises:
-        UsageError: the release has no such row.
-        IntegrityError: the rows cannot be read.
+        UsageError: if the release has no such row.
+        IntegrityError: if the rows cannot be read.
     """
     name = file_path or f"row {number}"
     columns = [*columns, "file_path"]

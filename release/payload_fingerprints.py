@@ -1,8 +1,8 @@
-"""What entities of a lineage say, as numbers that the rows of a release are compared with.
+"""Hashes of lineage payloads, which are compared with the rows of a release.
 
-Of each entity two hashes are remembered: of the field that names its content (the bytes of an
-image, the words of a text), and of the other facts that its row repeats. The hash is Python's own,
-keyed differently in every process, so that nobody can aim at it.
+Two hashes are kept per entity: one of the field with its content (the bytes of an image, the words
+of a text), and one of the other facts that its row repeats. The hash function is Python's own,
+which is keyed differently in every process, so that collisions cannot be prepared.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,8 +34,8 @@ _Numbers = NDArray[np.int64]
 class PayloadFingerprints:
     """Reads payloads; `authors` are those of all texts and strategies.
 
-    `licences` are those of sources by their names: an image under one of its source's states no
-    terms of its own.
+    `licences` maps sources to licences. An image under the licence of its source states no terms of
+    its own.
     """
 
     def __init__(self, licences: Mapping[str, set[str]]) -> None:
@@ -43,10 +43,10 @@ class PayloadFingerprints:
         self.authors: set[str] = set()
 
     def of_crops(self, payload: str | None, tracklet: str) -> Iterator[int]:
-        """The hashes of the frames of a tracklet, as `hash_of_crop` has those of rows.
+        """The hashes of the frames of a tracklet, comparable with those of `hash_of_crop`.
 
         Raises:
-            ValueError: the payload is no tracklet.
+            ValueError: if the payload is not a tracklet.
         """
         try:
             for frame in from_json(payload)["frames"] if payload is not None else ():
@@ -56,16 +56,16 @@ class PayloadFingerprints:
             raise ValueError(f"{tracklet} must be a tracklet; got {payload!r:.100}") from error
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> _Numbers:
-        """The hashes of what rows say of their images, as the second of `of`."""
+        """The hashes of what rows state of their images, comparable with the second of `of`."""
         return numbers_of(map(self._facts_of_row, rows))
 
     def of(self, kinds: pa.DictionaryArray, payloads: pa.Array) -> tuple[_Numbers, _Numbers]:
-        """Two hashes of each of these entities; 0 where its kind says nothing that rows repeat.
+        """Two hashes of each of these entities; 0 if its kind states nothing that rows repeat.
 
-        The first is of an image's digest or of a text, the second of what else its row says.
+        The first is that of an image's digest or of a text, the second that of its other facts.
 
         Raises:
-            ValueError: a payload is no JSON object with the fields of its kind.
+            ValueError: if a payload is not a JSON object with the fields of its kind.
         """
         content = np.full(len(payloads), _UNTOLD, np.int64)
         facts = np.full(len(payloads), _UNTOLD, np.int64)
@@ -80,7 +80,7 @@ class PayloadFingerprints:
         return content, facts
 
     def _hashes(self, kind: str, payloads: Sequence[str]) -> tuple[list[int], list[int]]:
-        """The hashes of what payloads of a kind say: of their content, and of other facts."""
+        """The hashes of payloads of a kind: of their content and of other facts."""
         content, facts = [], []
         field = _CONTENT.get(kind)
         facts_of = self._author_of if kind in _AUTHORED else self._facts_of_image
@@ -126,20 +126,20 @@ class PayloadFingerprints:
 
 
 def hash_of_crop(crop: Mapping[str, Any], sha256: str) -> int:
-    """The hash of what is known of an image that was cut out of a video."""
+    """The hash of the facts of an image that was cut from a video."""
     return hash((sha256, *map(crop.get, _CROP), *crop["box_xyxy"]))
 
 
 def numbers_of(values: Iterable[Any]) -> _Numbers:
-    """The hashes of what rows say."""
+    """The hashes of values of rows."""
     return np.fromiter(map(hash, values), np.int64)
 
 
 def images_of(links: _Numbers, is_image: NDArray[np.bool_]) -> _Numbers:
-    """The place of the image that each entity describes; -1 for those that describe none.
+    """The position of the image that each entity describes; -1 if it describes none.
 
-    `links` are the places of texts and of what they were made of, shape (2, n); `is_image` has one
-    more at its end, as the result has.
+    `links` are the positions of texts and of their parents, shape (2, n). `is_image` has one more
+    element at its end, as has the result.
     """
     described = np.full(len(is_image), -1, np.int64)
     below, above = links

@@ -1,9 +1,9 @@
-"""What of a name, a short text, or a mapping of parameters everybody may read.
+"""Removes private parts of names, short texts and parameters before they are released.
 
-All that a release says of models, trackers, editors and authors passes through here, so that one
-model has one name everywhere in it. Of local paths, wherever they are in a text, only the last
-part is left, behind "…/"; of addresses go names and passwords of users, and those of no public host
-go as a whole; keys and tokens go. What was passed through once stays as it is.
+Everything that a release states of models, trackers, editors and authors passes through here, so
+that one model has the same name everywhere. Local paths in a text are reduced to their last part,
+behind "…/". User names and passwords are removed from addresses, addresses of non-public hosts as a
+whole, and keys and tokens, too. The functions are idempotent.
 """
 
 import json
@@ -26,7 +26,7 @@ _PLACES = frozenset(
 )
 _ENDS = re.compile(r"(_variable|_path|_folder)$")
 _TELLING = frozenset({"file_path"})
-"""Relative to the root of a source."""
+"""Keys whose values are relative to the root of a source."""
 _SECRETS = frozenset(
     {
         *("secret", "secrets", "password", "passwords", "passwd", "pwd", "passphrase", "apikey"),
@@ -35,7 +35,7 @@ _SECRETS = frozenset(
     }
 )
 _KEYS = frozenset({"key", "keys", "token", "tokens"})
-"""What is called so may be a number of them, too."""
+"""Keys with these names may have a number of tokens as value."""
 _NAME = re.compile(r"[\w .…/-]{2,64}")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -51,7 +51,8 @@ _PATH = re.compile(
     r"|(?<=[<>\[])(?:/+[^\s\\/]+/|\.\.[\\/]|\\\\(?=\S)|~[^\s\\/]*[\\/])"
     rf"|(?<!\w)(?:{_LOCAL}:)*(?<!\w)[A-Za-z]:[\\/]+(?=\S)"
 )
-"""Where a path begins: at the beginning of a line, or after what cannot be part of one."""
+"""The start of a path: at the beginning of a line, or after a character that cannot be part of one.
+"""
 _TOKEN = re.compile(
     r"\b(?:sk-|hf_|ghp_|github_pat_|AKIA|AIza)[\w-]{8,}"
     r"|(?i:\bbearer\s+)(?=[\w.~+/=-]*[0-9._~+/=-]|\w{20})[\w.~+/=-]+"
@@ -70,12 +71,12 @@ def published_text(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def published_name(text: str) -> str:
-    """A model (`name@revision`), tracker, embedder or author; queries of addresses go, too."""
+    """A model (`name@revision`), tracker, embedder or author, without queries of addresses."""
     return _settled(text, whole_queries=True)
 
 
 def published_model(name: str, revision: str) -> tuple[str, str]:
-    """The name and revision of a model or other agent, as `published_name` has them together."""
+    """The name and revision of a model or other agent, consistent with `published_name`."""
     if not revision:
         return published_name(name), ""
     details, at, version = published_name(f"{name}@{revision}").rpartition("@")
@@ -83,7 +84,7 @@ def published_model(name: str, revision: str) -> tuple[str, str]:
 
 
 def published_values(values: Any) -> Any:
-    """Settings or parameters without places, devices, keys and names of keys, at any depth."""
+    """Settings or parameters without paths, devices, keys and names of keys, at any depth."""
     if isinstance(values, Mapping):
         details = {published_name(str(name)): value for name, value in values.items()}
         hides = any(_names_private(details.get(name)) for name in ("name", "key"))
@@ -101,13 +102,13 @@ def published_values(values: Any) -> Any:
 
 
 def published_served(served: str) -> str:
-    """What a server said of its model, as canonical JSON, without a time."""
+    """A server's statement about its model, as canonical JSON, without a time."""
     values = {name: one for name, one in json.loads(served).items() if name != "created"}
     return canonical_json(published_values(values))
 
 
 def _names_private(value: Any) -> bool:
-    """Whether what follows is not to be read: in `["--api-key", "…"]`, in `{"name": …}`."""
+    """Whether the next value is private, as in `["--api-key", "…"]` or `{"name": …}`."""
     if not isinstance(value, str):
         return False
     name = published_name(value)
@@ -128,14 +129,14 @@ def _is_private(name: str, value: Any) -> bool:
 
 
 def _counts(value: Any) -> bool:
-    """Whether there is nothing but numbers in it."""
+    """Whether a value consists of numbers only."""
     if isinstance(value, (list, tuple)):
         return all(map(_counts, value))
     return value is None or isinstance(value, (bool, int, float))
 
 
 def _settled(text: str, *, whole_queries: bool) -> str:
-    """Until nothing more goes, as what is left may read otherwise where something was left out."""
+    """Repeat until nothing changes, because removals may create new matches."""
     while (details := _without_places(text, whole_queries=whole_queries)) != text:
         text = details
     return text
@@ -151,14 +152,14 @@ def _without_places(text: str, *, whole_queries: bool) -> str:
 
 
 def _details(text: str, *, is_first: bool) -> str:
-    """A text without addresses; what follows one is not at the beginning of a line."""
+    """A text without addresses; the text after an address is not at the beginning of a line."""
     text = _ASSIGNED.sub(rf"\1{HIDDEN}", _TOKEN.sub(HIDDEN, text))
     lines = text.splitlines(keepends=True)
     return "".join(_cut(line, begins=is_first or number > 0) for number, line in enumerate(lines))
 
 
 def _cut(line: str, *, begins: bool) -> str:
-    """A line up to a path, and the last part of that; paths may have spaces in them."""
+    """A line up to a path, and the last part of the path; paths may contain spaces."""
     found = next((one for one in _PATH.finditer(line) if begins or one.start() > 0), None)
     if found is None:
         return line

@@ -1,7 +1,7 @@
-"""Reads a release back, from its folder alone, for those who use its content.
+"""Reads a release from its folder alone, for users of its content.
 
-What is read is checked against the manifest first; the first fault ends the reading.
-`release.verify` checks all of a release and lists everything that is wrong.
+Everything read is checked against the manifest first, and reading stops at the first fault.
+`release.verify` checks all of a release and lists every problem.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ _LOOK = "`loupe release verify` tells what else is wrong"
 
 
 class ReadRelease(NamedTuple):
-    """One split of a release, its rows in their order."""
+    """One split of a release, with its rows in order."""
 
     folder: Path
     manifest: Manifest
@@ -39,7 +39,7 @@ def read_release(
     *,
     check_images: bool = True,
 ) -> ReadRelease:
-    """The rows of one split of the release in `folder`.
+    """Read the rows of one split of the release in `folder`.
 
     Args:
         folder: the release.
@@ -47,8 +47,8 @@ def read_release(
         check_images: hold the bytes of every image against its digest; otherwise only its size.
 
     Raises:
-        UsageError: there is no release in `folder`, or no such split in it.
-        IntegrityError: the manifest, or a file that is needed, is not as it was released.
+        UsageError: if `folder` is not a release, or has no such split.
+        IntegrityError: if the manifest or a needed file was changed.
     """
     manifest, listed = read_listed(folder)
     split = chosen_split(manifest, split)
@@ -63,11 +63,11 @@ def read_release(
 
 
 def read_all_rows(folder: Path) -> Iterator[ReleaseRow]:
-    """The rows of all splits of the release in `folder`, in their order; no image is looked at.
+    """Read the rows of all splits of the release in `folder`, in order, without images.
 
     Raises:
-        UsageError: there is no release in `folder`.
-        IntegrityError: the manifest, or a file that is needed, is not as it was released.
+        UsageError: if `folder` is not a release.
+        IntegrityError: if the manifest or a needed file was changed.
     """
     _, listed = read_listed(folder)
     shards = shards_among(listed)
@@ -77,10 +77,10 @@ def read_all_rows(folder: Path) -> Iterator[ReleaseRow]:
 
 
 def chosen_split(manifest: Manifest, wanted: str | None) -> Split:
-    """The split that is meant: `wanted`, or test, or the only one.
+    """The selected split: `wanted`, or test, or the only one.
 
     Raises:
-        UsageError: the release has no such split, or several that may be meant.
+        UsageError: if the release has no such split, or the choice is ambiguous.
     """
     splits = {one.split: one.split for one in manifest.statistics.splits}
     name = f"{manifest.dataset} {manifest.version}"
@@ -95,8 +95,8 @@ def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
     """The manifest of the release in `folder`, and its files by path.
 
     Raises:
-        UsageError: there is no release in `folder`.
-        IntegrityError: its manifest cannot be read, or its content is not what its id says.
+        UsageError: if `folder` is not a release.
+        IntegrityError: if its manifest cannot be read, or does not match its id.
     """
     if not (folder / MANIFEST).is_file():
         raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
@@ -128,10 +128,10 @@ def _check_files(folder: Path, files: Iterable[ReleasedFile], *, digests: bool =
 
 
 def check_file(folder: Path, file: ReleasedFile, *, digest: bool = True) -> None:
-    """Compares a file of the release in `folder` with its size, and its digest, in the manifest.
+    """Check a file of the release in `folder` against its size and digest in the manifest.
 
     Raises:
-        IntegrityError: it is not as it was released.
+        IntegrityError: if it was changed.
     """
     try:
         fault = content_fault(folder, file, digest=digest)

@@ -1,8 +1,8 @@
-"""Rebuilds a past release from the store alone, byte for byte, whatever was stored since.
+"""Rebuilds a past release from the store alone, byte for byte.
 
-Rows, captions and counts come from the store as it was. What a release says that was found out
-elsewhere, or that is not looked back to (samples that were looked at again, answers of testers, how
-near samples are, limits of leaks), is taken from its manifest, which the store keeps.
+Rows, captions and counts come from the past state of the store. Facts that are not computed from
+the store, or have no history (audit samples, answers of testers, distances of samples, limits of
+leaks), are taken from the manifest, which the store keeps.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ _SHOWN = 3
 
 
 class RebuildInputs(NamedTuple):
-    """What `release.build.build_release` is given beside the store, to build a release again."""
+    """The arguments of `release.build.build_release` to build a release again."""
 
     tier: Tier | None
     leak_limits: LeakLimits
@@ -45,15 +45,14 @@ class RebuildInputs(NamedTuple):
 
 
 class _OtherCountsError(Exception):
-    """All rows came out the same, other facts did not."""
+    """All rows are equal, but other facts differ."""
 
 
 def rebuild_inputs(stored: StoredRelease) -> RebuildInputs:
-    """What a release was built with.
+    """The inputs that a release was built with.
 
-    A patch that withdraws some rows is built with the same: `as_of` lets nothing come out that was
-    withdrawn since. Only `checks.nearest` says what was measured of all the rows; measure again
-    where there is a model for it.
+    They can also build a patch that withdraws some rows, because `as_of` excludes rows withdrawn
+    since. Only `checks.nearest` was measured on all rows; measure again if a model is available.
     """
     manifest = stored.manifest
     return RebuildInputs(
@@ -65,7 +64,7 @@ def rebuild_inputs(stored: StoredRelease) -> RebuildInputs:
 
 
 def _stated_checks(manifest: Manifest) -> Checks:
-    """The checks that come to what a manifest states."""
+    """The checks that result in what a manifest states."""
     statistics = manifest.statistics
     nearest = statistics.contrasts and statistics.contrasts.nearest
     return Checks(
@@ -90,16 +89,16 @@ def rebuild_release(
     on_progress: Progress = lambda _done, _total: None,
     adopt: bool = True,
 ) -> BuiltRelease:
-    """Builds a release that the store knows once more, at `out`, from the store alone.
+    """Rebuild a release that the store knows at `out`, from the store alone.
 
-    What was stored or decided since does not count. The folder appears as a whole, with the id that
-    the release has, or not at all. Where the folder that the store knows does not hold it any more,
-    it knows it by `out`, unless `adopt` is False.
+    Items stored or decided since are ignored. The folder appears as a whole with the id of the
+    release, or not at all. If the folder known to the store no longer holds the release, `out`
+    becomes its folder unless `adopt` is False.
 
     Raises:
-        UsageError: `out` holds something else.
-        IntegrityError: something of it was withdrawn, its images are gone, or it comes out
-            otherwise than it was (one sentence says in what).
+        UsageError: if `out` holds something else.
+        IntegrityError: if items of it were withdrawn, its images are missing, or the result differs
+            (the message says how).
     """
     name = _name(stored.manifest)
     _refuse_withdrawn(store, stored)
@@ -127,8 +126,8 @@ def rebuild_release(
         try:
             return rebuild(inputs.as_of, is_last=False)
         except _OtherCountsError:
-            # something that is not in it was withdrawn since, a draft that was turned down, say: it
-            # counts as it did and is not reported, as all that is released was found to be active
+            # an item outside of the release was withdrawn since, for example a rejected draft: it
+            # counts as before and is not reported, because all released items are active
             return rebuild(inputs.as_of._replace(then_withdrawn=True), is_last=True)
     except MissingBlobError as error:
         raise IntegrityError(
@@ -137,10 +136,10 @@ def rebuild_release(
 
 
 def _refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
-    """Does nothing where all that is in a release may still be released.
+    """Raise unless everything in a release may still be released.
 
     Raises:
-        IntegrityError: something of it was withdrawn; the message says by what, and what to use.
+        IntegrityError: if items of it were withdrawn; the message names withdrawal and replacement.
     """
     taken = withdrawn_items(store, stored.manifest.id)
     if taken is None:
@@ -167,7 +166,7 @@ def _lower_of(store: Store, manifest: Manifest) -> Sequence[Manifest]:
 def _refuse_other(
     stored: StoredRelease, content: Path, manifest: Manifest, *, is_last: bool
 ) -> None:
-    """Does nothing where `content` holds the stored release."""
+    """Raise unless `content` holds the stored release."""
     wanted = stored.manifest
     if manifest.id == wanted.id:
         return
@@ -190,7 +189,7 @@ def _refuse_other(
 
 
 def _named_files(folder: Path, content: Path) -> str:
-    """Which files have other bytes, where what the manifest says of the release is the same."""
+    """The files whose bytes differ although the manifest's statements are equal."""
     arrow = (
         f"Parquet files name the version of pyarrow, which is {pa.__version__} now: "
         f"install the one that it was built with"

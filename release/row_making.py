@@ -1,4 +1,4 @@
-"""From an image and all that was said of it to its row."""
+"""Makes a row from an image and its texts."""
 
 import base64
 from collections import Counter
@@ -24,7 +24,7 @@ from release.rows import (
 from schemas.records import Caption, Contrast, Granularity, Image, Rewrite
 
 _LANGUAGE = "en"
-"""Captions in any other language are translations."""
+"""The language of captions; captions in other languages are translations."""
 
 
 class Anchor(NamedTuple):
@@ -36,9 +36,9 @@ class Anchor(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What may be released of all that was said of an image.
+    """The texts of an image that may be released.
 
-    `captions` are what it is released with; `coarse` are those that fine ones were made of.
+    `captions` are the released captions; `coarse` are those that fine captions were made from.
     """
 
     captions: tuple[ReleasedCaption, ...]
@@ -55,7 +55,7 @@ def row_of(
     terms: ReleasedTerms,
     anchor: Anchor | None = None,
 ) -> ReleaseRow:
-    """The row of an image that is in a split; a contrastive one is called after its `anchor`."""
+    """The row of an image in a split; a contrastive image is named after its `anchor`."""
     assert image.split is not None  # noqa: S101 - `arrange` has seen to it
     name = str(number) if anchor is None else f"{anchor.number}_{number}"
     return ReleaseRow(
@@ -111,7 +111,7 @@ def _crop(crop: CropOrigin | None) -> ReleasedCrop | None:
 def said_of(described: DescribedImage) -> Said:
     """Descriptions by position and author, then rewrites by their caption's position and author.
 
-    Translations are ordered by language first; one of a caption that is not released is left out.
+    Translations are ordered by language first; translations of unreleased captions are left out.
     """
     records = {text.entity.id: _record(text.entity) for text in described.texts}
     released = [
@@ -150,7 +150,7 @@ def said_of(described: DescribedImage) -> Said:
 
 
 def _record(entity: StoredEntity) -> Caption | Rewrite | None:
-    """The words of an entity; None where it is something else than a text."""
+    """The record of an entity; None if it is not a text."""
     if entity.kind == Caption.kind:
         return entity.record(Caption)
     return entity.record(Rewrite) if entity.kind == Rewrite.kind else None
@@ -169,12 +169,12 @@ def _is_coarse(record: Caption | Rewrite | None) -> bool:
 
 
 def _is_released(text: DescribedText) -> bool:
-    """What a source gave needs nobody's consent; what was made here does."""
+    """Whether a text is released: texts of sources always are, texts made here if accepted."""
     return text.entity.state in (LIVE if origin_of(text) == "source" else ("accepted",))
 
 
 def is_turned_down(described: DescribedImage) -> bool:
-    """Whether fine captions of an image were turned down, and none waits for a decision."""
+    """Whether fine captions of an image were rejected and none is pending."""
     states = {
         text.entity.state
         for text in described.texts
@@ -186,7 +186,7 @@ def is_turned_down(described: DescribedImage) -> bool:
 
 
 def origin_of(text: DescribedText) -> CaptionOrigin:
-    """How a caption or a rewrite came about: only drafts and rewrites hang on a prompt."""
+    """The origin of a caption or rewrite; only drafts and rewrites derive from a prompt."""
     if text.entity.kind == Rewrite.kind:
         return "edited_rewrite" if text.by_person else "rewrite"
     if text.draft is not None:
@@ -214,14 +214,14 @@ def _caption(text: DescribedText, record: Caption | Rewrite) -> ReleasedCaption:
 
 
 def left_out(described: DescribedImage) -> Counter[str]:
-    """How many rewrites of an image are in which state."""
+    """The number of an image's rewrites in each state."""
     return Counter(
         text.entity.state for text in described.texts if text.entity.kind == Rewrite.kind
     )
 
 
 def embedding_of(crop: CropOrigin | None) -> NDArray[np.float16] | None:
-    """The embedding of a crop, if it has any."""
+    """The embedding of a crop, if it has one."""
     if crop is None or crop.embedding is None:
         return None
     return np.frombuffer(base64.b64decode(crop.embedding), "<f2")

@@ -24,8 +24,8 @@ from schemas.release import ReleasedFile
 class _CopiedRow(NamedTuple):
     """A row whose image is written.
 
-    `perceptual_hash` is known only where the dataset has several splits; `seen` is what it is
-    compared with other datasets by, if it is.
+    `perceptual_hash` is computed only if the dataset has several splits, `seen` only if the release
+    is compared with other datasets.
     """
 
     found: FoundRow
@@ -35,7 +35,7 @@ class _CopiedRow(NamedTuple):
 
 
 class WrittenRows(NamedTuple):
-    """The images, where they are compared with other datasets, and the samples to be measured."""
+    """The images to compare with other datasets, and the samples to measure."""
 
     own: OwnImages
     samples: list[WrittenSample]
@@ -51,9 +51,9 @@ def write_rows(
     checks: Checks,
     on_row: Callable[[int], None],
 ) -> WrittenRows:
-    """Writes all rows into the folder of a release, counts them and lists the files in `scratch`.
+    """Write all rows into the folder of a release, count them and list the files in `scratch`.
 
-    Images are read from `blobs`; `on_row` is called with the number of rows that are done.
+    Images are read from `blobs`; `on_row` is called with the number of finished rows.
     """
     form = contents.form
     written = WrittenRows(OwnImages(), [])

@@ -1,4 +1,4 @@
-"""The rows of a release: their form, one image with its captions, and their order."""
+"""The rows of a release: their columns, one image with its captions, and their order."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ _DIGITS = re.compile(rb"[0-9]+")
 
 
 class RowKey(NamedTuple):
-    """Where a row stands: by split, source, identity, and where the image lay in its source."""
+    """The sort key of a row: split, source, identity, and the path of the image in its source."""
 
     split: int
     source: bytes
@@ -29,7 +29,7 @@ class RowKey(NamedTuple):
 
     @classmethod
     def of(cls, split: Split, source: str, identity: str, file_path: str) -> "RowKey":
-        """The key of an image; no two rows of a release have the same."""
+        """The key of an image, which is unique in a release."""
         return cls(
             SPLITS.index(split),
             natural_key(source),
@@ -40,9 +40,9 @@ class RowKey(NamedTuple):
 
 @lru_cache(maxsize=4096)  # sources and identities repeat from row to row
 def natural_key(text: str) -> bytes:
-    """Bytes that sort as people sort: 9 before 10, `a9` before `a10`; different for every text."""
+    """Bytes that sort naturally: 9 before 10, `a9` before `a10`; different for every text."""
     data = text.encode()
-    return _DIGITS.sub(_number, data) + b"\0\0" + data  # the text itself tells 01 from 1
+    return _DIGITS.sub(_number, data) + b"\0\0" + data  # the text itself distinguishes 01 from 1
 
 
 def _number(digits: re.Match[bytes]) -> bytes:
@@ -59,7 +59,7 @@ _OF_CONTRAST = ("anchor", "difference", "detail", "plan", "way")
 
 
 class RowForm(NamedTuple):
-    """What rows have beside what all have.
+    """Optional columns of rows.
 
     Attributes:
         tasks: task and tier, for benchmarks of tasks.
@@ -78,7 +78,7 @@ class RowForm(NamedTuple):
 
 
 PLAIN = RowForm()
-"""Rows with nothing more than all have."""
+"""Rows without optional columns."""
 
 
 class Column(NamedTuple):
@@ -105,10 +105,10 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
 
 _DECLARED = tomllib.loads(files("release").joinpath("columns.toml").read_text("utf-8"))
 COLUMNS: tuple[Column, ...] = tuple(_column(*one) for one in _DECLARED.items())
-"""All columns that a release may have, in their order."""
+"""All possible columns of a release, in order."""
 COLUMN_NAMES = tuple(column.name for column in COLUMNS)
 BESIDE_IMAGES = [name for name in COLUMN_NAMES if name != "image"]
-"""All but the images."""
+"""All columns but the image."""
 
 
 def columns_of(form: RowForm) -> tuple[Column, ...]:
@@ -117,7 +117,7 @@ def columns_of(form: RowForm) -> tuple[Column, ...]:
 
 
 def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:
-    """The captions of a row in each other language, in their places; None where one is missing."""
+    """The captions of a row by language, in order; None for a missing translation."""
     texts: dict[str, list[str | None]] = {}
     for one in row["translations"]:
         places = texts.setdefault(one["language"], [None] * len(row["captions"]))
@@ -128,8 +128,8 @@ def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:
 def published_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row, given by its columns, in the published JSON format.
 
-    UFine6926's for what was cut from a video, else UFine3C's, which tells the source too; task and
-    tier, contrasts and terms beside it where the rows have any.
+    The format is UFine6926's for images cut from videos, else UFine3C's, which also states the
+    source. Task, tier, contrast and terms are added if the rows have any.
     """
     form = RowForm.of(row)
     fields = [*(_PUBLISHED_CROP if row["crop"] else _PUBLISHED_TASK if form.tasks else _PUBLISHED)]
@@ -153,13 +153,14 @@ CaptionOrigin = Literal[
     "rewrite",
     "edited_rewrite",
 ]
-"""Given by the source; written here by a person; drafted by a model; begun as a model's draft and
-changed by a person, or left as it was; made by a person out of another text; a model's rewrite; a
-person's edit of one."""
+"""From the source; written by a person; drafted by a model; drafted by a model and edited or
+accepted unchanged by a person; derived by a person from another text; rewritten by a model; a
+person's edit of a rewrite.
+"""
 
 
 class ReleasedCaption(NamedTuple):
-    """A text that describes an image. The author of what a source gave is the source.
+    """A text that describes an image. The author of a source's text is the source.
 
     `drafter` is the model whose draft a person's description began as.
     """
@@ -173,12 +174,12 @@ class ReleasedCaption(NamedTuple):
 
     @property
     def is_rewrite(self) -> bool:
-        """Whether it says another caption in another way."""
+        """Whether it rephrases another caption."""
         return self.origin in ("rewrite", "edited_rewrite")
 
 
 class ReleasedCrop(NamedTuple):
-    """Where an image was cut out: the video, the frame, the person's box, the detector's score."""
+    """The origin of a crop: video, frame, the person's box and the detector's score."""
 
     video: str
     video_sha256: str
@@ -193,7 +194,7 @@ class ReleasedCrop(NamedTuple):
 class ReleasedTranslation(NamedTuple):
     """A caption of an image in another language (ISO 639-1).
 
-    `caption` is the place of the one that it says in that language, from 0 in the row's captions.
+    `caption` is the index of the translated caption in the row's captions, from 0.
     """
 
     language: str
@@ -204,7 +205,7 @@ class ReleasedTranslation(NamedTuple):
 
 
 class ReleasedContrast(NamedTuple):
-    """How an image differs from its anchor, which is called by its file and its entity."""
+    """How an image differs from its anchor, which is named by its file and its entity."""
 
     anchor: str
     difference: DifferenceType
@@ -230,14 +231,15 @@ _SAME = (
     *("id", "source", "identity", "split", "file_path", "source_file_path", "image_entity_id"),
     *("sha256", "width_px", "height_px"),
 )
-"""Columns that a row has as they are."""
+"""Columns that are copied to a row unchanged."""
 
 
 class ReleaseRow(NamedTuple):
     """An image with its captions. `number` counts rows and `id` persons, both from 1.
 
     `task` and `tier` are those of the image, for benchmarks of tasks. `coarse_captions`,
-    `translations` and `contrast` are for contrastive benchmarks, whose `id` is the image's number.
+    `translations` and `contrast` are for contrastive benchmarks, in which `id` is the number of the
+    image.
     """
 
     number: int
@@ -263,11 +265,11 @@ class ReleaseRow(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any], terms: ReleasedTerms = NO_TERMS) -> "ReleaseRow":
-        """The row with these columns, in which `RowFaults` finds nothing.
+        """The row with these columns, which must pass `RowFaults`.
 
         Raises:
-            ValueError: it finds something.
-            TypeError: as above.
+            ValueError: if they have a fault.
+            TypeError: if they have a fault.
         """
         crop, contrast, task = row["crop"], row.get("contrast"), row.get("task")
         coarse = zip(
@@ -321,7 +323,7 @@ class ReleaseRow(NamedTuple):
     def entity_ids(self) -> list[str]:
         """The entities of the row: image, tracklet if any, captions in order.
 
-        Captions are followed by coarse ones, then by translations.
+        Captions are followed by coarse captions, then by translations.
         """
         tracklet = [self.crop.tracklet_entity_id] if self.crop else []
         return [
@@ -336,7 +338,7 @@ class ReleaseRow(NamedTuple):
 _NAME = re.compile(
     r"images/(?:[1-9][0-9]{0,17}_)?([1-9][0-9]{0,17})\.(?!(?:json|txt)\Z)[a-z]{1,15}"
 )
-"""Short enough for every export; what exports write beside an image is called `json` and `txt`."""
+"""Short enough for every export, which write files with the endings `json` and `txt`."""
 _MAY_BE_ABSENT = {"crop", "task", "tier", "contrast", "creator", "source_url"}
 _OF_CAPTIONS = (
     *("captions", "caption_entity_ids", "caption_authors", "caption_origins"),
@@ -351,15 +353,16 @@ _SHOWN_CHARACTERS = 120
 
 
 def number_in(file_path: object) -> int | None:
-    """The number of the row whose image is called so: 13 of `images/12_13.jpg`; else None."""
+    """The row number in an image path: 13 for `images/12_13.jpg`; None if it is not such a path."""
     name = _NAME.fullmatch(file_path) if isinstance(file_path, str) else None
     return int(name[1]) if name else None
 
 
 class RowFaults:
-    """What no row of a Parquet file called `data/<split>-…` can be, whatever else it says.
+    """Checks rows of a Parquet file called `data/<split>-…`.
 
-    Strangers make releases, too: nothing of a row becomes a name or a record before it passed here.
+    Releases may come from anyone, so that no value of a row is used as a name or stored in a record
+    before it passed these checks.
     """
 
     def __init__(
@@ -371,11 +374,11 @@ class RowFaults:
         self._needed: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
 
     def first(self, number: int, columns: Mapping[str, Any]) -> str | None:
-        """The first fault of the row of this number, in words that follow "row 12"; or None."""
+        """The first fault of the row with this number, phrased to follow "row 12", or None."""
         return next((what for _, what in self.all(number, columns)), None)
 
     def all(self, number: int, columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """All faults of a row, of which all columns but the image are given: code, and words."""
+        """All faults of a row, given all columns but the image: code, and words."""
         if self._needed is None:
             self._needed = itemgetter(*(name for name in columns if name not in _MAY_BE_ABSENT))
         if None in self._needed(columns):
@@ -403,7 +406,7 @@ class RowFaults:
 
 
 def _faults_of_texts(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Lists beside each other have the same length, and nothing is missing from any."""
+    """Faults of parallel lists, which must have the same length and no missing values."""
     for names in (_OF_CAPTIONS, _OF_COARSE) if "coarse_captions" in columns else (_OF_CAPTIONS,):
         count = len(columns[names[0]])
         for name in names:
@@ -439,6 +442,6 @@ def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def shown(value: Any) -> str:
-    """A value in a message, cut where it is long."""
+    """A value in a message, truncated if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

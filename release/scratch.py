@@ -1,4 +1,4 @@
-"""What a build and a verification must remember, on disk: memory does not grow with the rows."""
+"""Temporary data of a build or verification, on disk so that memory does not grow with the rows."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,18 +37,18 @@ _GROUPED = ", ".join(
         *(f"image.{one}" for one in _KEY.split(", ")),
     ]
 )
-"""A group after the other, each with its anchor first; what has no anchor is a group of its own."""
+"""Group by group, with the anchor first; an image without an anchor is its own group."""
 
 
 class FoundFile(NamedTuple):
-    """A file that lies in a folder; `path` is relative to it."""
+    """A file in a folder; `path` is relative to it."""
 
     path: str
     size_bytes: int
 
 
 class Credit(NamedTuple):
-    """An image and its terms, which are its `own`, or those of its source."""
+    """An image and its terms, which are its `own` or those of its source."""
 
     licence: str
     number: int
@@ -60,9 +60,9 @@ class Credit(NamedTuple):
 
 
 class Scratch:
-    """Lists that are sorted, compared and read again, in a database that nobody else sees.
+    """Lists that are sorted, compared and read again, in a private database.
 
-    `file` must be new; without one, the lists are in a temporary file that the system removes.
+    `file` must be new; without one, a temporary file is used, which the system removes.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -70,11 +70,11 @@ class Scratch:
         self._database.executescript(_TABLES)
 
     def close(self) -> None:
-        """Lets go of the database."""
+        """Close the database."""
         self._database.close()
 
     def _column(self, query: str, *values: object) -> Iterator[str]:
-        """The only column of what a query finds."""
+        """The only column of the results of a query."""
         return (value for (value,) in self._database.execute(query, values))
 
     def _number(self, query: str, *values: object) -> int:
@@ -82,14 +82,14 @@ class Scratch:
         return int(number)
 
     def _remember(self, table: str, texts: Iterable[str]) -> None:
-        """Adds texts to a table of one column, each once where that is its key."""
+        """Add texts to a table of one column, once each if the column is its key."""
         insert = f"INSERT OR IGNORE INTO {table} VALUES (?)"  # noqa: S608 our own words
         self._database.executemany(insert, ((text,) for text in texts))
 
     def add_image(
         self, key: RowKey, entity_id: str, name: str, anchor_id: str | None = None
     ) -> None:
-        """Remembers an image; `name` is what messages call it, `anchor_id` what it differs from."""
+        """Add an image; `name` is used in messages, `anchor_id` is the entity of its anchor."""
         self._database.execute(
             "INSERT INTO image VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, entity_id, name, anchor_id)
         )
@@ -97,17 +97,17 @@ class Scratch:
     def images(self) -> Iterator[str]:
         """The entity ids of all images, in the order of their keys.
 
-        Contrastive images follow their anchor, those without one in their own place.
+        Contrastive images follow their anchor; those without an anchor are in their own position.
         """
         return self._column(f"SELECT image.entity_id FROM {_BESIDE} ORDER BY {_GROUPED}")  # noqa: S608 our own words
 
     def has_contrasts(self, anchor_id: str) -> bool:
-        """Whether any image differs from this one."""
+        """Whether any image has this one as its anchor."""
         query = "SELECT EXISTS (SELECT 1 FROM image WHERE anchor_id = ?)"
         return bool(self._number(query, anchor_id))
 
     def apart_from_anchor(self) -> list[str]:
-        """Names of contrastive images in another split than their anchor's, sorted."""
+        """Names of contrastive images in another split than their anchor, sorted."""
         return self._beside("anchor.split <> image.split")
 
     def chained_contrasts(self) -> list[str]:
@@ -119,7 +119,7 @@ class Scratch:
         return list(self._column(query))
 
     def count_images(self) -> int:
-        """How many images there are."""
+        """The number of images."""
         return self._number("SELECT count(*) FROM image")
 
     def has_several_splits(self) -> bool:
@@ -127,15 +127,15 @@ class Scratch:
         return self._number("SELECT count(DISTINCT split) FROM image") > 1
 
     def doubled_image(self) -> list[str]:
-        """Names of images with the same key, of one key at most."""
+        """Names of images with the same key, for the first such key."""
         return self._names(_KEY, "count(*) > 1")
 
     def identity_in_two_splits(self) -> list[str]:
-        """Names of the images of an identity that is in several splits, of one at most."""
+        """Names of the images of the first identity that is in several splits."""
         return self._names("source, identity", "count(DISTINCT split) > 1")
 
     def _names(self, columns: str, condition: str) -> list[str]:
-        """Names of the images of the first group by some columns of which a condition holds."""
+        """Names of the images of the first group by some columns that meets a condition."""
         keys = f"SELECT {columns} FROM image GROUP BY {columns} HAVING {condition}"  # noqa: S608 our own words
         query = (
             f"SELECT name FROM image WHERE ({columns}) IN "  # noqa: S608 our own words
@@ -144,7 +144,7 @@ class Scratch:
         return list(self._column(query))
 
     def add_calls(self, keys: Iterable[str]) -> None:
-        """Remembers model calls, each once."""
+        """Add model calls, once each."""
         self._remember("call", keys)
 
     def calls(self) -> Iterator[str]:
@@ -152,7 +152,7 @@ class Scratch:
         return self._column("SELECT key FROM call ORDER BY key")
 
     def add_items(self, entity_ids: Iterable[str]) -> None:
-        """Remembers entities in the order of the release."""
+        """Add entities in the order of the release."""
         self._remember("item", entity_ids)
 
     def items(self) -> Iterator[str]:
@@ -168,21 +168,21 @@ class Scratch:
         )
 
     def add_held(self, digests: Iterable[str]) -> None:
-        """Remembers digests of what a release holds."""
+        """Add digests of the contents of a release."""
         self._remember("held", digests)
 
     def not_held(self, words: Mapping[str, str]) -> list[str]:
-        """Of digests with words for them, the words of those that were not added."""
+        """The descriptions of digests that were not added."""
         query = "SELECT EXISTS (SELECT 1 FROM held WHERE digest = ?)"
         return [what for digest, what in words.items() if not self._number(query, digest)]
 
     def add_shown(self, digests: Iterable[tuple[str, str]], place: int, name: str) -> None:
-        """Remembers what stands at a place with this name: digests, each with its kind."""
+        """Add digests found under this name, each with its kind."""
         rows = ((*one, place, name) for one in digests)
         self._database.executemany("INSERT OR IGNORE INTO shown VALUES (?, ?, ?, ?)", rows)
 
     def count_repeats(self, kind: str) -> int:
-        """How many of what was remembered stand at another place too, counted at every place."""
+        """The number of occurrences of digests that occur under several names."""
         query = (
             "SELECT coalesce(sum(places), 0) FROM (SELECT count(*) AS places FROM shown "
             "WHERE kind = ? GROUP BY digest HAVING count(*) > 1)"
@@ -190,7 +190,7 @@ class Scratch:
         return self._number(query, kind)
 
     def repeated_pairs(self, kind: str, most: int) -> tuple[tuple[str, str], ...]:
-        """The names of the first two places of the first digests that stand at several."""
+        """The first two names of each of the first digests that occur under several names."""
         query = (
             "SELECT digest FROM shown WHERE kind = ? "
             "GROUP BY digest HAVING count(*) > 1 ORDER BY min(place), digest LIMIT ?"
@@ -203,20 +203,20 @@ class Scratch:
         return tuple(pairs)
 
     def add_credit(self, credit: Credit) -> None:
-        """Remembers the credit of an image."""
+        """Add the credit of an image."""
         self._database.execute("INSERT INTO credit VALUES (?, ?, ?, ?, ?, ?, ?)", credit)
 
     def credits(self) -> Iterator[Credit]:
-        """What was remembered, by licence, each in the order of the images."""
+        """All credits by licence, each in the order of the images."""
         rows = self._database.execute("SELECT * FROM credit ORDER BY licence, number")
         return (Credit._make((*row[:-1], bool(row[-1]))) for row in rows)
 
     def add_listed(self, file: ReleasedFile) -> None:
-        """Remembers a file that a manifest lists; of those with one path, the first."""
+        """Add a file that a manifest lists; the first entry of a path counts."""
         self.add_all_listed([file])
 
     def add_all_listed(self, files: Iterable[ReleasedFile]) -> None:
-        """Remembers files that a manifest lists; of those with one path, the first."""
+        """Add files that a manifest lists; the first entry of a path counts."""
         self._database.executemany(
             f"INSERT INTO listed ({_LISTED}) VALUES (?, ?, ?, ?) "  # noqa: S608 our own words
             "ON CONFLICT DO UPDATE SET times = times + 1",
@@ -224,7 +224,7 @@ class Scratch:
         )
 
     def _files(self, condition: str, *values: str) -> Iterator[ReleasedFile]:
-        """The listed files of which a condition holds, by path."""
+        """The listed files that meet a condition, by path."""
         query = f"SELECT {_LISTED} FROM listed WHERE {condition} ORDER BY path"  # noqa: S608 our own words
         return map(ReleasedFile._make, self._database.execute(query, values))
 
@@ -241,11 +241,11 @@ class Scratch:
         return self._files("true")
 
     def listed_outside(self, folder: str) -> list[str]:
-        """The paths of the listed files that do not lie below `folder`, sorted."""
+        """The paths of the listed files outside of `folder`, sorted."""
         return [file.path for file in self._files("path NOT GLOB ?", f"{folder}/*")]
 
     def listed_file(self, path: str) -> ReleasedFile | None:
-        """What a manifest lists of this file; None where it does not."""
+        """The manifest's entry for this file; None if it has none."""
         return next(self._files("path = ?", path), None)
 
     def listed_in(self, folder: str) -> list[ReleasedFile]:
@@ -262,28 +262,28 @@ class Scratch:
         return {file.path: file for file in self._files(f"path IN ({places})", *paths)}
 
     def count_listed_images(self) -> int:
-        """How many files are listed as images."""
+        """The number of files listed as images."""
         return self._number(f"SELECT count(*) FROM listed WHERE {_IS_IMAGE}")  # noqa: S608 our own words
 
     def images_without_row(self, shown: Iterable[str]) -> list[str]:
-        """The paths of files that are listed as images and are not among `shown`, sorted."""
+        """The paths of files that are listed as images but not among `shown`, sorted."""
         self._remember("row_image", shown)
         without = f"{_IS_IMAGE} AND path NOT IN (SELECT path FROM row_image)"  # noqa: S608 our own words
         return [file.path for file in self._files(without)]
 
     def add_all_found(self, files: Iterable[FoundFile]) -> None:
-        """Remembers files that lie in the folder."""
+        """Add files found in the folder."""
         self._database.executemany("INSERT INTO found VALUES (?, ?)", files)
 
     def missing(self) -> list[ReleasedFile]:
-        """What is listed and does not lie in the folder."""
+        """Listed files that are not in the folder."""
         return list(self._files("path NOT IN (SELECT path FROM found)"))
 
     def extra(self) -> list[FoundFile]:
-        """What lies in the folder and is not listed."""
+        """Files in the folder that are not listed."""
         query = "SELECT * FROM found WHERE path NOT IN (SELECT path FROM listed) ORDER BY path"
         return [FoundFile(*row) for row in self._database.execute(query)]
 
     def present(self) -> Iterator[ReleasedFile]:
-        """What is listed and lies in the folder."""
+        """Listed files that are in the folder."""
         return self._files("path IN (SELECT path FROM found)")

@@ -1,7 +1,7 @@
-"""`signature.json`: who released a release, by an Ed25519 signature (RFC 8032) of its id.
+"""`signature.json`: an Ed25519 signature (RFC 8032) of the id of a release.
 
-The signature lies beside the manifest and is not listed in it: the id names the same release
-whether it is signed or not. Signing is deterministic, so that a rebuilt release has the same bytes.
+The signature is next to the manifest and not listed in it, so that the id is the same whether a
+release is signed or not. Signing is deterministic, so that a rebuilt release has the same bytes.
 """
 
 import os
@@ -28,9 +28,9 @@ _HEX_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 class Signature(Record):
-    """That the holder of a key says of a release: this is it.
+    """The signature of a release by the holder of a key.
 
-    Signed is the text `loupe release ID`, where ID are the 64 digits of `release`.
+    The signed text is `loupe release ID`, where ID are the 64 digits of `release`.
     """
 
     algorithm: Literal["Ed25519"] = "Ed25519"
@@ -39,7 +39,7 @@ class Signature(Record):
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
     def is_right(self) -> bool:
-        """Whether the key made it for this release."""
+        """Whether the signature is valid for this release."""
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
         try:
             key.verify(bytes.fromhex(self.signature), _signed_text(self.release))
@@ -53,7 +53,7 @@ class Signature(Record):
 
 
 class Signer:
-    """Signs releases with a private key, which it never shows."""
+    """Signs releases with a private key, which is never exposed."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -66,10 +66,10 @@ class Signer:
 
 
 def signer_from_pem(pem: bytes, where: str) -> Signer:
-    """The signer with the private key in `pem`; `where` is what messages call its place.
+    """The signer with the private key in `pem`; `where` names its location in messages.
 
     Raises:
-        ConfigurationError: it holds no Ed25519 key as PKCS#8, or one under a password.
+        ConfigurationError: if it is not an Ed25519 key as PKCS#8, or has a password.
     """
     try:
         key = serialization.load_pem_private_key(pem, password=None)
@@ -84,10 +84,10 @@ def signer_from_pem(pem: bytes, where: str) -> Signer:
 
 
 def public_key_called(key: str) -> str:
-    """The 64 hex digits of a public key, given as these or as a file that holds them or a PEM.
+    """Parse a public key, given as 64 hex digits or as a file that holds them or a PEM.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: if it is neither.
     """
     text = key.strip().lower()
     if _HEX_KEY.fullmatch(text):
@@ -111,10 +111,10 @@ def public_key_called(key: str) -> str:
 
 
 def write_signature(folder: Path, signature: Signature) -> None:
-    """Writes `signature.json` into `folder`, whole or not at all."""
+    """Write `signature.json` into `folder`, as a whole or not at all."""
     part = folder / f".{SIGNATURE}.part"
     part.unlink(missing_ok=True)
-    with part.open("xb") as file:  # through no link that somebody left there
+    with part.open("xb") as file:  # not through an existing link
         file.write(signature.text())
         file.flush()
         os.fsync(file.fileno())
@@ -122,10 +122,10 @@ def write_signature(folder: Path, signature: Signature) -> None:
 
 
 def add_signature(folder: Path, signature: Signature) -> bool:
-    """Signs the release in `folder`, which must be sound; False where it is signed so already.
+    """Sign the release in `folder`, which must be sound; False if it has this signature already.
 
     Raises:
-        UsageError: it has another signature, or the folder cannot be written to.
+        UsageError: if it has another signature, or the folder cannot be written to.
     """
     try:
         found = read_signature(folder)
@@ -148,11 +148,11 @@ def add_signature(folder: Path, signature: Signature) -> bool:
 
 
 def read_signature(folder: Path) -> Signature | None:
-    """The signature that lies in `folder`, unchecked; None where there is none.
+    """The signature in `folder`, unchecked; None if there is none.
 
     Raises:
-        ValueError: what lies there is none.
-        OSError: it cannot be read.
+        ValueError: if it is invalid.
+        OSError: if it cannot be read.
     """
     path = folder / SIGNATURE
     if not path.exists() and not path.is_symlink():
@@ -173,9 +173,9 @@ def read_signature(folder: Path) -> Signature | None:
 def verify_signature(
     folder: Path, release_id: str, public_key: str | None, findings: Findings
 ) -> None:
-    """Checks the signature in `folder` for the release with this id.
+    """Check the signature in `folder` for the release with this id.
 
-    It may be missing, or be anybody's, unless `public_key` says whose it must be.
+    It may be missing, or made with any key, unless `public_key` is given.
     """
     try:
         found = read_signature(folder)

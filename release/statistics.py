@@ -1,6 +1,6 @@
-"""What a release holds, counted row by row by its build and by its verification.
+"""Statistics of a release, counted row by row by the build and by the verification.
 
-Memory grows with the words known, not with the rows. Words are runs of letters and digits, with
+Memory grows with the vocabulary, not with the rows. Words are runs of letters and digits, with
 apostrophes and hyphens inside them.
 """
 
@@ -52,15 +52,16 @@ from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 
 SHOWN = 5
-"""Of so many images, and captions, that repeat one another two files are named."""
+"""The number of repeated images and of repeated captions for which two files are named."""
 
 _IMAGE, _CAPTION = "image", "caption"
 
 
 class Repeats:
-    """Remembers the images of a release and their captions, in `scratch`, and counts the repeats.
+    """Counts repeated images and captions of a release, using `scratch`.
 
-    Images are equal by their SHA-256; captions by their words, letter case and white space aside.
+    Images are equal by their SHA-256; captions by their words, ignoring letter case and white
+    space.
     """
 
     def __init__(self, scratch: Scratch) -> None:
@@ -68,13 +69,13 @@ class Repeats:
         self._place = 0
 
     def add(self, file_path: str, sha256: str, captions: list[str]) -> None:
-        """Remembers the next image and its fine captions; equal ones of one image count once."""
+        """Add the next image and its fine captions; equal captions of one image count once."""
         self._place += 1
         digests = [(_IMAGE, sha256), *((_CAPTION, _digest(text)) for text in captions)]
         self._scratch.add_shown(digests, self._place, file_path)
 
     def result(self) -> RepeatStatistics:
-        """Everything that was remembered, counted."""
+        """The counts of all images added."""
         return RepeatStatistics(
             images=self._scratch.count_repeats(_IMAGE),
             captions=self._scratch.count_repeats(_CAPTION),
@@ -92,7 +93,7 @@ _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 
 
 class CountedElsewhere(NamedTuple):
-    """What the rows of a release do not tell, of the images that were left out among others."""
+    """Facts that the rows of a release do not contain, such as images that were left out."""
 
     without_captions: int = 0
     without_anchor: int = 0
@@ -114,7 +115,7 @@ class _ContrastCounter:
         self._translations: Counter[str] = Counter()
 
     def add(self, row: ReleaseRow) -> None:
-        """Counts an image: its type and method where it is no anchor, and its captions."""
+        """Count an image: its captions and, unless it is an anchor, its type and method."""
         self._images += 1
         if row.contrast is not None:
             self._methods[row.contrast.difference, row.contrast.way] += 1
@@ -126,7 +127,7 @@ class _ContrastCounter:
         self._repeats.add(row.file_path, row.sha256, [one.text for one in row.captions])
 
     def result(self, elsewhere: CountedElsewhere) -> ContrastStatistics:
-        """Everything counted so far, with what is known from elsewhere."""
+        """All counts so far, with the facts known from elsewhere."""
         contrastive = self._methods.total()
         return ContrastStatistics(
             anchors=self._images - contrastive,
@@ -157,9 +158,9 @@ class _ContrastCounter:
 def task_statistics(
     images: Mapping[tuple[RetrievalTask | None, Tier | None, int], int],
 ) -> tuple[TaskStatistics, ...]:
-    """Images and captions by task, in the order in which the paper names them, and by tier.
+    """Images and captions by task (in the order of the paper) and by tier.
 
-    `images` are their numbers by task, tier and captions of each. Nothing where no task is known.
+    `images` are their numbers by task, tier and captions of each. Empty if no task is known.
     """
     counted: defaultdict[tuple[RetrievalTask | None, Tier | None], Counter[str]]
     counted = defaultdict(Counter)
@@ -184,7 +185,7 @@ def task_statistics(
 
 
 def _total(counts: Iterable[Counter[str]]) -> Counter[str]:
-    """The sums of counts, those that are 0 among them."""
+    """The sums of counts, including those that are 0."""
     total: Counter[str] = Counter()
     for one in counts:
         total.update(one)
@@ -195,7 +196,7 @@ HISTOGRAM_STEP = 10
 _DESCRIBED = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {
     origin: origin for origin in ("written", "edited", "drafted")
 }
-"""Under which name descriptions of an origin are counted."""
+"""The name under which descriptions of an origin are counted."""
 _REWRITES = ("rewrite", "edited_rewrite")
 _BY_MODELS = ("drafted", "rewrite")
 
@@ -203,12 +204,12 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a caption, lower-cased."""
+    """The words of a caption, in lower case."""
     return _WORD.findall(text.lower())
 
 
 class _ImageKind(NamedTuple):
-    """What is counted of a row as a whole; `is_new` is the first row of an identity."""
+    """What is counted of a row as a whole; `is_new` marks the first row of an identity."""
 
     split: Split
     source: str
@@ -220,7 +221,7 @@ class _ImageKind(NamedTuple):
 
 
 class _CaptionKind(NamedTuple):
-    """What is counted of a caption but its words."""
+    """What is counted of a caption besides its words."""
 
     source: str
     author: str
@@ -229,7 +230,7 @@ class _CaptionKind(NamedTuple):
 
 
 class StatisticsCounter:
-    """Counts rows as they come, in the order of the release, by what they have in common."""
+    """Counts rows in the order of the release, grouped by their common values."""
 
     def __init__(self) -> None:
         self._last_id = 0
@@ -243,11 +244,11 @@ class StatisticsCounter:
 
     @property
     def models(self) -> set[str]:
-        """The authors of what models drafted and rewrote."""
+        """The authors of texts that models drafted or rewrote."""
         return {one.author for one in self._captions if one.origin in _BY_MODELS}
 
     def add(self, row: ReleaseRow, *, words: bool = True) -> None:
-        """Counts a row, and where `words` the words of its captions."""
+        """Count a row and, with `words`, the words of its captions."""
         is_new, self._last_id = row.id != self._last_id, row.id
         styles = len({one.author for one in row.captions})
         captions = len(row.captions)
@@ -264,7 +265,7 @@ class StatisticsCounter:
                 self._unchanged[one.drafter] += one.origin == "confirmed_draft"
 
     def add_left_out(self, *, rejected: int, pending: int) -> None:
-        """Counts rewrites of released images that are not in the release themselves."""
+        """Count rewrites of released images that are not in the release themselves."""
         self._left_out.update(rejected=rejected, pending=pending)
 
     def result(
@@ -273,7 +274,7 @@ class StatisticsCounter:
         audits: tuple[AuditStatistics, ...] = (),
         tracklets: TrackletStatistics | None = None,
     ) -> ReleaseStatistics:
-        """Everything counted so far; `granularity_of` maps source names to granularities."""
+        """All counts so far; `granularity_of` maps source names to granularities."""
         by_source = self._totals(lambda one: one.source)
         is_rewrite = _sums(self._captions, lambda one: (one.source, one.origin in _REWRITES))
         origins = _sums(self._captions, lambda one: (one.origin, bool(one.reviewed)))
@@ -376,7 +377,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def _sums(counted: Counter[K], key: Callable[[K], T]) -> Counter[T]:
-    """What was counted by a part of each key."""
+    """The counts summed by a part of each key."""
     sums: Counter[T] = Counter()
     for one, count in counted.items():
         sums[key(one)] += count
@@ -384,19 +385,19 @@ def _sums(counted: Counter[K], key: Callable[[K], T]) -> Counter[T]:
 
 
 def is_reviewed(statistics: ReleaseStatistics) -> bool:
-    """Whether a person wrote, or decided on, any of the texts that no source gave."""
+    """Whether a person wrote or reviewed any of the texts that are not from a source."""
     made = statistics.descriptions
     by_people = made is not None and made.written + made.edited + made.reviewed > 0
     return by_people or statistics.rewrites.reviewed > 0
 
 
 def distribution(counts: Mapping[int, int]) -> Distribution:
-    """The distribution of numbers, given how often each occurs."""
+    """The distribution of numbers, given the frequency of each."""
     total = sum(counts.values())
     ordered = sorted(counts.items())
 
     def quantile(quarters: int) -> int:
-        """The smallest number that so many quarters of all are not above (nearest rank)."""
+        """A quartile: the smallest number not below so many quarters of all (nearest rank)."""
         rank, seen = max(1, -(-total * quarters // 4)), 0
         for value, count in ordered:
             seen += count
@@ -416,7 +417,7 @@ def distribution(counts: Mapping[int, int]) -> Distribution:
 
 
 def histogram(counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
-    """How many captions there are by words in steps, given how many have how many words."""
+    """The number of captions by words in steps, given the number of captions of each length."""
     bins: Counter[int] = Counter()
     for words, count in counts.items():
         bins[words // HISTOGRAM_STEP * HISTOGRAM_STEP] += count
@@ -425,7 +426,7 @@ def histogram(counts: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
 
 
 class ReleaseAccumulator:
-    """Counts rows, and keeps of each what the release as a whole is judged by.
+    """Counts rows and collects what the checks of the whole release need.
 
     Attributes:
         form: of the rows.
@@ -455,7 +456,7 @@ class ReleaseAccumulator:
         embedding: NDArray[np.float16] | None = None,
         embedder: str = "",
     ) -> str | None:
-        """Counts the next row; gives what is wrong with its terms, if anything."""
+        """Count the next row; returns a problem with its terms, or None."""
         self.statistics.add(row, words=self._words)
         self.add_entities(row.entity_ids())
         if self.has_splits:
@@ -481,12 +482,12 @@ class ReleaseAccumulator:
         return self.derived.check(row.file_path, licence, *anchor)
 
     def add_entities(self, entity_ids: Sequence[str]) -> None:
-        """Adds entities to `entities_sha256`, in this order."""
+        """Add entities to `entities_sha256`, in this order."""
         self._entities.update("".join(f"{one}\n" for one in entity_ids).encode())
 
     @property
     def entities_sha256(self) -> str:
-        """The digest of all entities so far, a line each."""
+        """The digest of all entities so far, one per line."""
         return self._entities.hexdigest()
 
     def result(
@@ -496,11 +497,11 @@ class ReleaseAccumulator:
         audits: tuple[AuditStatistics, ...] = (),
         tracklets: TrackletStatistics | None = None,
     ) -> ReleaseStatistics:
-        """Everything counted so far, with what is known from elsewhere."""
+        """All counts so far, with the facts known from elsewhere."""
         granularities: Mapping[str, Granularity | None]
         granularities = {one.name: one.granularity for one in sources}
         contrasts: ContrastStatistics | None = None
-        if self.form.contrasts:  # coarse captions stand apart
+        if self.form.contrasts:  # coarse captions are counted separately
             granularities = dict.fromkeys(granularities, Granularity.FINE)
             contrasts = self._contrasts.result(elsewhere)
         counted = self.statistics.result(granularities, audits, tracklets)
@@ -510,7 +511,7 @@ class ReleaseAccumulator:
     def held(
         self, sources: Sequence[ReleasedSource], statistics: ReleaseStatistics
     ) -> list[LicensedItem]:
-        """Under which licences the images are."""
+        """The licences of the images."""
         if statistics.licences:
             return licences_by_image(self._scratch.credits())
         return held_by_sources(sources, statistics.sources)

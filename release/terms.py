@@ -1,4 +1,4 @@
-"""Licences of a release: whether every image may be released, and what holds together."""
+"""Licences of a release: whether every image may be released, and under which conditions."""
 
 import re
 from collections import Counter
@@ -27,18 +27,18 @@ from schemas.release import (
     TermsPermission,
 )
 
-# Whether every image of a release is under a licence that permits it, and what holds together.
+# Checks that every image of a release is under a licence that permits it.
 #
-# An image is under a licence of its own, or under that of its source. Both must be ones that permit
-# works made of the image to be released. Terms in words of their own ("research use only") permit
-# it where the curators state so, with the reason, which the release then states.
+# An image is under its own licence, or under that of its source. Both must permit the release of
+# derived works. Terms in words of their own ("research use only") permit it if the curators state
+# so, with a reason that becomes part of the release.
 
 _SHOWN = 5
 _CONDITIONS: tuple[Condition, ...] = ("attribution", "share_alike", "non_commercial")
 
 
 class LicensedItem(NamedTuple):
-    """How many images of a source are under a licence, which is their `own` or the source's."""
+    """The number of images of a source under a licence, which is their `own` or the source's."""
 
     licence: str
     source: str
@@ -47,7 +47,7 @@ class LicensedItem(NamedTuple):
 
 
 def licences_by_image(credit: Iterable[Credit]) -> list[LicensedItem]:
-    """What images are under that each say it."""
+    """The licences of images that each state their own."""
     counted = Counter((one.licence, one.source, one.own) for one in credit)
     return [LicensedItem(*key, images) for key, images in sorted(counted.items())]
 
@@ -55,9 +55,9 @@ def licences_by_image(credit: Iterable[Credit]) -> list[LicensedItem]:
 def held_by_sources(
     sources: Iterable[ReleasedSource], counted: Iterable[SourceStatistics]
 ) -> list[LicensedItem]:
-    """What images are under that are all under the terms of their sources.
+    """The licences of images under the terms of their sources.
 
-    Where one name stands for several sources, their images are under the terms of each.
+    If several sources have the same name, their images are under the terms of each.
     """
     images = {one.name: one.images for one in counted}
     stated = sorted({(one.licence, one.name) for one in sources})
@@ -65,9 +65,9 @@ def held_by_sources(
 
 
 def terms_of(held: Sequence[LicensedItem], permitted_terms: Mapping[str, str]) -> ReleaseTerms:
-    """What holds for a release of these images.
+    """The terms of a release of these images.
 
-    `permitted_terms` are reasons by source; those that are not needed are left out.
+    `permitted_terms` are reasons by source; unnecessary ones are left out.
     """
     needed = sorted({(one.source, one.licence) for one in held if _needs_permission(one)})
     licences = [_licence_terms(name, held) for name in sorted({one.licence for one in held})]
@@ -103,7 +103,7 @@ def _licence_terms(licence: str, held: Iterable[LicensedItem]) -> LicenceTerms:
 
 
 def _conditions_of_licence(licence: str) -> tuple[Condition, ...] | None:
-    """What a licence asks for; None where it is not known, or forbids a release."""
+    """The conditions of a licence; None if it is unknown or forbids a release."""
     known = licence_of(licence)
     conditions = known.conditions if known else None
     if conditions is None:
@@ -112,7 +112,7 @@ def _conditions_of_licence(licence: str) -> tuple[Condition, ...] | None:
 
 
 def _apart(licences: Iterable[LicenceTerms]) -> tuple[tuple[str, str], ...]:
-    """Share-alike licences neither of which allows a work of the other."""
+    """Pairs of share-alike licences neither of which permits derived works under the other."""
     share_alike = sorted(
         {
             name
@@ -131,16 +131,16 @@ def _apart(licences: Iterable[LicenceTerms]) -> tuple[tuple[str, str], ...]:
 
 
 def _needs_permission(one: LicensedItem) -> bool:
-    """Whether an image is under terms in words of their own, which nobody but people can read."""
+    """Whether an image is under terms in words of their own, which only people can interpret."""
     return not one.own and licence_of(one.licence) is None
 
 
 def unpermitted(
     held: Iterable[LicensedItem], permitted_terms: Mapping[str, str]
 ) -> list[LicensedItem]:
-    """What may not be released: own licences that are not known or forbid it, and those of sources.
+    """The items that may not be released, because their own licence or their source's forbids it.
 
-    Terms of a source in words of their own are permitted where it is stated.
+    Terms of a source in words of their own are permitted if the curators state so.
     """
     return [
         one
@@ -154,10 +154,10 @@ def unpermitted(
 def refuse_unpermitted(
     dataset: str, held: Iterable[LicensedItem], permitted_terms: Mapping[str, str]
 ) -> None:
-    """Sees to it that the terms of every source permit that its images are released.
+    """Raise unless the terms of every source permit the release of its images.
 
     Raises:
-        IntegrityError: they do not, or nobody states that they do.
+        IntegrityError: if they do not, and the curators do not state a permission.
     """
     wrong = [one for one in unpermitted(held, permitted_terms) if not one.own]
     forbidden = [one for one in wrong if licence_of(one.licence) is not None]
@@ -182,7 +182,7 @@ def _in_short(wrong: Sequence[LicensedItem]) -> str:
 
 
 class DerivedTerms:
-    """Holds images that were edited out of an anchor against the anchor's licence, row by row."""
+    """Compares the licences of images that were edited from an anchor with that of the anchor."""
 
     def __init__(self) -> None:
         self._anchors: dict[str, str] = {}
@@ -191,7 +191,7 @@ class DerivedTerms:
     def check(
         self, file_path: str, licence: str, anchor: str | None, way: str | None
     ) -> str | None:
-        """What is wrong with a row, if anything; an anchor comes before its images."""
+        """Check a row; returns a problem or None. Anchors must come before their images."""
         if anchor is None:
             self._anchors = {file_path: licence}
             return None
@@ -206,10 +206,10 @@ class DerivedTerms:
         return problem
 
     def refuse(self, dataset: str) -> None:
-        """Sees to it that nothing was wrong.
+        """Raise if any row had a problem.
 
         Raises:
-            IntegrityError: something was.
+            IntegrityError: if any row had a problem.
         """
         if self.wrong:
             raise IntegrityError(
@@ -218,10 +218,10 @@ class DerivedTerms:
             )
 
 
-# `ATTRIBUTION.md`: the creators of the images, licence by licence.
+# `ATTRIBUTION.md`: the creators of the images, by licence.
 #
-# Most licences ask that the creator, the licence and the source page are named with a copy. Images
-# that have no terms of their own are under those of their source, which is named once.
+# Most licences require that the creator, the licence and the source page are named with a copy.
+# Images without terms of their own are under those of their source, which is named once.
 
 ATTRIBUTION = "ATTRIBUTION.md"
 
@@ -234,7 +234,7 @@ _ADDRESS = re.compile(r"https?://\S+")
 
 
 def attribution_text(name: str, credit: Iterable[Credit]) -> Iterator[bytes]:
-    """The file of the release called `name`, piece by piece; credits come licence by licence."""
+    """The attribution of the release called `name`, in pieces; credits are sorted by licence."""
     yield (
         f"# Attribution: {as_text(name)}\n\n"
         "Images, creators and source pages, by licence. Keep this file with copies of the images.\n"
@@ -262,7 +262,7 @@ def _owed(one: Credit) -> str:
 
 
 def licence_statistics(credit: Iterable[Credit]) -> tuple[LicenceStatistics, ...]:
-    """The number of images under each licence; credits come licence by licence."""
+    """The number of images under each licence; credits are sorted by licence."""
     counted = []
     for licence, images in groupby(credit, key=lambda one: one.licence):
         own = [one.own for one in images]
@@ -271,10 +271,10 @@ def licence_statistics(credit: Iterable[Credit]) -> tuple[LicenceStatistics, ...
 
 
 def refuse_forbidden(dataset: str, credit: Iterable[Credit]) -> None:
-    """Sees to it that every image with terms of its own may be released.
+    """Raise unless every image with its own terms may be released.
 
     Raises:
-        IntegrityError: the licence of one does not permit it, or is not known.
+        IntegrityError: if a licence does not permit it, or is unknown.
     """
     forbidden = [one for one in credit if one.own and not permits_release(one.licence)]
     if forbidden:
@@ -301,7 +301,7 @@ _SHORT: dict[Condition, str] = {
 
 
 class TermsLine(NamedTuple):
-    """A licence as it is stated, in SPDX's words, its images, and what it asks for in short."""
+    """A licence as stated and as an SPDX expression, its images, and its conditions in short."""
 
     licence: str
     expression: str
@@ -325,7 +325,7 @@ def _asks(conditions: tuple[Condition, ...] | None) -> str:
 
 
 def whole_sentence(manifest: Manifest) -> str:
-    """What one must keep to who uses the release as a whole: its images, and its texts."""
+    """The conditions for using the release as a whole, with images and texts."""
     terms, texts = manifest.terms, _texts_licence(manifest)
     of_texts = _conditions_of_licence(texts) or () if texts else ()
     wanted = [one for one in _ASKED if one in {*terms.conditions, *of_texts}]
@@ -346,7 +346,7 @@ def _joined(parts: list[str]) -> str:
 
 
 def apart_sentences(terms: ReleaseTerms) -> list[str]:
-    """Which images cannot become one work."""
+    """Sentences on images that cannot be combined in one work."""
     return [
         f"Images under {one} and under {other} may be in the same collection, but must not be "
         f"combined in one work."
@@ -355,12 +355,12 @@ def apart_sentences(terms: ReleaseTerms) -> list[str]:
 
 
 def _texts_licence(manifest: Manifest) -> str | None:
-    """Under which licence the texts are that were made here, as an SPDX expression, if stated."""
+    """The SPDX expression of the licence of the texts made here, if stated."""
     return manifest.about.licence if manifest.about else None
 
 
 def stated_licences(manifest: Manifest) -> list[str]:
-    """The licences of all images, then that of the texts where it is another; each once."""
+    """The licences of all images, then that of the texts if it differs; each once."""
     texts = _texts_licence(manifest)
     stated = [one.licence for one in manifest.terms.licences]
     is_same = texts in {one.expression for one in manifest.terms.licences}
@@ -368,7 +368,7 @@ def stated_licences(manifest: Manifest) -> list[str]:
 
 
 def texts_sentence(manifest: Manifest) -> str:
-    """Under which licence the texts are that were made here; empty where none is stated."""
+    """The licence of the texts made here, as a sentence; empty if none is stated."""
     licence = _texts_licence(manifest)
     if licence is None:
         return ""

@@ -1,4 +1,4 @@
-"""Work of many threads, taken in order and never far ahead."""
+"""Runs functions in threads, with results in order and bounded read-ahead."""
 
 import os
 from collections import deque
@@ -15,14 +15,14 @@ DEFAULT_THREADS = min(32, (os.cpu_count() or 1) + 4)
 
 
 def batches(items: Iterable[A], size: int) -> Iterator[list[A]]:
-    """`items` in lists of `size`, the last one shorter: pieces worth handing to a thread."""
+    """Split `items` into lists of `size` (the last may be shorter), as work for threads."""
     waiting = iter(items)
     while batch := list(islice(waiting, size)):
         yield batch
 
 
 def read_ahead(items: Iterator[A]) -> Iterator[A]:
-    """`items`, each made by another thread while the one before is worked on."""
+    """Iterate over `items`, with the next one computed by another thread."""
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(next, items, _END)
         while (item := waiting.result()) is not _END:
@@ -33,7 +33,7 @@ def read_ahead(items: Iterator[A]) -> Iterator[A]:
 def ordered_map(
     function: Callable[[A], B], items: Iterable[A], threads: int = DEFAULT_THREADS
 ) -> Iterator[B]:
-    """`function` of each item, in order; at most twice `threads` results wait to be taken."""
+    """Apply `function` to each item, in order; at most twice `threads` results are buffered."""
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[B]] = deque()
         try:

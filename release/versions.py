@@ -1,10 +1,10 @@
-"""Which version a release must have at least, by what it differs in from the one before.
+"""The lowest version a release may have, given its differences from the previous one.
 
-Rows that were changed, removed or moved between splits ask for the first number (major), added ones
-for the second (minor), anything else for the third (patch): also what is gone because it was
-withdrawn, which nobody must put off for the sake of a number. Where the first number says something
-else, the second says its part too: before 1.0.0, when nothing is stable yet (Semantic Versioning
-2.0.0, section 4), and for benchmarks in tiers, whose first number is that of the tier.
+Rows that were changed, removed or moved between splits require a new first number (major), added
+rows a new second number (minor), everything else a new third number (patch). Withdrawn rows only
+require a patch, so that withdrawals are never delayed for the sake of a number. If the first number
+has another meaning, the second takes its place: before 1.0.0, when nothing is stable yet (Semantic
+Versioning 2.0.0, section 4), and for benchmarks in tiers, where it is the tier.
 """
 
 from enum import IntEnum
@@ -14,7 +14,7 @@ from schemas.withdrawal import version_numbers
 
 
 class Bump(IntEnum):
-    """Which number of a version must grow; larger ones ask for more."""
+    """The number of a version that must increase, ordered by significance."""
 
     NONE = 0
     PATCH = 1
@@ -23,7 +23,7 @@ class Bump(IntEnum):
 
 
 _WORDS = {"moved": "moved between splits"}
-"""What kinds of rows are called, where it is not their name."""
+"""Names of kinds of rows in messages, if they differ from the kind."""
 _ASKING = {
     Bump.MAJOR: ("removed", "changed", "moved"),
     Bump.MINOR: ("added",),
@@ -32,7 +32,7 @@ _ASKING = {
 
 
 def required_bump(difference: Difference) -> Bump:
-    """Which number must grow from the first release to the second."""
+    """The number that must increase from the first release to the second."""
     for bump, kinds in _ASKING.items():
         if any(getattr(difference.rows, kind) for kind in kinds):
             return bump
@@ -40,19 +40,19 @@ def required_bump(difference: Difference) -> Bump:
 
 
 def least_version(difference: Difference) -> str:
-    """The least version that the second release may have."""
+    """The lowest version of the second release."""
     before = difference.before
     return _raised(before.version, required_bump(difference), in_tier=before.tier is not None)
 
 
 def is_successor(difference: Difference) -> bool:
-    """Whether the releases are of one dataset and tier: only these have versions to compare."""
+    """Whether the releases are of one dataset and tier, so that their versions are comparable."""
     before, after = difference.before, difference.after
     return (before.dataset, before.tier) == (after.dataset, after.tier)
 
 
 def check_version(old_version: str, new_version: str, difference: Difference) -> str | None:
-    """What is wrong with the new version, if anything: "is 0.1.1, wanted at least 0.2.0: …".
+    """The problem with the new version, or None: "is 0.1.1, wanted at least 0.2.0: …".
 
     None for releases of different datasets, or of different tiers of a benchmark.
     """
@@ -86,7 +86,7 @@ def _raised(version: str, bump: Bump, *, in_tier: bool) -> str:
 
 
 def _reason(difference: Difference) -> str:
-    """Why: the rows that ask for it, or what differs where none do."""
+    """The reason for a bump: the rows that require it, or other differences."""
     kinds = _ASKING.get(required_bump(difference), ())
     counts = [(_WORDS.get(kind, kind), getattr(difference.rows, kind)) for kind in kinds]
     found = [(word, count) for word, count in counts if count]

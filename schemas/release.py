@@ -1,4 +1,4 @@
-"""What a release says of itself: its manifest, its statistics, its terms."""
+"""The schema of a release's manifest: statistics, terms and files."""
 
 import re
 from datetime import date
@@ -22,20 +22,20 @@ from schemas.records import (
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 
-# Under what the images of a release may be used, licence by licence and together.
+# The licences of the images of a release, one by one and together.
 
 Condition = Literal["attribution", "share_alike", "non_commercial"]
 _IF_KNOWN: Any = Field(default=None, exclude_if=lambda one: one is None)
 _IF_ANY: Any = Field(default=(), exclude_if=lambda one: not one)
-"""Fields that are left out where nothing is known, or where there is none."""
+"""Fields that are omitted if they are unknown or empty."""
 NonBlank = Annotated[str, Field(pattern=r"\S")]
 Count = Annotated[int, Field(ge=0)]
 
 
 class TermsPermission(Record):
-    """Terms in words of their own, of which the curators state that they permit the release.
+    """Terms in words of their own that permit the release, as stated by the curators.
 
-    `basis` says why: an agreement, a letter, a paragraph of the terms.
+    `basis` is the reason: an agreement, a letter, a paragraph of the terms.
     """
 
     source: NonBlank
@@ -62,7 +62,7 @@ class LicenceTerms(Record):
 
 
 class ReleaseTerms(Record):
-    """What holds for a release as a whole, which is a collection: each image keeps its licence.
+    """The terms of a release as a whole. It is a collection: each image keeps its licence.
 
     Attributes:
         expression: all licences together, in SPDX's words.
@@ -80,15 +80,15 @@ class ReleaseTerms(Record):
 
     @property
     def is_read(self) -> bool:
-        """Whether all of the licences are ones that we know."""
+        """Whether all of the licences are known ones."""
         return all(one.conditions is not None for one in self.licences)
 
 
-# What curators say of a release themselves: title, who they are, the contact address.
+# What curators state about a release: title, names, contact address.
 
 
 def _fits(pattern: str, wanted: str) -> AfterValidator:
-    """Takes text that fits a pattern; anything else is answered with what is wanted."""
+    """Accept text that matches a pattern; the error states what is expected."""
     known = re.compile(pattern)
 
     def check(text: str) -> str:
@@ -115,7 +115,7 @@ Doi = Annotated[
 
 
 class Creator(Record):
-    """A curator: a person by `family_names` and `given_names`, anything else by `name`."""
+    """A curator: a person by `family_names` and `given_names`, an organisation by `name`."""
 
     family_names: NonBlank | None = _IF_KNOWN
     given_names: NonBlank | None = _IF_KNOWN
@@ -142,12 +142,12 @@ class Creator(Record):
 
     @property
     def full_name(self) -> str:
-        """The name as one says it."""
+        """The full name, given names first."""
         return self.name or " ".join(filter(None, (self.given_names, self.family_names)))
 
 
 class ReleaseAbout(Record):
-    """What the curators state; everything may be left out.
+    """What the curators state; everything is optional.
 
     Attributes:
         title: what the dataset is called in full.
@@ -185,11 +185,11 @@ class ReleaseAbout(Record):
         return known.expression
 
     def named(self, dataset: str) -> tuple[Creator, ...]:
-        """The curators; where none is stated, those of the dataset, without a name."""
+        """The curators; if none are stated, "The curators of" the dataset."""
         return self.creators or (Creator(name=f"The curators of {dataset}"),)
 
 
-# Which models chose and validated the items of a benchmark, by comparing images and texts.
+# The models that chose and validated the items of a benchmark, by comparing images and texts.
 
 EmbedderPurpose = Literal[
     "validated_captions", "similar_images", "confusing_captions", "candidates"
@@ -199,7 +199,7 @@ EmbedderPurpose = Literal[
 class EmbedderUse(Record):
     """What an embedder decided about items of a release.
 
-    Who measures that model, or one that was trained like it, must know: it chose the very rows.
+    Evaluations of this model, or of models trained like it, are biased, because it chose the rows.
 
     Attributes:
         embedder: the model, `name@revision`.
@@ -218,12 +218,12 @@ class EmbedderUse(Record):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
-# What a release says of itself: its manifest, its statistics, and what is wrong with a copy.
+# The manifest of a release, its statistics, and problems of a copy.
 
 EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 DOCUMENTS_VERSION = 6
-"""How a release's documents are worded (`release.documents`): to be raised with their wording."""
+"""The version of the wording of documents (`release.documents`), increased with every change."""
 VERSION_PATTERN = r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$"
 DATASET_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 Version = Annotated[str, Field(pattern=VERSION_PATTERN)]
@@ -247,12 +247,12 @@ class ReleasedFile(NamedTuple):
 
 
 def stays_below(path: str) -> bool:
-    """Whether a path names something below the folder that it is relative to."""
+    """Whether a relative path stays below its folder."""
     return {"", ".", ".."}.isdisjoint(path.split("/"))
 
 
 class FileEntry(Record):
-    """A `ReleasedFile` as JSON, as somebody may have written it."""
+    """A `ReleasedFile` as JSON from an untrusted manifest."""
 
     path: str = Field(min_length=1)
     sha256: HexSha256
@@ -267,12 +267,12 @@ class FileEntry(Record):
         return path
 
     def file(self) -> ReleasedFile:
-        """The file that it describes."""
+        """The file that the entry describes."""
         return ReleasedFile(self.path, self.sha256, self.size_bytes, self.entity_id)
 
 
 class ReleasedCorrection(Record):
-    """The correction that gave a source the terms it has here, and the terms of its import."""
+    """The correction of a source's terms, and the terms of its import."""
 
     entity_id: EntityId
     number: Annotated[int, Field(ge=1)]
@@ -281,7 +281,7 @@ class ReleasedCorrection(Record):
 
 
 class ReleasedSource(Record):
-    """A collection that rows come from, with its terms, corrected where they were."""
+    """A collection that rows come from, with its terms, including corrections."""
 
     entity_id: EntityId
     name: NonBlank
@@ -300,13 +300,13 @@ class ReleasedSource(Record):
         return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
 
     def as_imported(self) -> Source:
-        """The source as it was imported: what its id is made from."""
+        """The source as it was imported, from which its id is computed."""
         values = self.model_dump(exclude={"entity_id", "correction"})
         imported = self.correction.imported.model_dump() if self.correction else {}
         return Source(**values | imported)
 
     def as_correction(self) -> TermsCorrection | None:
-        """The correction that its terms are from; None where they are those of its import."""
+        """The correction of its terms; None if they are those of the import."""
         if self.correction is None:
             return None
         return TermsCorrection(
@@ -333,7 +333,7 @@ class ReleasedVideo(Record):
 
 
 class ReleasedPrompt(Record):
-    """A prompt that texts of the release or strategies of its contrasts were asked for with."""
+    """A prompt for texts of the release or strategies of its contrasts."""
 
     entity_id: EntityId
     prompt_id: str
@@ -343,12 +343,12 @@ class ReleasedPrompt(Record):
 
 
 class ModelUse(Record):
-    """What a model with these parameters was asked for the captions and contrasts of a release.
+    """The calls of a model with these parameters for the captions and contrasts of a release.
 
-    Counted are the answered calls behind all drafts and rewrites of the released images, the
-    rejected ones too, and behind the strategies of its contrastive images. `cost` is a decimal
-    number, None where a call had no price; tokens are None where a server did not state those of
-    a call. `served` is what the model's server said of it, in one run or another.
+    Counts the answered calls for all drafts and rewrites of the released images, including rejected
+    ones, and for the strategies of its contrastive images. `cost` is a decimal number, None if a
+    call had no price. Tokens are None if a server did not state those of a call. `served` is the
+    server's statement about the model, from any of the runs.
     """
 
     name: str
@@ -363,13 +363,13 @@ class ModelUse(Record):
 
     @classmethod
     def unused(cls, name: str, revision: str) -> Self:
-        """A model that wrote something, of which no call is known."""
+        """A model that wrote texts without any known call."""
         nothing = {"calls": 0, "tokens_in": 0, "tokens_out": 0}
         return cls(name=name, revision=revision, parameters={}, cost=None, currency=None, **nothing)
 
 
 class UnusedStatistics(Record):
-    """Answers of `model` (or requests it refused) that a stage could not use, for a reason."""
+    """Responses of `model` (or requests it refused) that a stage could not use, for a reason."""
 
     model: str
     stage: str
@@ -378,7 +378,7 @@ class UnusedStatistics(Record):
 
 
 class Distribution(Record):
-    """Whole numbers in short: quartiles are numbers that occur (nearest rank)."""
+    """A summary of integers; quartiles are numbers that occur (nearest rank)."""
 
     count: Count
     mean: float
@@ -402,7 +402,7 @@ class GranularityStatistics(Record):
 
 
 class SourceStatistics(Record):
-    """What a source gave; `rewrites` are those of its captions."""
+    """The content of one source; `rewrites` are those of its captions."""
 
     name: str
     granularity: GranularityName
@@ -413,7 +413,7 @@ class SourceStatistics(Record):
 
 
 class SplitStatistics(Record):
-    """What one split holds."""
+    """The content of one split."""
 
     split: Split
     identities: Count
@@ -422,9 +422,9 @@ class SplitStatistics(Record):
 
 
 class RewriteStatistics(Record):
-    """Outcomes of the rewrites that were proposed for the released images.
+    """Outcomes of the rewrites proposed for the released images.
 
-    `released` are accepted ones and people's edits; of these, `reviewed` were decided on by a
+    `released` are accepted rewrites and people's edits; of these, `reviewed` were decided on by a
     person and `edited` written by one. `rejected` and `pending` ones are not in the release.
     """
 
@@ -436,7 +436,7 @@ class RewriteStatistics(Record):
 
 
 class DraftStatistics(Record):
-    """People's descriptions that began as a draft of `model`, and how many were left as it was."""
+    """Descriptions that people began from a draft of `model`, and how many are unchanged drafts."""
 
     model: str
     begun: Count
@@ -444,12 +444,12 @@ class DraftStatistics(Record):
 
 
 class DescriptionStatistics(Record):
-    """Who made the captions that no source gave, rewrites aside.
+    """The makers of captions that are not from a source, except rewrites.
 
-    `written` are people's own, `edited` what people made of another text, `drafted` what a model
-    wrote and nobody changed; of these, `reviewed` were decided on by a person. `annotators` are the
-    different people who wrote or edited. `drafts` counts for each model whose drafts people were
-    shown.
+    `written` are texts of people, `edited` what people derived from another text, `drafted`
+    unchanged texts of models; of these, `reviewed` were decided on by a person. `annotators` are
+    the different people who wrote or edited. `drafts` has counts for each model whose drafts were
+    shown to people.
     """
 
     written: Count
@@ -461,14 +461,14 @@ class DescriptionStatistics(Record):
 
 
 class TrackletStatistics(Record):
-    """The tracklets that images were selected in; `reviewed` were decided on by a person."""
+    """The tracklets of the selected images; `reviewed` were decided on by a person."""
 
     released: Count
     reviewed: Count
 
 
 class TierStatistics(Record):
-    """What of a task first appears in one tier."""
+    """The content of a task that is new in one tier."""
 
     tier: Tier
     images: Count
@@ -476,9 +476,9 @@ class TierStatistics(Record):
 
 
 class TaskStatistics(Record):
-    """What there is for one task; `task` is None for images whose task is not known.
+    """The content of one task; `task` is None for images whose task is not known.
 
-    `tiers` has those tiers, from v0 on, in which there is anything.
+    `tiers` has the tiers with content, from v0 on.
     """
 
     task: RetrievalTask | None
@@ -488,7 +488,7 @@ class TaskStatistics(Record):
 
 
 class LicenceStatistics(Record):
-    """The images under one licence; those `own` state it themselves, the others by their source."""
+    """The images under one licence, which `own` of them state themselves."""
 
     licence: NonBlank
     images: Count
@@ -496,7 +496,7 @@ class LicenceStatistics(Record):
 
 
 class DifferenceStatistics(Record):
-    """The contrastive images of one type: found by search, edited, or it is not known which."""
+    """The contrastive images of one type: found by search, edited, or unknown."""
 
     difference: DifferenceType
     images: Count
@@ -505,11 +505,11 @@ class DifferenceStatistics(Record):
 
 
 class NearestStatistics(Record):
-    """The mean cosine of a sample with its nearest other samples, among images and among captions.
+    """The mean cosine of a sample with its nearest other samples, for images and captions.
 
     `original_images` and `original_captions` are measured among the anchors alone, with their
-    coarse captions. `embedder` (`name@revision`) made the vectors. To three decimals; None where
-    there is no other.
+    coarse captions. `embedder` (`name@revision`) made the vectors. Rounded to three decimals; None
+    if there are no other samples.
     """
 
     embedder: str
@@ -520,7 +520,7 @@ class NearestStatistics(Record):
 
 
 class LeftOutGroups(Record):
-    """Anchors of a contrastive benchmark left out as they have no fine captions, by reason.
+    """Anchors of a contrastive benchmark that are left out without fine captions, by reason.
 
     Attributes:
         alone: anchors that no live image differs from, so that there is no group.
@@ -534,7 +534,7 @@ class LeftOutGroups(Record):
 
 
 class RepeatStatistics(Record):
-    """Images and fine captions of a contrastive benchmark that occur in it more than once.
+    """Repeated images and fine captions in a contrastive benchmark.
 
     Attributes:
         images: those with the bytes of another image, of the same or another group.
@@ -550,7 +550,7 @@ class RepeatStatistics(Record):
 
 
 class ContrastStatistics(Record):
-    """What a contrastive benchmark holds (CCD, table 1 and figure 3).
+    """The content of a contrastive benchmark (CCD, table 1 and figure 3).
 
     Attributes:
         anchors: images that others differ from, those without a contrastive image included.
@@ -586,7 +586,7 @@ class ContrastStatistics(Record):
 
 
 class ChoiceStatistics(Record):
-    """How often a tester picked the right one of six: the caption's image, or the image's caption.
+    """How often a tester picked the right one of six images, or of six captions.
 
     `size` tests were drawn in this direction.
     """
@@ -599,11 +599,11 @@ class ChoiceStatistics(Record):
 
 
 class AgreementStatistics(Record):
-    """How far the people of a review queue agree in one control, over items that several answered.
+    """The agreement in one control of a review queue, over items with several answers.
 
-    `alike` is the share of pairs of answers that are the same; of texts, how similar two are.
-    `coefficient` is Krippendorff's alpha, for choices, with its 95 % interval; None where it is not
-    defined. All are rounded to three decimals.
+    `alike` is the share of pairs of equal answers, or the similarity of texts. `coefficient` is
+    Krippendorff's alpha, for choices, with its 95 % interval; None if it is not defined. All are
+    rounded to three decimals.
     """
 
     queue: str
@@ -618,7 +618,7 @@ class AgreementStatistics(Record):
 
 
 class GateStatistics(Record):
-    """On how many items people decided at a gate, and on how many its policies alone."""
+    """The number of items decided by people at a gate, and by its policies alone."""
 
     gate: str
     by_people: Count
@@ -626,12 +626,13 @@ class GateStatistics(Record):
 
 
 class ReleaseStatistics(Record):
-    """What a release holds. `styles_per_image` counts images by their captions' distinct authors.
+    """Statistics of a release.
 
-    `vocabulary` is the number of different words, letter case aside. `audits` has the error
-    rates that audits found, one for each review queue; `choices` what testers of choices of
-    six had right; `agreement` how far people agree; `unused` what models were asked for in vain;
-    `gates` who decided. What there is none of is left out.
+    `styles_per_image` counts images by their captions' distinct authors. `vocabulary` is the number
+    of different words, ignoring letter case. `audits` has the error rates found by audits, one for
+    each review queue; `choices` the accuracy in forced-choice tests (6-AFC); `agreement` that of
+    annotators; `unused` the unusable responses of models; `gates` who decided. Empty values are
+    omitted.
     """
 
     images: Count
@@ -658,14 +659,14 @@ class ReleaseStatistics(Record):
 
     @property
     def candidates(self) -> int:
-        """How many images have no caption: they can only be found."""
+        """The number of images without captions, which are candidates only."""
         return dict(self.styles_per_image).get(0, 0)
 
 
 class PriorWithdrawal(Record):
-    """What was withdrawn from an earlier release of the dataset, by `withdrawals.json`.
+    """Withdrawals from an earlier release of the dataset, as listed in `withdrawals.json`.
 
-    `rows` of it must not be used any more, and of `rows_in_part` some texts.
+    `rows` of its rows must no longer be used, and some texts of `rows_in_part`.
     """
 
     version: Version
@@ -675,7 +676,7 @@ class PriorWithdrawal(Record):
 
 
 class ContainedRelease(Record):
-    """A release of a lower tier, all images and captions of which are in this one."""
+    """A release of a lower tier whose images and captions are all in this one."""
 
     tier: Tier
     version: Version
@@ -685,7 +686,7 @@ class ContainedRelease(Record):
 
 
 class LineageStatistics(Record):
-    """How many rows the tables of `lineage/` have, by name."""
+    """The number of rows of each table of `lineage/`."""
 
     entities: Count
     derivations: Count
@@ -701,18 +702,21 @@ class Manifest(Record):
     `id` is the SHA-256 of the manifest without `id` and `files`, as canonical JSON (sorted keys, no
     spaces, UTF-8). It covers the files by `files_root`: the root of a Merkle tree (RFC 6962) over
     their `files_count` entries, each as canonical JSON, in the order of their paths.
-    `entities_sha256` is the digest of the ids of everything in the release, each
-    followed by a line feed: row by row the image, the tracklet that it was selected in, and
-    captions; then sources, prompts, videos and corrections in the order of this record.
+
+    `entities_sha256` is the digest of the ids of everything in the release, each followed by a line
+    feed: row by row the image, the tracklet from which it was selected, and captions; then sources,
+    prompts, videos and corrections in the order of this record.
+
     `trackers` (`name@revision`) found the people in the videos, and `embedders` chose and validated
     the content of a benchmark of tasks. `leaks` is the certificate of releases with several splits,
-    and `contamination` what the release shares with others that it was compared with; they are in
-    `leaks.json` too. `tier` is that of a benchmark of tasks, and `contains` are the releases of
-    lower tiers that were found to be all in this one. `lineage` counts the rows of the tables of
-    what all this was derived from, and `withdrawn` what was withdrawn from earlier releases.
-    `about` is what the curators state of it, and `terms` what holds for all of its images together.
-    `documents_version` says how its documents are worded: a verification makes them again, and
-    finds fault with a version that it does not know.
+    and `contamination` the content shared with other datasets; both are in `leaks.json`, too.
+    `tier` is that of a benchmark of tasks, and `contains` are the contained releases of lower
+    tiers. `lineage` counts the rows of the lineage tables, and `withdrawn` what was withdrawn from
+    earlier releases. `about` has the statements of the curators, and `terms` the terms of all
+    images together.
+
+    `documents_version` is the version of the wording of documents. Verification renders them again
+    and reports versions that it does not know.
     """
 
     schema_version: Literal[1] = 1
@@ -743,21 +747,21 @@ class Manifest(Record):
 
     @property
     def corrections(self) -> tuple[ReleasedCorrection, ...]:
-        """The corrections of the terms of sources, in their order."""
+        """The corrections of the terms of sources, in order."""
         return tuple(one.correction for one in self.sources if one.correction)
 
     @property
     def stated_entities(self) -> list[str]:
-        """The ids of sources, prompts, videos and corrections, as `entities_sha256` has them."""
+        """The ids of sources, prompts, videos and corrections, ordered as in `entities_sha256`."""
         stated = (self.sources, self.prompts, self.videos, self.corrections)
         return [one.entity_id for many in stated for one in many]
 
 
 class Problem(Record):
-    """One thing that is wrong with a folder that should be a release.
+    """A problem of a folder that should be a release.
 
-    `fault` is a stable snake_case word; `message` one sentence that names the file and, where it is
-    one row, its number (counted from 1, as in the names of images).
+    `fault` is a stable snake_case word; `message` is a sentence that names the file and, for a
+    single row, its number (counted from 1, as in the names of images).
     """
 
     fault: str

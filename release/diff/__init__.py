@@ -31,7 +31,7 @@ from release.terms import ATTRIBUTION
 from schemas.withdrawal import WithdrawalNotice
 
 _EXAMPLES = 5
-"""How many rows of each kind are shown where nobody says how many."""
+"""The default number of rows of each kind that are shown."""
 
 _KINDS: tuple[RowKind, ...] = get_args(RowKind)
 _ALWAYS_DIFFERENT = {"id", "version", "entities_sha256", "files_root", "files_count"}
@@ -47,12 +47,12 @@ def compare_releases(
     on_row: Callable[[RowDifference], None] = lambda _: None,
     notices: Iterable[WithdrawalNotice] = (),
 ) -> Difference:
-    """All that the release in `after` differs in from the one in `before`.
+    """Find all differences between the releases in `before` and `after`.
 
-    A row is known by its source and the path of its image in it. What is only a consequence of
-    other rows is no difference: its number, and the names of its files. Of images, the
-    digests in the rows are compared; `release.verify` checks that files have them.
-    Rows and texts that were withdrawn are named without their words.
+    A row is identified by its source and the path of its image in it. Consequences of other rows
+    are not differences: row numbers and the names of files. The digests of images in the rows are
+    compared; `release.verify` checks that the files have them. Withdrawn rows and texts are listed
+    without their words.
 
     Args:
         before: the folder of a release.
@@ -62,8 +62,8 @@ def compare_releases(
         notices: what is known to be withdrawn beside what the two folders tell.
 
     Raises:
-        UsageError: there is no release in one of the folders.
-        IntegrityError: a manifest, or a file that is needed, is not as it was released.
+        UsageError: if one of the folders is not a release.
+        IntegrityError: if a manifest or a needed file was changed.
     """
     old, new = open_release(before), open_release(after)
     known = Withdrawn.of([*notices, *known_withdrawals(old), *known_withdrawals(new)])
@@ -100,7 +100,7 @@ class _Counter:
             self._kept[kind].append(shown)
 
     def result(self, before: OpenedRelease, after: OpenedRelease, total: int) -> Difference:
-        """The difference of releases, the first of which has `total` rows."""
+        """The difference of the releases, the first of which has `total` rows."""
         counts = {kind: self._rows[kind] for kind in _KINDS}
         same = total - sum(count for kind, count in counts.items() if kind != "added")
         return Difference(
@@ -129,8 +129,8 @@ def _compared(release: OpenedRelease) -> ComparedRelease:
 def _metadata_changes(before: OpenedRelease, after: OpenedRelease) -> Iterator[FieldChange]:
     """The differences of manifests, columns and documents, value by value.
 
-    Documents are compared by their digests; where they call the release by its version, as if both
-    had the same. Tables of lineage are compared row by row.
+    Documents are compared by their digests, after replacing the version of the release. Tables of
+    lineage are compared row by row.
     """
     yield from value_changes("", _manifest_values(before), _manifest_values(after))
     yield from value_changes("columns", list(before.columns), list(after.columns))
@@ -148,7 +148,7 @@ def _file_change(path: str, before: OpenedRelease, after: OpenedRelease) -> Fiel
 
 
 def _same_table(path: str, before: OpenedRelease, after: OpenedRelease) -> bool:
-    """Whether a table of lineage tells the same, whatever version of pyarrow wrote it."""
+    """Whether two tables of lineage are equal, regardless of the version of pyarrow."""
     old, new = before.digest(path), after.digest(path)
     if old == new or old is None or new is None:
         return old == new
@@ -163,7 +163,7 @@ def _manifest_values(release: OpenedRelease) -> dict[str, Any]:
 
 
 def _documents(release: OpenedRelease) -> dict[str, str]:
-    """What documents say, texts as if the release had no version."""
+    """Documents, with the version of the release replaced in texts."""
     said = {path: digest for path in _DOCUMENTS if (digest := release.digest(path))}
     version = re.compile(rf"(?<![0-9.]){re.escape(release.manifest.version)}(?!\.?[0-9])")
     for path in said.keys() & set(_TEXTS):

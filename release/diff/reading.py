@@ -1,4 +1,4 @@
-"""Opens a release to be compared: its manifest, its rows without images, and what is withdrawn."""
+"""Opens a release for comparison: its manifest, its rows without images, and withdrawals."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from schemas.withdrawal import WithdrawalNotice
 Texts = list[dict[str, Any]]
 
 _PLACES = {"image", "id", "source", "file_path", "source_file_path", "contrast.anchor"}
-"""What says which image a row shows and where it lies, not what it is."""
+"""Columns that identify the image of a row or its position, and are not compared."""
 _FIELDS = [
     (column.name, part)
     for column in COLUMNS
@@ -26,7 +26,7 @@ _FIELDS = [
     for part in [one.name for one in column.parts] or [""]
     if f"{column.name}.{part}" not in _PLACES
 ]
-"""The columns that are compared, each part of those that have any."""
+"""The compared columns; nested columns by part."""
 _CAPTIONS = {
     "text": "captions",
     "entity_id": "caption_entity_ids",
@@ -37,23 +37,23 @@ _CAPTIONS = {
 _COARSE = {"text": "coarse_captions", "entity_id": "coarse_caption_entity_ids"}
 
 ANCHOR = "contrast.anchor"
-"""The image that one differs from, called as it is in its source: names of files may move."""
+"""The anchor, named by its path in its source, because the names of files may change."""
 TOLD_FIELDS = frozenset(
     (
         *("image_entity_id", "creator", "source_url", "contrast.anchor_entity_id"),
         *("crop.score", "crop.video_entity_id", "crop.tracklet_entity_id"),
     )
 )
-"""Fields that tell where something comes from, and not what it is."""
+"""Fields that state the origin of a row instead of its content."""
 SAID_VALUES = ("language", "of", "text")
-"""The values of a text that are what it says; the others tell where it comes from."""
+"""The content of a text; its other values state its origin."""
 
 
 class ComparableRow(NamedTuple):
     """A row of a release, identified by the path of its image in its source.
 
-    `anchor_entity_id` is that of the image that it differs from, for contrastive benchmarks.
-    `texts` are the lists of captions, coarse captions and translations; empty ones are left out.
+    `anchor_entity_id` is that of its anchor, for contrastive benchmarks. `texts` are the lists of
+    captions, coarse captions and translations; empty lists are left out.
     """
 
     source: str
@@ -65,13 +65,13 @@ class ComparableRow(NamedTuple):
 
 
 def comparable_row(row: Mapping[str, Any], licences: Mapping[str, str]) -> ComparableRow:
-    """A row, given by its columns, as it is compared.
+    """A row, given by its columns, in comparable form.
 
-    `licences` are those of sources: a release in which no image has terms of its own has no column
-    for them.
+    `licences` are those of sources: a release in which no image has its own terms has no column for
+    them.
 
     Raises:
-        ValueError: the row is not complete.
+        ValueError: if the row is not complete.
     """
     fields: dict[str, Any] = {}
     for name, part in _FIELDS:
@@ -109,7 +109,7 @@ def _text_columns(row: Mapping[str, Any], names: Mapping[str, str]) -> Texts:
 
 
 def _translation(row: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, Any]:
-    """A translation, with the words that it translates in the place of their place."""
+    """A translation, with the translated caption instead of its index."""
     values = {name: value for name, value in one.items() if name != "caption"}
     if not 0 <= one["caption"] < len(row["captions"]):
         raise ValueError(f"{row['file_path']} has a translation of a caption that it has not")
@@ -121,7 +121,7 @@ _IMAGES = "images/"
 
 
 class OpenedRelease(NamedTuple):
-    """A release whose manifest is what its id says; `files` are all but images, by path."""
+    """A release whose manifest matches its id; `files` are all but images, by path."""
 
     folder: Path
     manifest: Manifest
@@ -129,15 +129,15 @@ class OpenedRelease(NamedTuple):
     columns: tuple[str, ...]
 
     def digest(self, path: str) -> str | None:
-        """The SHA-256 of a file; None where the release has no such file."""
+        """The SHA-256 of a file; None if the release has no such file."""
         file = self.files.get(path)
         return None if file is None else file.sha256
 
     def rows(self) -> Iterator[ComparableRow]:
-        """Its rows as they are compared, a few in memory at a time.
+        """The rows in comparable form, with few in memory at a time.
 
         Raises:
-            IntegrityError: they cannot be read.
+            IntegrityError: if they cannot be read.
         """
         licences = {source.name: source.licence for source in self.manifest.sources}
         for shard in shards_among(self.files):
@@ -149,14 +149,14 @@ class OpenedRelease(NamedTuple):
 
 
 def open_release(folder: Path) -> OpenedRelease:
-    """The release in `folder`.
+    """Open the release in `folder`.
 
-    Its manifest is checked against its id, and its files but the images against the sizes that are
-    listed; bytes are for `release.verify`.
+    Its manifest is checked against its id, and its files except images against the listed sizes;
+    digests are checked by `release.verify`.
 
     Raises:
-        UsageError: there is no release in `folder`.
-        IntegrityError: the manifest, or a file that is needed, is not as it was released.
+        UsageError: if `folder` is not a release.
+        IntegrityError: if the manifest or a needed file was changed.
     """
     manifest, listed = read_listed(folder)
     files = {path: file for path, file in listed.items() if not path.startswith(_IMAGES)}
@@ -177,18 +177,18 @@ def _columns(folder: Path, files: dict[str, ReleasedFile]) -> tuple[str, ...]:
 
 
 WITHHELD = "(withdrawn)"
-"""Replaces the words of a text that was withdrawn."""
+"""Replaces the words of a withdrawn text."""
 
 
 class Withdrawn(NamedTuple):
-    """Entity ids of images that were withdrawn, and of texts of images that were not."""
+    """Entity ids of withdrawn images, and of withdrawn texts of other images."""
 
     images: frozenset[str] = frozenset()
     texts: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, notices: Iterable[WithdrawalNotice]) -> "Withdrawn":
-        """All that is named in notices."""
+        """All items named in notices."""
         rows = [row for notice in notices for row in notice.rows]
         return cls(
             frozenset(row.entity_id for row in rows if row.is_whole),
@@ -196,19 +196,19 @@ class Withdrawn(NamedTuple):
         )
 
     def takes_row(self, place: RowPlace, texts: Mapping[str, Iterable[Mapping[str, Any]]]) -> bool:
-        """Whether a row is gone with its image, or because all that it was captioned with is."""
+        """Whether a row is withdrawn with its image, or because all of its captions are."""
         captions = [one["entity_id"] for one in texts.get("captions", ())]
         return place.entity_id in self.images or bool(captions and self.texts.issuperset(captions))
 
     def named(self, change: TextChange) -> TextChange:
-        """The change of a text; one that is gone because it was withdrawn as such."""
+        """The change of a text, marked as withdrawn if it was removed for that reason."""
         gone = change.before if change.kind == "removed" else None
         if gone is None or gone.values["entity_id"] not in self.texts:
             return change
         return change.model_copy(update={"kind": "withdrawn"})
 
     def withheld(self, difference: RowDifference) -> RowDifference:
-        """The difference without what a row that was withdrawn holds, and without such texts."""
+        """The difference without the content of withdrawn rows and texts."""
         places = [one for one in (difference.before, difference.after) if one is not None]
         gone = any(one.entity_id in self.images for one in places)
 
@@ -233,10 +233,10 @@ class Withdrawn(NamedTuple):
 
 
 def stated_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
-    """What a release tells to be withdrawn from any earlier one.
+    """The withdrawals from any earlier release that a release states.
 
     Raises:
-        IntegrityError: its list of withdrawals cannot be read.
+        IntegrityError: if its list of withdrawals cannot be read.
     """
     if WITHDRAWALS not in release.files:
         return []
@@ -244,10 +244,10 @@ def stated_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
 
 
 def known_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
-    """All that a release tells, and the mark in its folder.
+    """The withdrawals that a release states, including the mark in its folder.
 
     Raises:
-        IntegrityError: a list of withdrawals, or a mark, cannot be read.
+        IntegrityError: if a list of withdrawals, or a mark, cannot be read.
     """
     mark = read_mark(release.folder)
     return [*stated_withdrawals(release), *(mark.notices if mark else ())]

@@ -1,4 +1,4 @@
-"""What two releases differ in, as records."""
+"""The differences of two releases, as records."""
 
 from typing import Any, Literal
 
@@ -10,24 +10,26 @@ from schemas.release import Count, DatasetName, HexSha256, Version
 from schemas.retrieval_task import Tier
 
 RowKind = Literal["added", "removed", "withdrawn", "changed", "moved", "restated"]
-"""`withdrawn`: removed as a whole or in part, as the later release tells. `moved`: into another
-split, whatever else changed. `restated`: image, captions and terms are the same, only their
-stated source differs."""
+"""`withdrawn`: removed in whole or in part, as stated by the later release. `moved`: moved to
+another split, regardless of other changes. `restated`: image, captions and terms are the same,
+only their stated source differs.
+"""
 TextKind = Literal["added", "removed", "withdrawn", "edited", "restated", "reordered"]
-"""`withdrawn`: removed, as the later release tells. `edited`: says nearly the same as one that is
-gone. `restated`: the same words with another entity, author or origin. `reordered`: nothing but its
-place among the others changed."""
+"""`withdrawn`: removed, as stated by the later release. `edited`: similar to a removed text.
+`restated`: the same words with another entity, author or origin. `reordered`: only its position
+among the others changed.
+"""
 
 
 class PlacedText(Record):
-    """A text of a row: its place in the list, from 0, and its values (`text`, `entity_id`, …)."""
+    """A text of a row: its index in the list, from 0, and its values (`text`, `entity_id`, …)."""
 
     place: Count
     values: dict[str, Any]
 
 
 class TextChange(Record):
-    """How a text of a row changed, in the list `field`: captions, coarse ones, translations."""
+    """A change of a text in the list `field`: captions, coarse captions or translations."""
 
     kind: TextKind
     field: str
@@ -36,7 +38,7 @@ class TextChange(Record):
 
 
 class RowPlace(Record):
-    """The place of a row in one of the releases; none of this is a change by itself."""
+    """The position of a row in one of the releases, which is not a difference by itself."""
 
     id: int
     file_path: str
@@ -45,10 +47,10 @@ class RowPlace(Record):
 
 
 class RowDifference(Record):
-    """What one image differs in; `before` is None where it was added, `after` where removed.
+    """The difference of one image; `before` is None if it was added, `after` if it was removed.
 
-    `row` holds all that is compared of a row that was added or is gone: `fields` by name and the
-    lists of `texts`.
+    `row` has all compared values of an added or removed row: `fields` by name and the lists of
+    `texts`.
     """
 
     kind: RowKind
@@ -62,7 +64,7 @@ class RowDifference(Record):
 
 
 class RowCounts(Record):
-    """How many rows are of which kind; each is counted once."""
+    """The number of rows of each kind; each row is counted once."""
 
     same: Count = 0
     added: Count = 0
@@ -74,7 +76,7 @@ class RowCounts(Record):
 
 
 class ComparedRelease(Record):
-    """One of the two releases that are compared."""
+    """One of the two compared releases."""
 
     dataset: DatasetName
     version: Version
@@ -84,7 +86,7 @@ class ComparedRelease(Record):
 
 
 class Difference(Record):
-    """All that two releases differ in, counted, with examples.
+    """All differences of two releases as counts, with examples.
 
     Attributes:
         before: the release that rows are removed from.
@@ -109,5 +111,5 @@ class Difference(Record):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the two are the same, version and id aside."""
+        """Whether the two are equal except for version and id."""
         return not self.metadata and self.rows == RowCounts(same=self.rows.same)

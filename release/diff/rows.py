@@ -1,4 +1,4 @@
-"""Compares the rows of two releases: their form, pairs of rows, and their texts."""
+"""Compares the rows of two releases: pairs of rows, their values and their texts."""
 
 import json
 import sqlite3
@@ -30,7 +30,7 @@ from release.rows import natural_key
 from schemas.base import canonical_json
 
 _SAME_SENTENCE = 0.5
-"""A text is an edit of another one where this share of their words, in order, is the same."""
+"""A text is an edit of another one if at least this share of their words, in order, is equal."""
 
 T = TypeVar("T")
 _TextPair = tuple[PlacedText, PlacedText]
@@ -39,7 +39,7 @@ _TextPair = tuple[PlacedText, PlacedText]
 def _paired(
     before: list[T], after: list[T], *keys: Callable[[T], Hashable]
 ) -> tuple[list[tuple[T, T]], list[T], list[T]]:
-    """What has equal keys on both sides, in its order, by each key in turn, and what is left."""
+    """Pair values with equal keys, for each key function in turn; also returns the rest."""
     pairs: list[tuple[T, T]] = []
     for key in keys:
         waiting: defaultdict[Hashable, list[T]] = defaultdict(list)
@@ -57,9 +57,9 @@ def _paired(
 
 
 def text_changes(field: str, before: Texts, after: Texts) -> Iterator[TextChange]:
-    """What differs between two lists of texts, by place; nothing where they are equal.
+    """The differences between two lists of texts, by index; empty if they are equal.
 
-    Looked at from the other side, the same changes come with their sides exchanged.
+    Swapping the arguments swaps the sides of the changes.
     """
     if before == after:
         return
@@ -89,7 +89,7 @@ def _said(text: PlacedText) -> tuple[Any, ...]:
 
 
 def _take_edited(before: list[PlacedText], after: list[PlacedText]) -> Iterator[_TextPair]:
-    """Takes the most similar texts out of both sides, in pairs from the most similar on."""
+    """Remove the most similar texts from both sides as pairs, most similar first."""
     candidates = [
         (old, new, similarity)
         for old in before
@@ -105,7 +105,7 @@ def _take_edited(before: list[PlacedText], after: list[PlacedText]) -> Iterator[
 
 
 def _similarity(old: PlacedText, new: PlacedText) -> float:
-    """The share of equal words in equal order, from 0 to 1; 0 for texts of different languages."""
+    """The share of equal words in equal order, 0 to 1; 0 for texts in different languages."""
     if old.values.get("language") != new.values.get("language"):
         return 0.0
     words = old.values["text"].split(), new.values["text"].split()
@@ -113,7 +113,7 @@ def _similarity(old: PlacedText, new: PlacedText) -> float:
 
 
 def _unordered(old: PlacedText | None, new: PlacedText | None) -> tuple[list[int], list[str]]:
-    """Places and contents of a pair, the same whichever side is the earlier."""
+    """Positions and contents of a pair, independent of the order of the releases."""
     present = [one for one in (old, new) if one is not None]
     return sorted(one.place for one in present), sorted(
         canonical_json(one.values) for one in present
@@ -148,7 +148,7 @@ class _FoundRow(NamedTuple):
     anchor: str | None
 
     def values(self) -> dict[str, dict[str, Any]]:
-        """All that is compared: `fields` by name, and the lists of `texts`."""
+        """All compared values: `fields` by name, and the lists of `texts`."""
         values: dict[str, dict[str, Any]] = json.loads(self.content)
         if self.anchor is not None:
             values["fields"][ANCHOR] = self.anchor
@@ -160,15 +160,15 @@ class _FoundRow(NamedTuple):
 
 
 Pair = tuple[_FoundRow | None, _FoundRow | None]
-"""A row of the first release and the one of the second that is of the same image."""
+"""A row of the first release and the row of the same image in the second."""
 
 
 class RowPairs:
-    """Pairs rows by source and path in it. To be used in a `with`.
+    """Pairs rows by source and path. Use it in a `with` statement.
 
-    They are in a temporary file that the system removes. Where a release shows one image of a
-    source in several rows, these are distinguished by entity, then by identity and split, then by
-    identity; what is left is paired in its order.
+    Rows are stored in a temporary file that the system removes. If a release shows an image in
+    several rows, they are paired by entity, then by identity and split, then by identity; remaining
+    rows are paired in order.
     """
 
     def __init__(self) -> None:
@@ -182,13 +182,13 @@ class RowPairs:
         self._database.close()
 
     def add(self, rows: Iterable[ComparableRow], *, later: bool) -> int:
-        """Remembers the rows of one of the releases; gives their number."""
+        """Add the rows of one of the releases; returns their number."""
         insert = "INSERT INTO compared VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         cursor = self._database.executemany(insert, (_stored(row, later) for row in rows))
         return max(0, cursor.rowcount)
 
     def pairs(self) -> Iterator[Pair]:
-        """All rows, each once, by source and path; None where one release has no such row."""
+        """All rows, once each, by source and path; None if one release has no such row."""
         self._database.execute(_INDEX)
         rows = map(_found, self._database.execute(_ROWS))
         for _, same in groupby(rows, key=lambda row: (row.source, row.source_file_path)):
@@ -217,7 +217,7 @@ def _found(stored: tuple[int, str, str, str, str, str | None]) -> _FoundRow:
 
 
 def _row_pairs(rows: list[_FoundRow]) -> Iterator[Pair]:
-    """Pairs rows of one image; None where a release has no such row."""
+    """Pair rows of one image; None if a release has no such row."""
     before, after = [one for one in rows if not one.later], [one for one in rows if one.later]
     if len(before) <= 1 and len(after) <= 1:
         yield (before[0] if before else None, after[0] if after else None)
@@ -233,7 +233,7 @@ def _row_pairs(rows: list[_FoundRow]) -> Iterator[Pair]:
     pairs: list[Pair] = [*paired, *((one, None) for one in before), *((None, one) for one in after)]
 
     def order(pair: Pair) -> list[tuple[str, str]]:
-        """The same whichever side is the earlier."""
+        """A sort key independent of the order of the releases."""
         return sorted((one.content, one.anchor or "") for one in pair if one is not None)
 
     yield from sorted(pairs, key=order)
@@ -243,11 +243,11 @@ _NOTHING = Withdrawn()
 
 
 def row_differences(pairs: RowPairs, withdrawn: Withdrawn = _NOTHING) -> Iterator[RowDifference]:
-    """The differences of all rows that are not the same, by source and path in it.
+    """The differences of all rows that are not equal, by source and path.
 
-    `withdrawn` is what the later release states as withdrawn.
+    `withdrawn` are the withdrawals that the later release states.
 
-    Looked at from the other side, the same differences come in the same order.
+    The result for swapped releases has the same order.
     """
     for pair in pairs.pairs():
         if (difference := _difference(pair, withdrawn)) is not None:

@@ -1,4 +1,4 @@
-"""`lineage/` of a release: what of the provenance is published, and in which tables."""
+"""`lineage/` of a release: the published provenance and its tables."""
 
 import json
 import re
@@ -20,19 +20,19 @@ from schemas.base import canonical_json
 from schemas.provenance import WITHHELD_WHOLE
 from schemas.release import ReleasedFile
 
-# What of the store's provenance may be read by everybody.
+# The part of the store's provenance that may be published.
 #
-# Left out is what would reveal a machine or its users: paths, addresses, devices, names of keys;
-# what people wrote to each other, but for the texts that they made; what models were sent and
-# answered; the tracker's observations, whose embeddings know people again; and of what was
-# withdrawn everything but its name. What is left out of a payload is named beside it.
+# Left out is everything that could reveal a machine or its users: paths, addresses, devices and
+# names of keys; messages between people (but not the texts they made); requests to models and their
+# responses; the tracker's observations, whose embeddings identify people; and of withdrawn entities
+# everything but the id. Fields left out of a payload are named next to it.
 
 _WITHDRAWN = "withdrawn"
 
 _TEXTS = frozenset({"caption", "rewrite", "prompt"})
-"""Kinds whose words are released as they are."""
+"""Kinds whose texts are released unchanged."""
 _NAMES = frozenset({"author", "embedder", "model"})
-"""Fields that name a model, a tracker or a person, in any kind."""
+"""Fields of any kind that name a model, a tracker or a person."""
 WHOLE = _TEXTS | {
     *("source", "terms_correction", "image", "image_facts", "sample", "video"),
     *("filter_report", "tracklet"),
@@ -45,7 +45,7 @@ WHOLE = _TEXTS | {
     *("results_considered", "choice_calibration", "choice_test"),
     *("image_fingerprint", "alike_pair", "duplicate_cluster", "near_duplicate_report"),
 }
-"""Kinds of which no field is left out as such."""
+"""Kinds without omitted fields."""
 WITHHELD: dict[str, tuple[str, ...]] = {
     "annotation": ("answer.texts", "answer.reason", "answer.remark"),
     "failed_edit": ("detail",),
@@ -53,7 +53,7 @@ WITHHELD: dict[str, tuple[str, ...]] = {
     "track": ("observations",),
     "tracked_video": ("notices",),
 }
-"""Fields of other kinds that are left out; kinds that are in neither have no payload at all."""
+"""Omitted fields of other kinds; kinds that are in neither table have no payload at all."""
 
 _SETTINGS = frozenset(
     {
@@ -63,10 +63,11 @@ _SETTINGS = frozenset(
         *("search", "seed", "settings", "size", "source", "tracking", "way"),
     }
 )
-"""What of a plan's configuration hangs on settings alone.
+"""The part of a plan's configuration that depends on settings alone.
 
-The rest tells how far the work had come when it was done (digests of what was there by then), or
-what could not be used: of the same decisions, made in another order, it would be something else.
+The other parts depend on the progress of the work when the plan ran (digests of what existed by
+then) or list unusable items, so that they would differ if the same decisions were made in another
+order.
 """
 _PATH = re.compile(r"(?<=[\s\"'`=:@({,;|<>\[])/|[A-Za-z]:/|\.\./")
 _HINTS = (
@@ -74,23 +75,23 @@ _HINTS = (
     *("api_key", "api-key", "apikey", "accesstoken", "access_token", "access-token"),
     *("sk-", "hf_", "ghp_", "github_pat_", "akia", "aiza"),
 )
-"""One of these, or a path, has every payload of which something may have to go."""
+"""Every payload with something to remove contains one of these, or a path."""
 
 _RELATIVE = frozenset({"file_path"})
-"""Relative to the root of a source, and a part of what the rows say."""
+"""Paths relative to the root of a source, which are part of the rows."""
 _ABSOLUTE = re.compile(
     r"[\\/~]|[A-Za-z]:[\\/]|\.\.[\\/]|[A-Za-z+.-]+://|(?:file|folder|local-dir):"
 )
 
 _HOW = r"settled by an adjudicator|[0-9]+ people answered"
 _SAID = re.compile(rf"(?:(?P<how>{_HOW})(?:: |$))?(?P<choice>[^:\n@]*)(?::.*)?", re.DOTALL)
-"""How it was decided, what was chosen on the page, and what the person added to it."""
+"""The kind of decision, the choices on the page, and comments of the person."""
 
 
 def published_payload(kind: str, state: str, payload: str) -> tuple[str | None, tuple[str, ...]]:
-    """The payload of an entity as it is released, and the fields that are left out of it.
+    """The released payload of an entity, and the fields left out of it.
 
-    None where it is left out as a whole: what was withdrawn, and kinds that are not known here.
+    None if it is left out as a whole: withdrawn entities and unknown kinds.
     """
     if state == _WITHDRAWN or (kind not in WHOLE and kind not in WITHHELD):
         return None, (WITHHELD_WHOLE,)
@@ -110,15 +111,15 @@ def published_payload(kind: str, state: str, payload: str) -> tuple[str | None, 
 
 
 def _is_suspect(kind: str, payload: str) -> bool:
-    """Whether it has to be looked at closely: cheap, as few of a million have to."""
-    if kind in _TEXTS:  # the rest is released as it is
+    """Whether a payload needs a close look; fast, because few payloads of a million do."""
+    if kind in _TEXTS:  # all other payloads are released unchanged
         payload = payload[max(payload.rfind('"author"'), 0) :]
     lower = payload.lower()
     return any(hint in lower for hint in _HINTS) or ("/" in lower and bool(_PATH.search(payload)))
 
 
 def _published_field(kind: str, name: str, value: Any) -> Any:
-    """A field of a record: of texts, only who wrote them may be called otherwise."""
+    """A field of a record; of texts, only the author may be renamed."""
     if kind in _TEXTS and name not in _NAMES:
         return value
     if kind == "settings" and name == "values":
@@ -133,7 +134,7 @@ def published_configuration(configuration: dict[str, Any]) -> str:
 
 
 def published_reason(verdict: str, agent_kind: str, reason: str, *, answered: bool) -> str:
-    """Why something was decided, without what people wrote.
+    """The reason of a decision without what people wrote.
 
     Args:
         verdict: what was decided; what was said of a withdrawal stays in the store.
@@ -152,7 +153,7 @@ def published_reason(verdict: str, agent_kind: str, reason: str, *, answered: bo
 
 
 def _take_out(values: Any, path: list[str]) -> bool:
-    """Removes a field; False where there is none, or nothing in it."""
+    """Remove a field; False if it does not exist or is empty."""
     *above, field = path
     for name in above:
         values = values.get(name) if isinstance(values, dict) else None
@@ -174,26 +175,26 @@ def _without_places(values: Any, name: str) -> Any:
 
 # The tables of `lineage/`: W3C PROV restricted to a release, for DuckDB and `loupe lineage`.
 #
-# Each is sorted by its first columns, so that what is known of one id lies in one or two row
-# groups, which the statistics in the file tell. Nothing in them says when or where anything was
-# stored: activities state what was done and by which agents, not in which run.
+# Each table is sorted by its first columns, so that the rows of an id are in one or two row groups,
+# which the statistics of the file identify. The tables do not state when or where anything was
+# stored: activities state what was done by which agents, but not in which run.
 
 FOLDER = "lineage"
 
 
 class CallUse(StrEnum):
-    """What a model call of a lineage was made for, and so whether the manifest counts it."""
+    """The use of a model call in a lineage, which determines if the manifest counts it."""
 
     RELEASED = "released"
-    """A text or strategy that the lineage holds; counted."""
+    """A text or strategy in the lineage; counted."""
     LEFT_OUT = "left_out"
     """Texts of released images that are not in the release themselves; counted."""
     OTHER = "other"
-    """Anything else that the lineage holds; not counted."""
+    """Anything else in the lineage; not counted."""
 
 
 class LineageTable(NamedTuple):
-    """A table of `lineage/`, as `tables.toml` declares it; its file is `lineage/<name>.parquet`."""
+    """A table of `lineage/`, as declared in `tables.toml`; its file is `lineage/<name>.parquet`."""
 
     name: str
     schema: pa.Schema
@@ -204,12 +205,12 @@ class LineageTable(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where it lies in a release."""
+        """The path of the table in a release."""
         return f"{FOLDER}/{self.name}.parquet"
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns that it is sorted by."""
+        """The columns by which the table is sorted."""
         return tuple(self.schema.names[: self.keys])
 
 
@@ -236,12 +237,12 @@ def _declared() -> Iterator[LineageTable]:
 
 
 TABLES = tuple(_declared())
-"""All of them, in the order in which they are written."""
+"""All tables, in the order in which they are written."""
 ENTITIES, DERIVATIONS, DECISIONS, CALLS, ACTIVITIES, AGENTS = TABLES
 
 
 def write_table(folder: Path, table: LineageTable, rows: Iterable[Sequence[Any]]) -> ReleasedFile:
-    """A table of a release with these rows, which come sorted, a row group in memory at a time."""
+    """Write a table with these sorted rows, with one row group in memory at a time."""
     file = DigestingFile(folder / table.path)
     try:
         with pq.ParquetWriter(pa.PythonFile(file, "w"), table.schema, **_settings(table)) as writer:
@@ -257,13 +258,12 @@ def write_table(folder: Path, table: LineageTable, rows: Iterable[Sequence[Any]]
 
 
 def same_rows(first: Path, second: Path) -> bool:
-    """Whether two tables hold the same rows, a row group in memory at a time.
+    """Whether two tables have the same rows; reads one row group at a time.
 
-    Releases that were written by different versions of pyarrow do, though their bytes differ.
+    Tables written by different versions of pyarrow can have the same rows, but different bytes.
 
     Raises:
-        ValueError: one of them cannot be read.
-        OSError: as above.
+        ValueError, OSError: if one of them cannot be read.
     """
     with opened_parquet(first) as ours, opened_parquet(second) as theirs:
         sizes = [
@@ -277,7 +277,7 @@ def same_rows(first: Path, second: Path) -> bool:
 
 
 def _settings(table: LineageTable) -> dict[str, Any]:
-    """Fixed as for the rows (`release.parquet_rows`): the same rows give the same bytes."""
+    """Fixed settings as in `release.parquet_rows`: the same rows give the same bytes."""
     return {
         "version": "2.6",
         "data_page_version": "1.0",

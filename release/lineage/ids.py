@@ -1,4 +1,4 @@
-"""Tables of a lineage, read by pieces, and their ids as bytes."""
+"""Reads tables of a lineage in pieces, with ids as bytes."""
 
 import binascii
 from collections.abc import Iterator, Sequence
@@ -12,29 +12,29 @@ from numpy.typing import NDArray
 from release.lineage import LineageTable
 from release.parquet_rows import bounded_batches, opened_parquet
 
-# Ids as bytes: a million of them fit into 16 MB, and are looked up without a loop.
+# Ids as bytes: a million of them take 16 MB, and are looked up without a loop.
 
 _DIGITS = 32
 _ID = np.dtype("S16")
 Ids = NDArray[np.bytes_]
-"""Ids of 128 bits as their bytes, shape (n,)."""
+"""Ids of 128 bits as bytes, shape (n,)."""
 
 
 def numbers_in(values: pa.Array) -> NDArray[np.int64]:
-    """Whole numbers, none of them null, or truth values as 0 and 1.
+    """Integers without nulls, or booleans as 0 and 1.
 
-    Not by `to_numpy`, which imports pandas: that takes 40 MB and half a second.
+    `to_numpy` would import pandas, which takes 40 MB and half a second.
     """
     return np.from_dlpack(values.cast(pa.int64())).astype(np.int64, copy=False)
 
 
 def truths_in(values: pa.Array) -> NDArray[np.bool_]:
-    """Truth values, none of them null."""
+    """Booleans without nulls."""
     return numbers_in(values).astype(bool)
 
 
 def text_array(texts: Sequence[str]) -> pa.StringArray:
-    """An array of texts; unlike `pa.array`, it does not import pandas either."""
+    """An array of texts; unlike `pa.array`, it does not import pandas."""
     encoded = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.StringArray.from_buffers(
@@ -43,26 +43,26 @@ def text_array(texts: Sequence[str]) -> pa.StringArray:
 
 
 def text_scalar(text: str) -> pa.StringScalar:
-    """A text for kernels; they turn a bare `str` into a scalar with the help of pandas."""
+    """A text scalar for kernels, which would convert a `str` using pandas."""
     return text_array([text])[0]
 
 
 def array_of(numbers: NDArray[np.int64]) -> pa.Array:
-    """An array of numbers, made without pandas as well."""
+    """An array of numbers, made without pandas."""
     held = pa.py_buffer(np.ascontiguousarray(numbers))
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, held])
 
 
 def ids_of(texts: Sequence[str]) -> Ids:
-    """Ids of 32 hex digits, which are known to be that."""
+    """Convert valid ids of 32 hex digits."""
     return np.frombuffer(bytes.fromhex("".join(texts)), _ID)
 
 
 def ids_in(texts: pa.Array) -> Ids:
-    """The ids in a column of 32 hex digits each.
+    """Convert and check a column of ids of 32 hex digits each.
 
     Raises:
-        ValueError: one of them is something else, or null.
+        ValueError: if a value is something else, or null.
     """
     if isinstance(texts, pa.DictionaryArray):
         return ids_in(texts.dictionary)[numbers_in(texts.indices)]
@@ -82,18 +82,18 @@ def ids_in(texts: pa.Array) -> Ids:
 
 
 def hex_of(id_: bytes) -> str:
-    """An id as its hex digits; NumPy leaves out the zeros at its end."""
+    """An id as hex digits; NumPy strips zeros at its end."""
     return id_.ljust(_ID.itemsize, b"\0").hex()
 
 
 def framed_column(texts: pa.Array) -> pa.Array:
-    """Each text behind its length, as `schemas.base.framed` has them."""
+    """Each text preceded by its length, as in `schemas.base.framed`."""
     lengths = pc.binary_length(texts).cast(pa.string())
     return pc.binary_join_element_wise(lengths, texts, text_scalar(":"))
 
 
 class SortedIds:
-    """Different ids in their order."""
+    """Unique ids in ascending order."""
 
     def __init__(self, pieces: Sequence[Ids] = ()) -> None:
         self.ids: Ids = np.concatenate([np.empty(0, _ID), *pieces])
@@ -103,49 +103,50 @@ class SortedIds:
         return len(self.ids)
 
     def is_sorted(self) -> bool:
-        """Whether each is greater than the one before."""
+        """Whether the ids are strictly ascending."""
         return bool(np.all(self.ids[:-1] < self.ids[1:]))
 
     def places(self, ids: Ids) -> NDArray[np.int64]:
-        """The place of each of these ids, -1 for those that are not there; shape (n,)."""
+        """The position of each of these ids, -1 for missing ones; shape (n,)."""
         if not len(self):
             return np.full(len(ids), -1, np.int64)
         wanted = _first_half(ids)
-        order = np.argsort(wanted)  # near ones are looked up together: three times as fast
+        order = np.argsort(wanted)  # looking up sorted ids is three times as fast
         places = np.empty(len(ids), np.int64)
         places[order] = np.searchsorted(self._first, wanted[order])
         places[places == len(self)] = 0
-        tied = (self.ids[places] != ids) & (self._first[places] == wanted)  # nobody's but made ones
+        # only manipulated ids have equal first halves
+        tied = (self.ids[places] != ids) & (self._first[places] == wanted)
         places[tied] = np.searchsorted(self.ids, ids[tied])
         places[places == len(self)] = 0
         return np.where(self.ids[places] == ids, places, -1)
 
 
 def _first_half(ids: Ids) -> NDArray[np.uint64]:
-    """The first 64 bits of each id: they are found faster than bytes."""
+    """The first 64 bits of each id, which are compared faster than bytes."""
     return ids.view(">u8")[::2].astype(np.uint64)
 
 
-# Reads tables a piece at a time.
+# Reads tables one piece at a time.
 
 PIECE_ROWS = 1 << 14
 READING_FAULTS = (
     *(pa.ArrowException, ValueError, OSError, KeyError, IndexError, TypeError),
     *(OverflowError, MemoryError, RuntimeError),
 )
-"""What pyarrow raises, in one place or another, of a file that somebody damaged."""
+"""The exceptions that pyarrow raises for damaged files."""
 
 
 def pieces(
     folder: Path, table: LineageTable, encoded: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """The columns of a table, a piece at a time and none empty; `encoded` ones as dictionaries.
+    """The columns of a table in non-empty pieces; `encoded` columns as dictionaries.
 
-    All that they hold is what their types say (text is UTF-8, a dictionary has its indices), and
-    only columns that may be null are.
+    All values are checked against their types (text is UTF-8, indices of dictionaries are valid),
+    and nulls occur only in columns that allow them.
 
     Raises:
-        Exception: one of `READING_FAULTS`, where it is no such table, or damaged.
+        Exception: one of `READING_FAULTS` if it is not such a table, or damaged.
     """
     path = folder / table.path
     wanted = pa.schema(
@@ -164,7 +165,7 @@ def pieces(
 
 
 def give_back() -> None:
-    """Gives what Arrow let go of back to the system, which else it keeps: four times the most."""
+    """Return Arrow's freed memory to the system; otherwise it keeps up to four times as much."""
     pa.default_memory_pool().release_unused()
 
 

@@ -1,4 +1,4 @@
-"""Reads the lineage that a release carries: no database, no network, no blob store."""
+"""Reads the lineage in a release without database, network or blob store."""
 
 import json
 import math
@@ -56,14 +56,14 @@ _SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
 
 
 def summarize(kind: str, payload: str, longest: int | None = None) -> str:
-    """An entity's payload (JSON) for people, on one line.
+    """Summarize an entity's payload (JSON) on one line.
 
-    Each value is cut at `longest` characters. Of a list the length is shown, nested objects are
-    left out, and what cannot be printed is replaced. Of a kind without a form of its own, all
-    values are shown with their names; of a payload without fields, nothing.
+    Values are truncated to `longest` characters, lists are shown by their length, nested objects
+    are left out, and unprintable characters are replaced. Kinds without their own format show all
+    values with their names. The result is empty for a payload without fields.
 
     Raises:
-        IntegrityError: the payload is no JSON, which a release that somebody changed may hold.
+        IntegrityError: if the payload is not JSON, as in a manipulated release.
     """
     try:
         values = json.loads(payload)
@@ -79,7 +79,7 @@ def summarize(kind: str, payload: str, longest: int | None = None) -> str:
 
 
 def printable(text: str) -> str:
-    """A text on one line; what cannot be printed is replaced."""
+    """A text on one line, with unprintable characters replaced."""
     text = " ".join(text.split())
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
@@ -103,14 +103,14 @@ def _details(payload: Mapping[str, Any], field: str, form: str, longest: int | N
 
 _Row = Mapping[str, Any]
 _Rows = Callable[[LineageTable, Iterable[str]], Iterable[_Row]]
-"""The rows of a table whose first column is one of these keys, in their order."""
+"""The rows of a table whose first column is one of these keys, in order."""
 
 
 class _SortedTable:
-    """A table as it lies in a release, of which few row groups are read.
+    """A table in a release, of which few row groups are read.
 
     Raises:
-        IntegrityError: the file cannot be read, or has other columns; as every method does.
+        IntegrityError: if the file cannot be read, or has other columns; also from all methods.
     """
 
     def __init__(self, folder: Path, table: LineageTable, stack: ExitStack) -> None:
@@ -126,7 +126,7 @@ class _SortedTable:
             raise self._fault(f"its columns must be {table.schema.names}")
 
     def rows(self, keys: Iterable[str]) -> Iterator[_Row]:
-        """The rows with these keys, in their order."""
+        """The rows with these keys, in order."""
         wanted: dict[int, set[str]] = {}
         for key in keys:
             for group in self._groups_of(key, key):
@@ -137,7 +137,7 @@ class _SortedTable:
             yield from found.filter(is_wanted).to_pylist()
 
     def keys_between(self, first: str, last: str) -> Iterator[str]:
-        """The different keys from `first` to `last`, rising."""
+        """The distinct keys from `first` to `last`, ascending."""
         for group in self._groups_of(first, last):
             column = self._read(group, [self._key]).column(0)
             within = pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))
@@ -145,7 +145,7 @@ class _SortedTable:
 
     @cached_property
     def _bounds(self) -> tuple[list[str], list[str]]:
-        """The least and the greatest key of each row group."""
+        """The smallest and the largest key of each row group."""
         facts = self._file.metadata
         columns = [facts.row_group(at).column(0).statistics for at in range(facts.num_row_groups)]
         if any(column is None or not column.has_min_max for column in columns):
@@ -153,7 +153,7 @@ class _SortedTable:
         return [one.min for one in columns], [one.max for one in columns]
 
     def _groups_of(self, first: str, last: str) -> range:
-        """The row groups that may hold keys from `first` to `last`."""
+        """The row groups that may contain keys from `first` to `last`."""
         least, greatest = self._bounds
         return range(bisect_left(greatest, first), bisect_right(least, last))
 
@@ -202,7 +202,7 @@ def _unpack(folder: Path, table: LineageTable, database: sqlite3.Connection) -> 
 
 
 NO_PAYLOAD = "{}"
-"""What stands for the payload of an entity that was withdrawn: nothing of it is released."""
+"""The payload of a withdrawn entity, of which nothing is released."""
 
 
 def _entity(row: _Row, parents: Iterable[tuple[str, str]]) -> EntityNode:
@@ -247,7 +247,7 @@ def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
 _FILE_NAME = re.compile(r"(?:images/)?((?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+)")
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
 _HEX = re.compile(r"[0-9a-f]+")
-_LAST = "g"  # comes after all hex digits
+_LAST = "g"  # sorts after all hex digits
 
 
 class ReleasedLineage:
@@ -259,24 +259,23 @@ class ReleasedLineage:
         self._rows = rows
 
     def trace(self, entity_id: str) -> Lineage:
-        """All that an entity was derived from, itself included, as `db.lineage.trace` tells it.
+        """Everything that an entity was derived from, including itself; see `db.lineage.trace`.
 
         Raises:
-            UsageError: the release does not know the entity.
-            IntegrityError: the tables cannot be read, or do not hold together.
+            UsageError: if the release does not know the entity.
+            IntegrityError: if the tables cannot be read, or are inconsistent.
         """
         if not any(True for _ in self._rows(ENTITIES, [entity_id])):
             raise UsageError(f"no entity {entity_id!r} is in the lineage of {self._folder}")
         return self.trace_page([entity_id])
 
     def trace_page(self, entity_ids: Sequence[str]) -> Lineage:
-        """The lineage of several entities at once, its root the first of them.
+        """The lineage of several entities at once; its root is the first of them.
 
-        Breadth first: each table is asked once a generation.
+        Breadth first: each table is read once per generation.
 
         Raises:
-            IntegrityError: an entity, or what it refers to, is not in the tables, or they cannot be
-                read.
+            IntegrityError: if an entity or a reference is missing, or a table cannot be read.
         """
         entities = ancestors(entity_ids, self._nodes)
         stages = self._complete(ACTIVITIES, {one.activity_id for one in entities.values()})
@@ -301,7 +300,7 @@ class ReleasedLineage:
         return [_entity(row, parents.get(row["id"], ())) for row in self._complete(ENTITIES, ids)]
 
     def _complete(self, table: LineageTable, keys: Iterable[str]) -> list[_Row]:
-        """One row for each key."""
+        """Raise unless there is one row for each key."""
         wanted = set(keys)
         found = list(self._rows(table, wanted))
         if missing := wanted - {row[table.schema.names[0]] for row in found}:
@@ -311,25 +310,25 @@ class ReleasedLineage:
         return found
 
     def find(self, name: str) -> str:
-        """The id of the entity that is called `name`.
+        """The id of the entity called `name`.
 
         Args:
             name: an id or its first six digits; or the number of a row or the file name of its
                 image (`12`, `12_13.jpg`, `images/12.jpg`), for that image.
 
         Raises:
-            UsageError: there is none, or several.
-            IntegrityError: the release cannot be read.
+            UsageError: if no entity has this name, or several have.
+            IntegrityError: if the release cannot be read.
         """
         row = self._row(name, ["image_entity_id"])
         return self._find_prefix(name) if row is None else str(row["image_entity_id"])
 
     def captions_of(self, name: str) -> dict[str, str]:
-        """The captions of the row that is called `name`, by entity id; none where it is an id.
+        """The captions of the row called `name`, by entity id; empty if `name` is an id.
 
         Raises:
-            UsageError: there is no such row.
-            IntegrityError: the release cannot be read.
+            UsageError: if there is no such row.
+            IntegrityError: if the release cannot be read.
         """
         row = self._row(name, ["caption_entity_ids", "captions"])
         if row is None:
@@ -341,7 +340,7 @@ class ReleasedLineage:
         return count_rows(self._folder)
 
     def _row(self, name: str, columns: list[str]) -> dict[str, Any] | None:
-        """These columns of the row that is called `name`; None where it is not the name of one."""
+        """Columns of the row called `name`; None if no row has this name."""
         if match := _FILE_NAME.fullmatch(name):
             return find_row(self._folder, int(match[2]), columns, f"images/{match[1]}")
         if _NUMBER.fullmatch(name) and int(name) <= self._row_count:
@@ -371,7 +370,7 @@ class ReleasedLineage:
 
 @contextmanager
 def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[ReleasedLineage]:
-    """The lineage that the release in `folder` carries.
+    """Open the lineage in the release in `folder`.
 
     Args:
         folder: the release.
@@ -379,8 +378,8 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[Release
             megabytes for 100,000 rows.
 
     Raises:
-        UsageError: there is no release in `folder`.
-        IntegrityError: a table is missing, or cannot be read.
+        UsageError: if `folder` is not a release.
+        IntegrityError: if a table is missing, or cannot be read.
     """
     if not (folder / MANIFEST).is_file():
         raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")

@@ -1,9 +1,9 @@
 """Writes `lineage/`: everything that a release was derived from, back to the sources.
 
-The graph is followed by the store's numbers, a generation after the other and a page at a time;
-what is found lies in a database of its own until it is written in order of id. Nothing hangs on
-the order in which things were stored: an activity states what was done and by which agents, so
-that all runs of one plan are one activity.
+The graph is traversed by the store's numbers, one generation after the other and in pages. Results
+are collected in a temporary database and written in order of id. Nothing depends on the order of
+storage: an activity states what was done by which agents, so that all runs of one plan are one
+activity.
 """
 
 import sqlite3
@@ -41,7 +41,7 @@ from release.publishable import published_model, published_served, published_val
 from schemas.base import canonical_json, digest_of
 from schemas.release import LineageStatistics, ReleasedFile
 
-# What a build remembers of a lineage, on disk: memory does not grow with the rows.
+# The temporary data of a lineage, on disk so that memory does not grow with the rows.
 
 _TABLES = """
     PRAGMA journal_mode=OFF;
@@ -75,11 +75,11 @@ _CALLS = """
         WHERE model_call IS NOT NULL UNION ALL SELECT call, 0, 1 FROM counted
     ) GROUP BY key ORDER BY key
 """
-"""The keys of model calls, whether an entity came of each, and whether it counts."""
+"""The keys of model calls, whether an entity derives from each, and whether it is counted."""
 
 
 class WrittenLineage(NamedTuple):
-    """The files of a lineage, and how much they hold."""
+    """The files of a lineage and the number of rows of each table."""
 
     files: tuple[ReleasedFile, ...]
     statistics: LineageStatistics
@@ -92,10 +92,10 @@ def write_lineage(
     scratch_file: Path | None,
     counted_calls: Iterable[str] = (),
 ) -> WrittenLineage:
-    """Writes the lineage of these entities, as `connection` sees it, into a release's `folder`.
+    """Write the lineage of these entities, as `connection` sees it, into a release's `folder`.
 
-    `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` must
-    be new; without one, a temporary file is used.
+    `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` must be
+    new; without one, a temporary file is used.
     """
     with closing(sqlite3.connect(scratch_file or "")) as scratch:
         scratch.executescript(_TABLES)
@@ -107,9 +107,9 @@ def write_lineage(
 
 
 class _Lineage:
-    """What is found of one release's lineage.
+    """The lineage of one release.
 
-    In `scratch` entities are called by their numbers in the store, which no release tells.
+    `scratch` refers to entities by their numbers in the store, which are never released.
     """
 
     def __init__(self, connection: Connection, scratch: sqlite3.Connection) -> None:
@@ -121,7 +121,7 @@ class _Lineage:
         self._counts: dict[str, int] = {}
 
     def collect(self, entity_ids: Iterable[str]) -> None:
-        """Finds the entities and all that they were derived from."""
+        """Collect the entities and all their ancestors."""
         for ids in pages(entity_ids):
             query = select(Entity.seq).where(Entity.id.in_(ids))
             self._want(self._connection.execute(query).scalars())
@@ -129,7 +129,7 @@ class _Lineage:
             self._add(page)
 
     def _want(self, numbers: Iterable[int]) -> None:
-        """Remembers entities that are to be looked up, unless they were."""
+        """Add entities to the lookup queue, once each."""
         self._scratch.executemany(
             "INSERT OR IGNORE INTO wanted SELECT ?1 "
             "WHERE NOT EXISTS (SELECT 1 FROM entity WHERE seq = ?1)",
@@ -137,7 +137,7 @@ class _Lineage:
         )
 
     def _take(self) -> list[int]:
-        """Some of the entities that are to be looked up, rising; none when all were."""
+        """The next entities of the lookup queue, ascending; none if it is empty."""
         query = "SELECT seq FROM wanted ORDER BY seq DESC LIMIT ?"
         page = [number for (number,) in self._scratch.execute(query, (_PAGE,))]
         if page:
@@ -145,7 +145,7 @@ class _Lineage:
         return page[::-1]
 
     def _add(self, numbers: list[int]) -> None:
-        """Remembers a page of entities, and that what they were derived from is to be found."""
+        """Add a page of entities, and their parents to the lookup queue."""
         found = self._entities(numbers)
         names: dict[str, int] = {row[1]: row[0] for row in found}
         links = select(Derivation.child_seq, Derivation.role, Derivation.parent_seq)
@@ -174,14 +174,14 @@ class _Lineage:
         decided = decided_states(self._connection, inactive)
         found: list[_Row] = []
         for seq, id_, dataset, kind, now, stored, number, call in rows:
-            state = decided.get(id_, now)  # what runs call for is no part of a release
+            state = decided.get(id_, now)  # parents of runs are not part of a release
             payload, withheld = published_payload(kind, state, stored)
             details = (dataset, kind, state, payload, " ".join(withheld))
             found.append((seq, id_, *details, self._activity_ids[number], call))
         return found
 
     def _name_activities(self, numbers: set[int]) -> None:
-        """Gives activities the ids that they have in a release: the same for all runs of a plan."""
+        """Assign the ids of activities in a release, which are the same for all runs of a plan."""
         new = numbers - self._activity_ids.keys()
         for number, activity in activities_by_number(self._connection, new).items():
             configuration = published_configuration(activity.configuration)
@@ -192,7 +192,7 @@ class _Lineage:
             self._agents.update(activity.agent_ids)
 
     def _decisions(self, names: dict[str, int]) -> Iterator[_Row]:
-        """The decisions on entities, each entity's numbered from 0 in the order of the store."""
+        """The decisions on entities, numbered from 0 per entity in the order of the store."""
         query = (
             select(
                 Decision.entity_id,
@@ -217,7 +217,7 @@ class _Lineage:
             numbers[id_] += 1
 
     def write(self, folder: Path) -> WrittenLineage:
-        """Writes the tables; agents last, when all are known."""
+        """Write the tables; agents last, when all are known."""
         self._scratch.execute("CREATE INDEX entity_by_id ON entity (id)")
         find = self._scratch.execute
         entities = (

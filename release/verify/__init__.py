@@ -1,8 +1,8 @@
-"""Verifies a release from its folder alone: no database, no network.
+"""Verifies a release from its folder alone, without database or network.
 
-Three rounds: the manifest against itself, the files against the manifest, and the rows of JSON,
-Parquet and images against each other, with the documents that are made of all this. Files and rows
-are streamed; files are read by several threads.
+There are three steps: the manifest is checked in itself, the files against the manifest, and the
+rows of JSON, Parquet and images against each other, together with the documents generated from
+them. Files and rows are streamed; files are read by several threads.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ from schemas.withdrawal import WithdrawalNotice
 
 
 class VerifiedRelease(NamedTuple):
-    """What was found, and the release that it was found of.
+    """The findings and the release they are about.
 
-    `manifest` and `id`, which is what its content makes, are None where it cannot be used.
+    `manifest` and `id`, which is computed from its content, are None if it cannot be used.
     """
 
     problems: list[Problem]
@@ -45,7 +45,7 @@ class VerifiedRelease(NamedTuple):
 
 
 class VerifyOptions(TypedDict, total=False):
-    """What `examine_release` may be asked."""
+    """Options of `examine_release`."""
 
     expected_id: str | None
     decode: bool
@@ -57,11 +57,10 @@ class VerifyOptions(TypedDict, total=False):
 
 
 def verify_release(folder: Path, **options: Unpack[VerifyOptions]) -> list[Problem]:
-    """Everything that is wrong with the release in `folder`; an empty list where nothing is.
+    """List every problem of the release in `folder`; empty if there are none.
 
     Raises:
-        UsageError: as `examine_release`.
-        IntegrityError: as above.
+        UsageError, IntegrityError: as raised by `examine_release`.
     """
     return examine_release(folder, **options).problems
 
@@ -77,7 +76,7 @@ def examine_release(
     without_images: bool = False,
     threads: int = DEFAULT_THREADS,
 ) -> VerifiedRelease:
-    """Everything that is wrong with the release in `folder`, and which release it is.
+    """Find every problem of the release in `folder`, and its identity.
 
     Args:
         folder: the release.
@@ -93,9 +92,9 @@ def examine_release(
         threads: how many files are read at once.
 
     Raises:
-        UsageError: `folder` is not a folder, there is no release in `contains`, `public_key` is
-            no key, or `expected_id` is not an id or at least 12 digits of one.
-        IntegrityError: the release in `contains` is not as it was released.
+        UsageError: if `folder` is not a folder, `contains` is not a release, `public_key` is not a
+            key, or `expected_id` is not an id or at least 12 digits of one.
+        IntegrityError: if the release in `contains` was changed.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; name the folder of a release")
@@ -138,14 +137,14 @@ def examine_release(
 
 
 def _verify_containment(folder: Path, other: Path, scratch: Scratch, findings: Findings) -> None:
-    """Names the images and captions of the release in `other` that are not in that in `folder`.
+    """Report images and captions of the release in `other` that are missing in that in `folder`.
 
-    An image is the same by its entity id and SHA-256, a caption by its entity id, image and text.
-    Where `folder` cannot be read nothing is compared: what is wrong with it is named elsewhere.
+    Images are identified by entity id and SHA-256, captions by entity id, image and text. If
+    `folder` cannot be read, nothing is compared, because its problems are reported elsewhere.
 
     Raises:
-        UsageError: there is no release in `other`.
-        IntegrityError: it is not as it was released.
+        UsageError: if `other` is not a release.
+        IntegrityError: if it was changed.
     """
     wanted, _ = read_listed(other)
     try:
@@ -173,7 +172,7 @@ def _check_statement(manifest: Manifest, wanted: Manifest, findings: Findings) -
 
 
 def _digests(row: ReleaseRow) -> dict[str, str]:
-    """What a row holds, with the words for it: a digest for the image and for each caption."""
+    """The contents of a row with descriptions: a digest for the image and for each caption."""
     image = row.image_entity_id
     held = {digest_of("image", image, row.sha256): f"image {image}"}
     for one in row.captions:

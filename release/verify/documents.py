@@ -1,6 +1,6 @@
-"""The manifest of a release against itself, and the documents that are made of it.
+"""Checks the manifest of a release, and the documents generated from it.
 
-All documents are rendered again, as the build does, and compared.
+All documents are rendered again, as in the build, and compared.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ _CITED = re.compile(rf"[0-9a-fA-F]{{{_FEWEST_DIGITS},64}}")
 
 
 class VerifiedManifest(NamedTuple):
-    """A manifest that can be used, and the id that its content has."""
+    """A usable manifest, and the id of its content."""
 
     manifest: Manifest
     id: str
@@ -49,7 +49,7 @@ class VerifiedManifest(NamedTuple):
 def verify_manifest(
     folder: Path, expected_id: str | None, scratch: Scratch, findings: Findings
 ) -> VerifiedManifest | None:
-    """The manifest, or None where it cannot be used; its files are remembered in `scratch`."""
+    """Check the manifest; None if it cannot be used. Its files are stored in `scratch`."""
     path, listing = folder / MANIFEST, Listing()
     values: dict[str, Any] = {}
 
@@ -97,10 +97,10 @@ def verify_manifest(
 
 
 def refuse_short(expected_id: str) -> None:
-    """Takes an id as it was cited, or its beginning, long enough that nobody can make it up.
+    """Accept an id as it was cited, or a prefix that is too long to forge.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: if it is something else.
     """
     if not _CITED.fullmatch(expected_id):
         raise UsageError(
@@ -150,17 +150,17 @@ def _is_as_written(path: Path, manifest: Manifest, listing: Listing) -> bool:
 
 
 _NO_TEXT = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)
-"""What is raised where a manifest says what no release has."""
+"""The exceptions raised for manifests with values that no release has."""
 _SHOWN = 120
 
 
 def verify_documents(
     folder: Path, manifest: Manifest, shards: list[str], scratch: Scratch, findings: Findings
 ) -> None:
-    """Finds files of other names, documents that are not listed, and those that say other things.
+    """Report files with other names, documents that are not listed, and changed documents.
 
-    `scratch` has the files that the manifest lists. That a listed file is missing or damaged is
-    known already, and so what it says is not looked at.
+    `scratch` has the files that the manifest lists. Listed files that are missing or damaged are
+    reported elsewhere, so their contents are not compared.
     """
     documents = documents_of(manifest, scratch)
     always = {f"{manifest.dataset}.json", CROISSANT, *documents}
@@ -175,7 +175,7 @@ def verify_documents(
         if path not in always | more:
             message = f"{path} is no file of a release, though {MANIFEST} lists it"
             findings.add("file_unknown", message, path)
-    if findings.has("manifest_edited"):  # what it makes now was never said
+    if findings.has("manifest_edited"):  # this would only repeat other problems
         return
     if manifest.documents_version != DOCUMENTS_VERSION:
         message = (
@@ -186,7 +186,7 @@ def verify_documents(
         findings.add("documents_unknown", message, MANIFEST)
         return
     known = {one.file for one in findings.problems if one.fault.startswith(("file_", "not_a_"))}
-    if findings.has("licence_missing"):  # an image without one is credited nowhere
+    if findings.has("licence_missing"):  # an image without a credit is not attributed
         known.add(ATTRIBUTION)
     details = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
     documents[CROISSANT] = lambda: croissant_text(manifest, form_of(manifest), details).encode()

@@ -1,4 +1,4 @@
-"""The files of a folder against those that its manifest lists."""
+"""Compares the files of a folder with those that its manifest lists."""
 
 import os
 import stat
@@ -15,9 +15,9 @@ from release.threads import batches, ordered_map
 from schemas.release import ReleasedFile
 
 _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
-"""What lies beside the files that a manifest lists."""
+"""Files next to those that a manifest lists."""
 _OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
-"""What the hub's own tools add to a download."""
+"""Files that the hub's own tools add to a download."""
 _BATCH = 64  # files that a thread reads before it reports
 
 
@@ -30,10 +30,10 @@ def verify_files(
     erased: frozenset[str] = frozenset(),
     without_images: bool = False,
 ) -> None:
-    """Finds what is missing, extra, renamed, changed or unreadable; the manifest is in `scratch`.
+    """Report missing, extra, renamed, changed and unreadable files; the manifest is in `scratch`.
 
-    Nobody misses what was `erased` on purpose, nor, with `without_images`, image files of which
-    none is there.
+    Files that were `erased` on purpose are not missing, nor are image files with `without_images`
+    if none of them exists.
     """
     unlistable: list[FoundFile] = []
 
@@ -60,7 +60,7 @@ def verify_files(
 
 
 def _fault(folder: Path, listed: ReleasedFile) -> tuple[str, str | None]:
-    """What is wrong with the content of a file, if anything, and the code for it."""
+    """The problem with the content of a file, if any, and its code."""
     try:
         return "file_changed", content_fault(folder, listed)
     except OSError as error:
@@ -68,9 +68,9 @@ def _fault(folder: Path, listed: ReleasedFile) -> tuple[str, str | None]:
 
 
 def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
-    """Every plain file below `folder`; anything else is a problem and is not followed.
+    """Every regular file below `folder`; anything else is a problem and is not followed.
 
-    Paths are as the system gives them: bytes that are not UTF-8 become lone surrogates.
+    Paths are as the system returns them: bytes that are not UTF-8 become lone surrogates.
     """
     waiting = [FOLDER]
     while waiting:
@@ -95,14 +95,14 @@ def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
-    """What lies there that is neither a plain file nor a folder."""
+    """The name of a kind of file that is neither a regular file nor a folder."""
     mode = entry.stat(follow_symlinks=False).st_mode
     kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def _is_text(path: str) -> bool:
-    """Whether a path is UTF-8; no manifest lists another."""
+    """Whether a path is UTF-8, as all paths in a manifest are."""
     try:
         return path.isascii() or bool(path.encode())
     except UnicodeEncodeError:
@@ -110,7 +110,7 @@ def _is_text(path: str) -> bool:
 
 
 def _is_nobodys(path: str) -> bool:
-    """Whether a file neither belongs to a release nor takes anything from it."""
+    """Whether a file is harmless, although it does not belong to a release."""
     is_beside = path in _UNLISTED or path.startswith(_OF_THE_HUB)
     return is_beside or path.rpartition("/")[2] in OF_FILE_MANAGERS
 
@@ -141,7 +141,7 @@ def _verify_names(
         else:
             findings.add("file_extra", f"{shown} does not belong to the release", shown)
     left_out = {file.path for file in missing if _is_image(file)}
-    if sum(map(_is_image, lost)) < scratch.count_listed_images():  # some lie in their place
+    if sum(map(_is_image, lost)) < scratch.count_listed_images():  # some were replaced
         left_out.clear()
     elif not without_images:
         left_out = _left_out(left_out & gone, scratch, findings)
@@ -150,7 +150,7 @@ def _verify_names(
 
 
 def _left_out(gone: set[str], scratch: Scratch, findings: Findings) -> set[str]:
-    """The images that one finding covers instead of one each: all of several."""
+    """The images that one finding covers instead of one finding each: all of several."""
     if len(gone) < 2 or len(gone) != scratch.count_listed_images():
         return set()
     message = (
@@ -170,6 +170,6 @@ def _old_name(folder: Path, extra: FoundFile, candidates: list[ReleasedFile]) ->
         return None
     try:
         digest = digest_of_file(folder / extra.path)
-    except OSError:  # it is extra all the same
+    except OSError:  # it is an extra file nevertheless
         return None
     return next((file.path for file in candidates if file.sha256 == digest), None)

@@ -1,4 +1,4 @@
-"""The images in the rows of Parquet: whether they are the listed ones, and decode."""
+"""Checks the images in Parquet rows: that they are the listed ones, and decode."""
 
 import hashlib
 import io
@@ -23,13 +23,13 @@ from schemas.release import ReleasedFile
 
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _SEGMENTS = frozenset(range(0xC0, 0xFF)) - frozenset(range(0xD0, 0xDB))
-"""Markers that a length follows and after which the header may go on."""
+"""Markers that are followed by a length, and after which the header may continue."""
 
 
 def jpeg_size(data: bytes | memoryview) -> tuple[int, int] | None:
-    """Width and height in pixels; None where it is no JPEG, or one that takes more care to read.
+    """Width and height in pixels; None if it is not a JPEG, or needs a full parser.
 
-    A tenth of the time that opening the image with Pillow takes. It says nothing of what follows.
+    Takes a tenth of the time of opening the image with Pillow. The image data are not checked.
     """
     at, end = 2, len(data) - 9
     if end < at or data[0] != 0xFF or data[1] != 0xD8:
@@ -45,9 +45,9 @@ def jpeg_size(data: bytes | memoryview) -> tuple[int, int] | None:
 
 
 class WantedOfImages(NamedTuple):
-    """What is asked of images beside their size: to be decoded, or hashed in one of two ways.
+    """What to compute of images besides their size: decoding, or one of two hashes.
 
-    `look` is the hash that images are compared with other datasets by.
+    `look` is the hash for comparisons with other datasets.
     """
 
     decode: bool
@@ -56,9 +56,9 @@ class WantedOfImages(NamedTuple):
 
 
 class ImageCheck(NamedTuple):
-    """What is wrong with the image of a row, if anything, and its hashes where they are wanted.
+    """The problem with the image of a row, if any, and its hashes if they are needed.
 
-    `listed` is what the manifest says of the image's file; None where it lists no such file.
+    `listed` is the manifest's entry of the image's file; None if it has none.
     """
 
     listed: ReleasedFile | None
@@ -70,9 +70,9 @@ class ImageCheck(NamedTuple):
 def check_images(
     batch: RowBatch, listed: Mapping[str, ReleasedFile], wanted: WantedOfImages
 ) -> list[ImageCheck]:
-    """Compares embedded bytes with the digests that the manifest lists; may run in any thread.
+    """Compare embedded images with the digests that the manifest lists; thread-safe.
 
-    Images are opened where something is `wanted` of them; else only their header is read.
+    Images are decoded if something is `wanted` of them, else only their header is read.
     """
     return [
         _check(row, path, image, listed.get(row["file_path"]), wanted)
@@ -102,7 +102,7 @@ def _check(
 def _looked_at(
     data: bytes, size: tuple[int, int], wanted: WantedOfImages
 ) -> tuple[str | None, int | None, int | None]:
-    """What is wrong with an image that should have `size`, its perceptual hash, and its look."""
+    """The problem with an image that should have `size`, its perceptual hash, and its look."""
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
             if picture.size != size:

@@ -1,8 +1,9 @@
-"""Whether splits are as far apart, and other datasets as near, as the release says.
+"""Checks the statements of a release on leaks between splits and on other datasets.
 
-The others are not there: that a value is among theirs is the certificate's word, and what of theirs
-is nearest. That the value named is as near to ours as it says, how many of ours were compared, and
-that numbers go together, is checked. `loupe release contamination` with the other compares again.
+The other datasets are not available, so their values and which of them are nearest cannot be
+checked. Checked are the distances between the stated values and the rows, the number of compared
+items, and the consistency of the numbers. `loupe release contamination` repeats the comparison with
+the other dataset.
 """
 
 import re
@@ -30,10 +31,10 @@ _FROM_MODELS: tuple[Measure, ...] = ("embedding",)
 def found_leaks(
     manifest: Manifest, splits: SplitImages, findings: Findings, *, decode: bool
 ) -> LeakCertificate | None:
-    """The certificate as the rows make it; names leaks between splits that were given here.
+    """The certificate computed from the rows; reports leaks between splits assigned here.
 
-    Embeddings need the model that made them, perceptual hashes decoded images: of what was not
-    measured the certificate's word is taken.
+    Embeddings require the model that made them, perceptual hashes require decoding. What was not
+    computed is taken from the certificate.
     """
     stated = manifest.leaks
     found = splits.certificate(stated.limits if stated else DEFAULT_LIMITS)
@@ -63,7 +64,7 @@ _HASH = re.compile("[0-9a-f]{16}")
 
 
 class _Shown(NamedTuple):
-    """A row that is named as near to something: what it is compared by."""
+    """A row that is named in a pair, with the values that are compared."""
 
     split: Split
     values: dict[str, tuple[str, ...]]
@@ -71,9 +72,9 @@ class _Shown(NamedTuple):
 
 
 class ContaminationChecks:
-    """Gathers what the manifest's statements need of the rows, and compares.
+    """Collects the values of rows that the manifest's statements are about, and compares them.
 
-    Perceptual hashes need decoded images: without, they are left out.
+    Perceptual hashes require decoded images and are skipped without them.
     """
 
     def __init__(self, manifest: Manifest, findings: Findings, *, decode: bool) -> None:
@@ -93,11 +94,11 @@ class ContaminationChecks:
 
     @property
     def needs_looks(self) -> bool:
-        """Whether images are to be looked at."""
+        """Whether images must be hashed."""
         return bool(self._stated) and self._decode
 
     def add(self, row: dict[str, Any], split: Split, look: int | None) -> None:
-        """Remembers a row of Parquet; `look` is its hash by `retrieval.similarity.spectrum`."""
+        """Add a row of Parquet; `look` is its hash by `retrieval.similarity.spectrum`."""
         if not self._stated:
             return
         self._splits[split] = None
@@ -121,7 +122,7 @@ class ContaminationChecks:
             self._rows[row["file_path"]] = _Shown(split, values, look)
 
     def run(self) -> None:
-        """Checks what is stated of every other dataset."""
+        """Check the statements on every other dataset."""
         for held in self._stated:
             for measure in held.measures:
                 for what in self._faults(held, measure):

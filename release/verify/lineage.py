@@ -1,9 +1,8 @@
-"""The tables of `lineage/` against each other, the rows and the manifest.
+"""Checks the tables of `lineage/` against each other, the rows and the manifest.
 
-Columns are read a piece at a time and compared as a whole; what is remembered are ids and numbers.
-The ids of entities, activities and agents are digests of what they name, so that a changed value
-shows as an id that is not the one of its content. Of entities of which something is withheld only
-their form, their links and their states are compared.
+Columns are read in pieces and compared as arrays; only ids and numbers are kept in memory. The ids
+of entities, activities and agents are digests of their contents, so that a changed value is
+detected by its id. Of entities with withheld parts, only form, links and states are compared.
 """
 
 import hashlib
@@ -92,22 +91,22 @@ _VOCABULARY: dict[tuple[str, str], Mapping[str, int]] = {
 """The words of columns with a fixed vocabulary, and their numbers; any other word is a fault."""
 _UNKNOWN = -1
 _STATE_AFTER = np.array([*(_STATES[state] for state in STATE_AFTER.values()), _UNKNOWN], np.int16)
-"""The number of the state after each verdict; the last is for unknown ones."""
+"""The number of the state after each verdict; the last is for unknown verdicts."""
 _FEW = 10
 _CALL_COLUMNS = (
     *("parameters", "tokens_in", "tokens_out", "cost", "currency", "served", "prompt_digest"),
 )
 _MOST_KINDS_OF_CALLS = 100_000
 _UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
-"""The roles by which images and videos lead to their source, as `db.release_rows` follows them."""
+"""The roles of links from images and videos to their source, as in `db.release_rows`."""
 _DESCRIBING = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
-"""The roles by which texts lead to the image that they describe, as for `_UP`."""
+"""The roles of links from texts to the image that they describe, as for `_UP`."""
 _LIVE = ("proposed", "accepted")
 _TEXTS = ("caption", "rewrite")
 
 
 class _Naming(NamedTuple):
-    """A column of rows that names entities.
+    """A column of rows that refers to entities.
 
     Attributes:
         kinds: of which kinds these must be.
@@ -140,21 +139,22 @@ _ORIGINS = (
     *(("edited_rewrite",), ("rewrite",), ("edited", "edited_draft", "confirmed_draft")),
     *(("drafted",), ("written", "source")),
 )
-"""How captions may have come about: edited rewrites, rewrites, edited, prompted and other ones."""
+"""The origins of captions: edited rewrites, rewrites, edited, prompted and other captions."""
 _ENTITY = np.dtype(
     [("kind", "i2"), ("state", "i2"), ("content", "i8"), ("facts", "i8"), ("is_partial", "?")]
 )
-"""What is remembered of an entity: the numbers of its kind and state, what
-`release.payload_fingerprints` makes of its payload, and whether something of it is withheld."""
+"""What is stored of an entity: the numbers of its kind and state, its hashes by
+`release.payload_fingerprints`, and whether something of it is withheld.
+"""
 _NO_ENTITY = np.array([(_UNKNOWN, _UNKNOWN, 0, 0, False)], _ENTITY)
 
 
 def verify_lineage(
     folder: Path, manifest: Manifest, shards: Sequence[str], findings: Findings
 ) -> None:
-    """Finds what does not hold together; `shards` are the files of the rows, in their order."""
+    """Report inconsistencies; `shards` are the files of the rows, in order."""
     if any(findings.tells_of(table.path) for table in TABLES):
-        return  # what is damaged says nothing, and reading it may not end well
+        return  # damaged tables are not compared, and reading them may fail
     missing = [table.path for table in TABLES if not (folder / table.path).is_file()]
     for path in missing:
         findings.add("file_missing", f"{path} is missing", path)
@@ -181,7 +181,7 @@ def verify_lineage(
 
 
 class _Agent(NamedTuple):
-    """A person, a model at a revision, or a piece of software at a version."""
+    """A person, a model at a revision, or software at a version."""
 
     kind: AgentKind
     name: str
@@ -189,7 +189,7 @@ class _Agent(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """The entities that a column of some rows names: the row of each, its id and its place."""
+    """The entities in a column of some rows: the row, id and list index of each."""
 
     rows: _Numbers
     ids: pa.StringArray
@@ -197,7 +197,7 @@ class _Named(NamedTuple):
 
 
 class _Parents:
-    """What entities were derived from, as their ids are made of it, read beside the entities."""
+    """The parents of entities as they enter their ids, read in parallel with the entities."""
 
     def __init__(self, folder: Path) -> None:
         self._pieces = pieces(folder, DERIVATIONS)
@@ -205,9 +205,9 @@ class _Parents:
         self._links = text_array([])
 
     def of(self, ids: Ids) -> pa.StringArray | None:
-        """The framed parents of each of these ids, which rise from call to call.
+        """The framed parents of each of these ids, which must ascend from call to call.
 
-        None where the derivations cannot be read, are in another order, or of none of the entities.
+        None if the derivations cannot be read, are in another order, or belong to no entity.
         """
         try:
             while not np.any(self._children > ids[-1]) and (piece := next(self._pieces, None)):
@@ -230,7 +230,7 @@ class _Parents:
 
 
 class _LineageChecks:
-    """Reads the tables, those first that others refer to, and the rows last."""
+    """Reads the tables in the order of their references, and the rows last."""
 
     def __init__(
         self, folder: Path, manifest: Manifest, shards: Sequence[str], findings: Findings
@@ -247,12 +247,12 @@ class _LineageChecks:
         self._used = {table.name: np.empty(0, bool) for table in TABLES}
         self._agents: list[_Agent] = []
         self._asked = np.empty(0, np.int64)  # the agent of each call
-        self._left_out = np.empty(0, bool)  # calls that nothing in the tables came of
+        self._left_out = np.empty(0, bool)  # calls that no entity in the tables derives from
         self._models: tuple[ModelUse, ...] = ()
-        self._entities = _NO_ENTITY  # the last one stands for all that are not there (place -1)
+        self._entities = _NO_ENTITY  # the last element represents missing ids (position -1)
         self._payloads: dict[str, tuple[str, str | None, list[str]]] = {}
         self._corrected: Counter[str] = Counter()
-        self._upward = [np.empty((2, 0), np.int64)]  # places of children and of their parents
+        self._upward = [np.empty((2, 0), np.int64)]  # positions of children and of their parents
         self._describing = [np.empty((2, 0), np.int64)]
         self._edits: set[tuple[int, int]] = set()
         self._is_edited = self._is_prompted = self._is_decided = np.zeros(1, bool)
@@ -263,10 +263,10 @@ class _LineageChecks:
         self._rows = 0
 
     def read(self, table: LineageTable) -> None:
-        """Compares a table with those before it, and with what they refer to in it.
+        """Check a table against those before it and those that it refers to.
 
         Raises:
-            Exception: one of `READING_FAULTS`, where it is no such table, or cannot be read.
+            Exception: one of `READING_FAULTS` if it is not such a table, or cannot be read.
         """
         count = getattr(self, f"_read_{table.name}")()
         wanted = getattr(self._manifest.lineage, table.name)
@@ -376,10 +376,10 @@ class _LineageChecks:
         return self._remember(ENTITIES, ids)
 
     def _remember_payload(self, row: Mapping[str, Any], named: Ids) -> None:
-        """Remembers an entity that the manifest names, or that a source's terms were corrected.
+        """Store an entity that the manifest names, or a correction of the terms of a source.
 
         Raises:
-            ValueError: the payload is no correction.
+            ValueError: if the payload is not a correction.
         """
         if row["kind"] == TermsCorrection.kind and row["payload"] is not None:
             one = TermsCorrection.model_validate_json(row["payload"])
@@ -388,7 +388,7 @@ class _LineageChecks:
             self._payloads[row["id"]] = (row["state"], row["payload"], row["withheld"])
 
     def _read_crops(self) -> None:
-        """Remembers what rows say of crops, until their tracklets are read."""
+        """Store the rows' statements on crops until their tracklets are read."""
         row = 0
         for shard in self._shards if self._manifest.videos else ():
             try:
@@ -397,14 +397,14 @@ class _LineageChecks:
                     if one["crop"] and one["crop"]["box_xyxy"]:
                         self._crops[hash_of_crop(one["crop"], one["sha256"])] = shard, row
             except ValueError:
-                return  # named with the other faults of rows
+                return  # reported with other faults of rows
 
     def _check_ids(
         self, piece: pa.RecordBatch, ids: Ids, is_partial: _Marks, parents: _Parents
     ) -> None:
-        """An id must be the digest of what the tables say of the entity, if they say all of it."""
+        """Check that ids are digests of the entities, unless parts are withheld."""
         if (parts := parents.of(ids)) is None:
-            return  # named with the derivations
+            return  # reported with the derivations
         own = (piece[name].cast(pa.string()) for name in ("dataset", "kind", "payload"))
         content = pc.binary_join_element_wise(
             *map(framed_column, own),
@@ -430,7 +430,7 @@ class _LineageChecks:
                 self._add_other_id(ENTITIES, id_)
 
     def _check_withheld(self, piece: pa.RecordBatch, is_partial: _Marks) -> None:
-        """What is left out of entities must be named as what it is."""
+        """Check that omitted fields are named correctly."""
         for row in _filtered(piece, is_partial).to_pylist():
             if not _is_withheld(row["kind"], row["payload"], row["withheld"]):
                 what = f"says that {row['withheld']!r:.100} is left out of {row['id']}"
@@ -439,7 +439,7 @@ class _LineageChecks:
     def _check_calls(
         self, piece: pa.RecordBatch, authors: _Numbers, author_of_agent: _Numbers
     ) -> None:
-        """Calls must be there, and texts that came of one by the model that was asked."""
+        """Check that calls exist, and that their texts name the model that was called."""
         is_called = truths_in(piece["model_call"].is_valid())
         keys = ids_in(piece["model_call"].drop_null())
         calls = self._refer(ENTITIES, "model_call", keys, CALLS)
@@ -475,7 +475,7 @@ class _LineageChecks:
         return count
 
     def _check_rising(self, table: LineageTable, ids: Ids, last: Ids) -> Ids:
-        """The ids that rows are searched by must rise; gives the last of them."""
+        """Check that the ids by which rows are looked up ascend; returns the last of them."""
         rows = np.concatenate([last, ids])
         if np.any(rows[:-1] > rows[1:]):
             self._add_unsorted(table)
@@ -500,7 +500,7 @@ class _LineageChecks:
             last, number = self._check_rising(DECISIONS, entity, last), int(numbers[-1])
             count += len(entity)
             self._check_successors(piece, verdicts, places)
-            folded[places] = _STATE_AFTER[verdicts]  # in their order: the last one counts
+            folded[places] = _STATE_AFTER[verdicts]  # in order: the last one counts
             is_withdrawn[places[verdicts == _VERDICTS["withdraw"]]] = True
             reopens = verdicts == _VERDICTS["reopen"]
             counts = is_person[agents] | reopens
@@ -514,7 +514,7 @@ class _LineageChecks:
         return count
 
     def _check_successors(self, piece: pa.RecordBatch, verdicts: _Words, places: _Numbers) -> None:
-        """An edit has a successor, which was edited from the entity; nothing else has one."""
+        """Check that edited entities have a successor edited from them, and others have none."""
         has_one = truths_in(piece["successor"].is_valid())
         rows = np.flatnonzero(has_one)
         later = self._ids[ENTITIES.name].places(ids_in(piece["successor"].drop_null()))
@@ -529,7 +529,7 @@ class _LineageChecks:
             self._differs(DECISIONS, f"{what}, which was not made of it")
 
     def check_manifest(self) -> None:
-        """Sources, prompts, videos and models of the manifest must be those of the lineage."""
+        """Check the manifest's sources, prompts, videos and models against the lineage."""
         stated = self._manifest
         for kind, many in (
             ("source", stated.sources),
@@ -564,7 +564,7 @@ class _LineageChecks:
             self._differs(None, f"lists the tracker {tracker}, of which the lineage has no track")
 
     def _check_record(self, entity_id: str, record: EntityRecord) -> None:
-        """What the manifest says must make the payload that the lineage has."""
+        """Check that the manifest's record results in the payload in the lineage."""
         if entity_id in self._payloads:
             state, payload, withheld = self._payloads[entity_id]
             made = published_payload(record.kind, state, record.payload())
@@ -576,7 +576,7 @@ class _LineageChecks:
             self._differs(None, f"says of the {kind} {entity_id} what {ENTITIES.path} does not")
 
     def _check_correction(self, source: ReleasedSource) -> None:
-        """The terms that are shown must be those of the last correction, if there is any."""
+        """Check that the shown terms are those of the last correction, if any."""
         shown, corrected = source.correction, source.as_correction()
         if shown is not None and corrected is not None:
             self._check_record(shown.entity_id, corrected)
@@ -586,7 +586,7 @@ class _LineageChecks:
             self._differs(None, f"{what} ({last})")
 
     def _check_models(self) -> None:
-        """Calls, tokens and money must add up; models without a call must have written."""
+        """Check the sums of calls, tokens and cost; models without a call must have written."""
         stated = self._manifest.models
         if tuple(one for one in stated if one.calls) != self._models:
             self._differs(None, f"says of models what the calls in {CALLS.path} do not add up to")
@@ -597,7 +597,7 @@ class _LineageChecks:
                 self._differs(None, f"lists the model {name}, of which the lineage has no text")
 
     def follow_links(self) -> None:
-        """Finds which image each text describes, and which source each image leads to."""
+        """Find the image that each text describes, and the source of each image."""
         is_image = self._entities["kind"] == _KINDS["image"]
         self._described = images_of(np.concatenate(self._describing, axis=1), is_image)
         below, above = np.concatenate(self._upward, axis=1)
@@ -612,12 +612,12 @@ class _LineageChecks:
                 marks[below[marks[above]]] = True
 
     def check_rows(self, shard: str) -> None:
-        """What rows name must be there, and their images must lead to the source that they name.
+        """Check that entities of rows exist, and that their images derive from the stated source.
 
-        Files of rows come in their order.
+        Shards must be passed in order.
 
         Raises:
-            Exception: one of `READING_FAULTS`, where it is no file of rows.
+            Exception: one of `READING_FAULTS` if it is not a file of rows.
         """
         path = self._folder / shard
         with opened_parquet(path) as file:
@@ -629,7 +629,7 @@ class _LineageChecks:
                     self._check_named(shard, entities, column)
                     self._check_repeated(shard, piece, entities, column)
                 images = named["image_entity_id"]
-                if not self._findings.tells_of(shard):  # else these may follow from that
+                if not self._findings.tells_of(shard):  # otherwise these may be consequences
                     self._check_images(shard, piece, images)
                     self._check_made(shard, piece, named["caption_entity_ids"])
                 for column, texts in named.items():
@@ -643,7 +643,7 @@ class _LineageChecks:
                 give_back()
 
     def _named_in(self, piece: pa.RecordBatch) -> dict[str, _Named]:
-        """The entities that rows name, by the column that names them."""
+        """The entities in rows, by column."""
         known = self._ids[ENTITIES.name]
         found = {column: _values(piece, column) for column in _NAMING}
         return {
@@ -668,20 +668,20 @@ class _LineageChecks:
     def _check_repeated(
         self, shard: str, piece: pa.RecordBatch, named: _Named, column: str
     ) -> None:
-        """Digests, texts and authors beside the names must be those of the entities."""
+        """Check that digests, texts and authors next to the ids are those of the entities."""
         _, content, author, _ = _NAMING[column]
         words = "the SHA-256" if content == "sha256" else "the text"
         for said, field, what in ((content, "content", words), (author, "facts", "the author")):
             beside = _values(piece, said) if said else None
             if beside is None or not np.array_equal(named.rows, beside[0]):
-                continue  # named with the other faults of rows
+                continue  # reported with other faults of rows
             wanted = self._entities[field][named.places]
             is_other = wanted != numbers_of(beside[1].to_pylist())
             message = f"has not {what} of {{}} that {ENTITIES.path} has"
             self._add_first(shard, named, is_other & (named.places >= 0), message)
 
     def _check_images(self, shard: str, piece: pa.RecordBatch, images: _Named) -> None:
-        """Identity, path, size, contrast and terms of rows must be those of their images."""
+        """Check that identity, path, size, contrast and terms of rows are those of their images."""
         entities = self._entities[images.places]
         columns = [name for name in _IMAGE_COLUMNS if name in piece.schema.names]
         said = self._fingerprints.of_rows(piece.select(columns).to_pylist())
@@ -690,7 +690,7 @@ class _LineageChecks:
         self._add_first(shard, images, other, what)
 
     def _check_made(self, shard: str, piece: pa.RecordBatch, captions: _Named) -> None:
-        """How captions came about, and whether people decided on them, must follow from links."""
+        """Check that origins and reviews of captions follow from the links."""
         origins, reviewed = (
             _values(piece, name) for name in ("caption_origins", "caption_reviewed")
         )
@@ -698,7 +698,7 @@ class _LineageChecks:
             return
         rows, places = captions.rows, captions.places
         if not (np.array_equal(rows, origins[0]) and np.array_equal(rows, reviewed[0])):
-            return  # named with the other faults of rows
+            return  # reported with other faults of rows
         edited, prompted = self._is_edited[places], self._is_prompted[places]
         is_rewrite = self._entities["kind"][places] == _KINDS["rewrite"]
         is_other = truths_in(reviewed[1]) != (edited | self._is_decided[places])
@@ -724,9 +724,9 @@ class _LineageChecks:
             self._add_first(shard, images, lost, what, "source_unreached")
 
     def check_used(self) -> None:
-        """Every row of a table must be named by another, by the rows, or by the manifest.
+        """Check that every row of a table is referenced by another, the rows, or the manifest.
 
-        Where anything else is wrong, that may be why one is not.
+        Skipped if there are other problems, which may be the reason.
         """
         if self._findings.problems:
             return
@@ -736,14 +736,14 @@ class _LineageChecks:
         if details != (len(self._tracklets), decided):
             message = f"{MANIFEST} counts other tracklets than the rows and {DECISIONS.path} have"
             self._findings.add("statistics_differ", message, MANIFEST)
-        self._used[CALLS.name] ^= self._left_out  # these are named by nothing
+        self._used[CALLS.name] ^= self._left_out  # these are never referenced
         for table in (AGENTS, ACTIVITIES, CALLS, ENTITIES):
             if len(idle := np.flatnonzero(~self._used[table.name])):
                 shown = hex_of(self._ids[table.name].ids[idle[0]])
                 self._add("lineage_unused", table, f"has {shown}, which nothing came of")
 
     def _remember(self, table: LineageTable, ids: Sequence[Ids]) -> int:
-        """Keeps the ids of a table for those that refer to it; how many there are."""
+        """Keep the ids of a table for references to it; returns their number."""
         known = self._ids[table.name] = SortedIds(ids)
         self._used[table.name] = np.zeros(len(known), bool)
         if not known.is_sorted():
@@ -753,7 +753,7 @@ class _LineageChecks:
     def _refer(
         self, table: LineageTable, column: str, ids: Ids, to: LineageTable, *, is_use: bool = True
     ) -> _Numbers:
-        """The places of ids in a table that was read before, which must have them."""
+        """The positions of ids in a table that was read before; missing ids are reported."""
         places = self._ids[to.name].places(ids)
         if is_use:
             self._used[to.name][places[places >= 0]] = True
@@ -766,7 +766,7 @@ class _LineageChecks:
         return places
 
     def _words(self, table: LineageTable, piece: pa.RecordBatch, column: str) -> _Words:
-        """The numbers of the words in a column, which must be known ones."""
+        """The numbers of the words in a column; unknown words are reported."""
         words, known = piece[column].dictionary.to_pylist(), _VOCABULARY[table.name, column]
         for word in words:
             if word not in known:
@@ -791,14 +791,14 @@ class _LineageChecks:
     def _add_first(
         self, shard: str, named: _Named, wrong: _Marks, what: str, fault: str = "lineage_differs"
     ) -> None:
-        """Names the first entity of which something is wrong; `what` has a place for it."""
+        """Report the first faulty entity; `what` has a placeholder for it."""
         if np.any(wrong):
             at = int(np.flatnonzero(wrong)[0])
             row = self._rows + int(named.rows[at]) + 1
             self._findings.add_row(fault, what.format(named.ids[at]), shard, row)
 
     def _differs(self, table: LineageTable | None, what: str) -> None:
-        """Adds what a table, or the manifest (None), says otherwise."""
+        """Report a difference between a table, or the manifest (None), and the rest."""
         path = table.path if table else MANIFEST
         self._findings.add("lineage_differs", f"{path} {what}", path)
 
@@ -817,18 +817,18 @@ def _filtered(piece: pa.RecordBatch, marks: _Marks) -> pa.RecordBatch:
 
 
 def _different(column: pa.DictionaryArray, marks: _Marks) -> set[str]:
-    """The words that a column has in the marked rows."""
+    """The distinct words of a column in the marked rows."""
     words = column.dictionary.to_pylist()
     return {words[at] for at in np.unique(numbers_in(column.indices)[marks]).tolist()}
 
 
 def _is_any(numbers: _Words, known: Mapping[str, int], *words: str) -> _Marks:
-    """Whether each number stands for one of these words."""
+    """Whether each number represents one of these words."""
     return np.isin(numbers, [known[word] for word in words])
 
 
 def _is_withheld(kind: str, payload: str | None, withheld: Sequence[str]) -> bool:
-    """Whether this may be left out of an entity of a kind that is released so."""
+    """Whether this may be withheld of an entity of a kind that is released with omissions."""
     if payload is None or WITHHELD_WHOLE in withheld:
         return payload is None and list(withheld) == [WITHHELD_WHOLE]
     values = json.loads(payload)
@@ -837,10 +837,10 @@ def _is_withheld(kind: str, payload: str | None, withheld: Sequence[str]) -> boo
 
 
 def _check_objects(column: str, texts: pa.Array) -> None:
-    """A column of JSON objects.
+    """Check a column of JSON objects.
 
     Raises:
-        ValueError: one of them is none.
+        ValueError: if a value is not a JSON object.
     """
     for text in texts.to_pylist():
         try:
@@ -852,7 +852,7 @@ def _check_objects(column: str, texts: pa.Array) -> None:
 
 
 def _columns(file: pq.ParquetFile) -> list[str]:
-    """The leaves of rows that are read, as far as there are any."""
+    """The leaves of rows that are read, if they exist."""
     leaves = {file.schema.column(place).path for place in range(len(file.schema))}
     beside = {one for column in _NAMING.values() for one in (column.content, column.author) if one}
     wanted = {*_NAMING, *beside, *_IMAGE_COLUMNS, "caption_origins", "caption_reviewed"}
@@ -861,7 +861,7 @@ def _columns(file: pq.ParquetFile) -> list[str]:
 
 
 def _values(piece: pa.RecordBatch, column: str) -> tuple[_Numbers, pa.Array] | None:
-    """The ids in a column, and the place of the row of each; None where there is no such column."""
+    """The ids in a column, and the row of each; None if there is no such column."""
     name, *inside = column.replace(".list.element", "").split(".")
     if name not in piece.schema.names:
         return None

@@ -1,4 +1,4 @@
-"""What was withdrawn from a release, and whether a later one is rid of what it says was withdrawn.
+"""Checks withdrawals: of the release itself, and those from earlier releases that it states.
 
 A folder whose files were erased on purpose is reported as such and not as damaged.
 """
@@ -26,7 +26,7 @@ def verify_mark(
     scratch: Scratch,
     findings: Findings,
 ) -> frozenset[str]:
-    """Finds what is withdrawn from the release in `folder`, by its mark and by `given` notices.
+    """Report what is withdrawn from the release in `folder`, by its mark and by `given` notices.
 
     Returns:
         The listed files that were erased on purpose, whose absence is no damage. What they held
@@ -55,7 +55,7 @@ def verify_mark(
 def verify_withdrawals(
     folder: Path, manifest: Manifest, shards: Sequence[str], scratch: Scratch, findings: Findings
 ) -> None:
-    """Holds what a release says was withdrawn from earlier ones against its own rows."""
+    """Check that rows withdrawn from earlier releases are not in this one."""
     if not scratch.is_listed(WITHDRAWALS):
         if manifest.withdrawn:
             _find_other_counts(findings, f"and {WITHDRAWALS} is not listed")
@@ -82,7 +82,7 @@ def _find_other_counts(findings: Findings, instead: str) -> None:
 
 
 def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings) -> NoticeList:
-    """What the mark says of this very release."""
+    """The mark's notices of this release."""
     try:
         mark = read_mark(folder) or NoticeList(notices=())
     except IntegrityError as error:
@@ -118,7 +118,7 @@ def _find_withdrawn(
     scratch: Scratch,
     findings: Findings,
 ) -> None:
-    """Reports rows of this release whose image or text was withdrawn from an earlier one."""
+    """Report rows of this release whose image or text was withdrawn from an earlier one."""
     gone = {row.entity_id: one for one in notices for row in one.rows if row.is_whole}
     texts = {text: one for one in notices for row in one.rows for text in row.texts}
     for file in scratch.listed():
@@ -134,7 +134,7 @@ def _find_withdrawn(
                         what = f"{row['file_path']} has the text {text}, which"
                         _report(row["file_path"], what, texts[text], findings)
         except IntegrityError:
-            return  # named already
+            return  # reported already
 
 
 def _report(path: str, what: str, notice: WithdrawalNotice, findings: Findings) -> None:
@@ -146,15 +146,15 @@ def _report(path: str, what: str, notice: WithdrawalNotice, findings: Findings) 
 
 
 def _lies_there(path: Path) -> bool | None:
-    """Whether there is such a file; None where the folder that it lies in cannot be read."""
+    """Whether the file exists; None if its folder cannot be read."""
     try:
         return path.exists()
-    except OSError:  # named with the files
+    except OSError:  # reported with the files
         return None
 
 
 def _some(paths: Sequence[str]) -> str:
-    """The first of some files, and how many more, as the beginning of a sentence."""
+    """The first of some files and the number of others, as the beginning of a sentence."""
     shown = ", ".join(paths[:_SHOWN])
     more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
     return f"{shown}{more}"

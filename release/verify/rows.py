@@ -1,7 +1,7 @@
-"""The rows of a release: Parquet and images against each other, and what is made of them.
+"""Checks the rows of a release: Parquet and images against each other, and derived files.
 
-Rows are counted as the build counts them; files of rows are rendered again and compared, and so is
-what the manifest says of the rows as a whole.
+Rows are counted as in the build. Files of rows are rendered again and compared, as are the
+manifest's totals.
 """
 
 import hashlib
@@ -36,9 +36,9 @@ _Row = dict[str, Any]
 
 
 class _OrderChecks:
-    """Follows rows of Parquet; `has_groups` where they may be contrastive.
+    """Checks the order of Parquet rows; `has_groups` if they may be contrastive.
 
-    In such a release each image has an id of its own, and contrastive images follow their anchor.
+    In such a release each image has its own id, and contrastive images follow their anchor.
     """
 
     def __init__(self, findings: Findings, *, has_groups: bool) -> None:
@@ -78,7 +78,7 @@ class _OrderChecks:
             self._findings.add_row("id_wrong", what, file, number)
 
     def _place(self, file: str, number: int, row: _Row) -> tuple[RowKey, tuple[Any, ...]]:
-        """What a row is ordered by: its own key, or its anchor's and then its own."""
+        """The sort key of a row: its own key, or that of its anchor followed by its own."""
         key = RowKey.of(row["split"], row["source"], row["identity"], row["source_file_path"])
         contrast = row.get("contrast")
         if contrast is None:
@@ -98,7 +98,7 @@ class _OrderChecks:
 _COUNTED = {
     *("statistics", "leaks", "terms", "videos", "demonstration", "unreviewed", "entities_sha256"),
 }
-"""What the manifest says that follows from the rows."""
+"""Fields of the manifest that follow from the rows."""
 _STATED = ("choices", "agreement", "unused", "gates")
 """Statistics that do not."""
 _FAULTS = (
@@ -114,14 +114,14 @@ _FAULTS = (
     ("leaks", "leaks_differ"),
     ("", "statistics_differ"),
 )
-"""The code of a difference, by the beginning of the name of what differs."""
+"""The fault code of a difference, by the beginning of the name of what differs."""
 _SHOWN = 200
 
 
 class RowChecks:
     """Reads all rows once and checks each; `shards` are in the order of rows.
 
-    What must be remembered of them lies in `scratch`.
+    Temporary data are in `scratch`.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class RowChecks:
         self._listed_images = 0
 
     def run(self) -> None:
-        """Checks everything that concerns rows."""
+        """Check everything about the rows."""
         sources = frozenset(source.name for source in self._manifest.sources)
         for shard in self._shards:
             faults = RowFaults(shard, sources, self._tiers)
@@ -178,8 +178,8 @@ class RowChecks:
         self._contamination.run()
 
     def _embedded_rows(self, shard: str) -> Iterator[tuple[_Row, ImageCheck]]:
-        """The rows of a Parquet file, each with what was found of its image."""
-        if not is_plain(self._folder / shard):  # a link, or what reading might never end of
+        """The rows of a Parquet file, each with the check of its image."""
+        if not is_plain(self._folder / shard):  # a link, or a file that reading might never end of
             raise FileNotFoundError(shard)
 
         def checked(
@@ -194,11 +194,11 @@ class RowChecks:
         )
         if self._decode:
             return chain.from_iterable(ordered_map(checked, read, self._threads))
-        # nothing to wait for, so that threads would only wait for each other
+        # threads have no advantage, because there is no waiting
         return chain.from_iterable(map(checked, read))
 
     def _numbered(self, shard: str) -> Iterator[tuple[int, _Row, ImageCheck]]:
-        """The rows of a file, up to where it makes no sense any more, with their numbers."""
+        """The numbered rows of a file, up to a fault after which checks make no sense."""
         try:
             for index, (row, image) in enumerate(self._embedded_rows(shard), 1):
                 number = number_in(row.get("file_path"))
@@ -217,7 +217,7 @@ class RowChecks:
                         self._findings.add_row("row_missing", "is missing", shard, missing)
                     self._last_number = number
                     yield number, row, image
-        except FileNotFoundError:  # named already as a missing file
+        except FileNotFoundError:  # reported already as a missing file
             self._is_read = False
         except (OSError, ValueError) as error:
             self._is_read = False
@@ -260,7 +260,7 @@ class RowChecks:
             self._add(shard, number, row, image)
 
     def _add(self, shard: str, number: int, row: _Row, image: ImageCheck) -> None:
-        """Counts a sound row."""
+        """Count a sound row."""
         if crop := row["crop"]:
             video = self._videos.get(crop["video_entity_id"])
             stated = video and (video.file_path, video.sha256)
@@ -281,7 +281,7 @@ class RowChecks:
             self._digests[path].update(text.row(row, is_first=number == 1))
 
     def _terms(self, row: _Row) -> ReleasedTerms:
-        """The terms of an image; without a column for them they are those of its source."""
+        """The terms of an image; without columns for them, those of its source."""
         licence, creator, page = map(row.get, ("licence", "creator", "source_url"))
         if licence is None:
             return ReleasedTerms("", None, None, own=False)
@@ -301,9 +301,9 @@ class RowChecks:
             yield from read_parquet_rows(self._folder / shard, columns)
 
     def _check_totals(self) -> None:
-        """Names what the manifest says otherwise than the rows make it.
+        """Report totals of the manifest that differ from the rows.
 
-        Where totals differ, other values would differ for that reason.
+        If totals differ, other values are not compared, because they would differ, too.
         """
         stated = self._manifest
         if not stated.sources:
@@ -329,7 +329,7 @@ class RowChecks:
             self._findings.add("statistics_differ", message, MANIFEST)
 
     def _found(self) -> Manifest:
-        """The manifest as the rows make it; what they do not tell is as stated."""
+        """The manifest computed from the rows; other values are as stated."""
         stated = self._manifest
         statistics = self._statistics(stated.statistics)
         editors = statistics.contrasts.editors if statistics.contrasts else ()
@@ -378,7 +378,7 @@ class RowChecks:
         if stated.descriptions and found.descriptions:
             drafts = {"drafts": stated.descriptions.drafts}
             known["descriptions"] = found.descriptions.model_copy(update=drafts)
-        if not self._decode:  # words are not counted: that takes as long as a digest
+        if not self._decode:  # words are not counted, because that takes as long as a digest
             words = {one.granularity: one for one in stated.granularities}
             known["vocabulary"] = stated.vocabulary
             known["words"] = stated.words.model_copy(update={"count": found.captions})
@@ -389,14 +389,14 @@ class RowChecks:
         return found.model_copy(update=known)
 
     def _check_texts(self) -> None:
-        """Files of rows must say what the Parquet files do, byte for byte."""
+        """Check that files of rows equal the Parquet files, byte for byte."""
         for path, text in self._texts.items():
             self._digests[path].update(text.ending)
             listed = self._scratch.listed_file(path)
             is_same = listed is not None and listed.sha256 == self._digests[path].hexdigest()
             if is_same and not self._findings.tells_of(path):
                 continue
-            if not is_plain(self._folder / path):  # named already
+            if not is_plain(self._folder / path):  # reported already
                 continue
             try:
                 is_named = self._name_differences(path, text)
@@ -408,7 +408,7 @@ class RowChecks:
                 self._findings.add("rows_differ", message, path)
 
     def _name_differences(self, path: str, text: RowsText) -> bool:
-        """Names the rows that a file says otherwise; whether there are any."""
+        """Report the rows that differ in a file; returns whether there are any."""
         is_named = False
         with (self._folder / path).open("rb") as file:
             lines = iter(lambda: file.readline(MAX_CHARACTERS), b"")
@@ -440,7 +440,7 @@ def _caption_faults(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _difference(ours: bytes | None, wanted: bytes | None) -> tuple[list[str], bool]:
-    """What a line says otherwise than it should, and whether to go on makes no sense."""
+    """The difference of a line from the expected one, and whether to stop comparing."""
     if ours is None:
         return ["is missing, as is all that follows"], True
     if wanted is None:

@@ -111,7 +111,7 @@ def test_the_order_of_theirs_and_how_many_are_held_at_once_do_not_matter(
     chance: random.Random,
 ) -> None:
     wanted = compare(OwnImages(ours), Collection(theirs))
-    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "_BATCH", at_once)
     shuffled = chance.sample(theirs, len(theirs))
     assert compare(OwnImages(ours), Collection(shuffled)) == wanted
 

@@ -130,7 +130,7 @@ def test_what_is_gone_or_another_release_is_skipped(copy: Path, tmp_path: Path) 
 
 def test_notices_of_several_releases_are_refused(copy: Path) -> None:
     notice = notice_of(copy, 2)
-    with pytest.raises(UsageError, match="notices of it alone"):
+    with pytest.raises(UsageError, match="notices of its own"):
         mark_release(copy, [notice, notice.model_copy(update={"release": "0" * 64})], erase=True)
 
 

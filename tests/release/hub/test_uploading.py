@@ -234,7 +234,7 @@ def test_what_links_lead_to_is_not_sent_even_unverified(
         else:
             outside.write_text("a private key")
         inside.symlink_to(outside)
-        message = "nothing is sent but files of the release itself"
+        message = "only files of the release itself can be uploaded"
         with subtests.test(linked=linked), pytest.raises(IntegrityError, match=message):
             planned_upload(release, REPOSITORY, verify=False)
 
