@@ -113,8 +113,7 @@ def test_it_is_said_which_notices_were_looked_at(out: Path, tmp_path: Path) -> N
         asked_of = asked(copy)
         verified = run("verify", out, "--notices", asked_of)
         assert (
-            f"  read the notices in {asked_of} {details} about ufine3c 1.0.0\n"
-            in verified.stdout
+            f"  read the notices in {asked_of} {details} about ufine3c 1.0.0\n" in verified.stdout
         )
         assert "warning" not in verified.stderr
         found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
