@@ -27,17 +27,16 @@ IntArray = NDArray[np.int64]
 
 REPLICATES = 1000
 SEED = 20
-"""What the bootstrap draws with, so that the same answers give the same interval."""
+"""Seed of the bootstrap, so that the same answers have the same interval."""
 
 _TAILS = (100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2)
 _WEIGHTS_AT_ONCE = 1 << 20  # 8 MiB, for any number of items
 
 
 class Estimate(Record):
-    """A figure over `items` items, and its interval from `low` to `high`.
+    """A figure over `items` items, with its interval from `low` to `high`.
 
-    Where `value` is None, `reason` says why there is none; where only the interval is missing, why
-    that is.
+    If `value` is None, `reason` says why; if only the interval is missing, why that is.
     """
 
     value: float | None = None
@@ -48,7 +47,7 @@ class Estimate(Record):
 
 
 class Share(Record):
-    """`count` of `of`, as a share from 0 to 1 with its Wilson interval; None where `of` is 0."""
+    """`count` of `of`, as a share from 0 to 1 with its Wilson interval; None if `of` is 0."""
 
     count: int
     of: int
@@ -58,7 +57,7 @@ class Share(Record):
 
 
 def share(count: int, of: int) -> Share:
-    """The share that `count` of `of` is, with its 95 % score interval."""
+    """Return `count / of` with its 95 % score interval."""
     if of == 0:
         return Share(count=count, of=of, value=None, low=None, high=None)
     low, high = wilson_interval(count, of)
@@ -68,16 +67,16 @@ def share(count: int, of: int) -> Share:
 def estimate(
     value: float, counts: IntArray, statistic: Callable[[FloatArray], FloatArray]
 ) -> Estimate:
-    """`value` with its interval from a bootstrap over items.
+    """Return `value` with its interval from a bootstrap over items.
 
-    Items are resampled `REPLICATES` times with replacement; the interval holds the middle 95 % of
-    the values. Items with the same pattern are drawn together, as a multinomial count.
-    Replicates in which the statistic is not defined (all answers the same) are left out.
+    Items are resampled `REPLICATES` times with replacement; the interval contains the middle 95 %
+    of the values. Items with the same pattern are drawn together, as a multinomial count.
+    Replicates in which the statistic is not defined (all answers are the same) are left out.
 
     Args:
         value: the figure over all items.
-        counts: how many items there are of each pattern, of shape (patterns,).
-        statistic: gives the figure, of shape (replicates,), for weights of the patterns, of shape
+        counts: the number of items of each pattern, of shape (patterns,).
+        statistic: returns the figure, of shape (replicates,), for weights of the patterns, of shape
             (replicates, patterns); NaN where it is not defined.
     """
     items = int(counts.sum())
@@ -108,33 +107,33 @@ def _replicates(counts: IntArray, statistic: Callable[[FloatArray], FloatArray])
 
 
 def ratio(above: FloatArray, below: FloatArray) -> FloatArray:
-    """`above / below`, NaN where `below` is nothing (but for rounding)."""
+    """Return `above / below`; NaN if `below` is zero up to rounding."""
     defined = below > 1e-12
     result = np.full(np.shape(below), np.nan)
     np.divide(above, below, out=result, where=defined)
     return result
 
 
-# How similar captions or images are to each other, by embeddings or by the words of texts.
+# Similarity of captions or images, by embeddings or by the words of texts.
 
 SimilarityFloatArray = NDArray[np.float32]
 
 
 class Similarity(Protocol):
-    """An order among things that are known by their row, counted from 0."""
+    """A ranking of items that are identified by their row, counted from 0."""
 
     @property
     def name(self) -> str:
-        """What it is computed by, for provenance."""
+        """The method, for provenance."""
         ...
 
     def ranked(self, row: int) -> NDArray[np.intp]:
-        """All rows from the most to the least similar to `row`; equal ones in their order."""
+        """Return all rows from the most to the least similar to `row`; ties in row order."""
         ...
 
 
 class EmbeddingSimilarity:
-    """Cosine of embeddings."""
+    """Cosine similarity of embeddings."""
 
     def __init__(self, embeddings: SimilarityFloatArray, name: str) -> None:
         self.name = name
@@ -142,11 +141,11 @@ class EmbeddingSimilarity:
 
     @classmethod
     def load(cls, path: Path, rows: int, what: str) -> "EmbeddingSimilarity":
-        """Embeddings from a `.npy` file: a float array of shape (rows, dimensions).
+        """Load embeddings from a `.npy` file: a float array of shape (rows, dimensions).
 
         Raises:
-            UsageError: it is not that, or a row of it has no direction. `what` says of what the
-                rows should be.
+            UsageError: the file has another content, or a row is zero or not finite. `what` names
+                the expected items for the message.
         """
         try:
             loaded = np.load(path, allow_pickle=False)
@@ -166,12 +165,12 @@ class EmbeddingSimilarity:
         return cls((loaded / lengths).astype(np.float32), f"embeddings sha256:{digest}")
 
     def ranked(self, row: int) -> NDArray[np.intp]:
-        """All rows by cosine."""
+        """Return all rows by cosine similarity."""
         return np.argsort(-(self._directions @ self._directions[row]), kind="stable")
 
 
 class WordSimilarity:
-    """Cosine of the words of texts, each weighted by how rare it is (tf-idf); needs no model."""
+    """Cosine similarity of texts by tf-idf, their words weighted by rarity; needs no model."""
 
     name = "words-tf-idf@1"
 
@@ -191,12 +190,12 @@ class WordSimilarity:
         }
 
     def ranked(self, row: int) -> NDArray[np.intp]:
-        """All rows by cosine."""
+        """Return all rows by cosine similarity."""
         scores = np.zeros(len(self._texts))
         for word, weight in self._weights(self._texts[row]).items():
             rows, weights = self._holders[word]
             scores[rows] += weight * weights
-        return np.argsort(-np.round(scores, 12), kind="stable")  # no ties torn by rounding
+        return np.argsort(-np.round(scores, 12), kind="stable")  # rounded, so that ties stay ties
 
     def _weights(self, text: str) -> dict[str, float]:
         counts = Counter(_words(text))
@@ -211,7 +210,7 @@ def _words(text: str) -> list[str]:
 
 # Agreement on choices and on texts.
 #
-# Every figure has a bootstrap interval over items, or is None with a reason. The order of items and
+# Each figure has a bootstrap interval over items, or is None with a reason. The order of items and
 # the names of categories and annotators do not matter.
 #
 # If a control allows several choices, their set is one category. An annotator who did not see a
@@ -224,7 +223,7 @@ Category = tuple[str, ...]
 Fact = tuple[Hashable, Hashable, Hashable]
 """A subject, an attribute of it, and the value."""
 Facts = Callable[[str], frozenset[Fact]]
-"""Gives what a text states, in a form in which the same fact is the same value."""
+"""Returns the facts that a text states, with equal values for equal facts."""
 
 P = TypeVar("P", bound=Hashable)
 C = TypeVar("C", bound="ChoiceAgreement | OwnChoiceAgreement")
@@ -241,7 +240,7 @@ class ItemAnswers(NamedTuple):
 
 
 class ChoiceAgreement(Record):
-    """Agreement in one control of choices.
+    """Agreement in one control with choices.
 
     Attributes:
         control: its name on the page.
@@ -260,12 +259,12 @@ class ChoiceAgreement(Record):
 
 
 class TextAgreement(Record):
-    """Agreement in one control of texts, as a mean over items of the mean over pairs.
+    """Agreement in one control with text, as a mean over items of the mean over pairs.
 
     Attributes:
         control: its name on the page.
-        similarity: 1 less the Levenshtein distance over the length of the longer text, 0 to 1.
-        attributes: the share of the facts that either text states which both state, 0 to 1.
+        similarity: 1 − Levenshtein distance / length of the longer text, 0 to 1.
+        attributes: the share of facts stated by both texts among those stated by either, 0 to 1.
     """
 
     control: str
@@ -274,9 +273,9 @@ class TextAgreement(Record):
 
 
 class OwnChoiceAgreement(Record):
-    """How far one annotator agrees with the others, taken as one, in a control of choices.
+    """Agreement of one annotator with all others in a control with choices.
 
-    `alike` is the share of the others' answers that are the same, `kappa` Cohen's kappa over all
+    `alike` is the share of the others' answers that are the same. `kappa` is Cohen's kappa over all
     pairs of the annotator's answer and another's.
     """
 
@@ -294,21 +293,21 @@ class _Agreement(Record, Generic[C]):
 
     @property
     def main(self) -> C | None:
-        """Agreement on the verdict or, where none is asked for, on the first control of choices."""
+        """Agreement on the verdict, or on the first control with choices if there is no verdict."""
         verdicts = (choice for choice in self.choices if choice.control == "verdict")
         return next(verdicts, self.choices[0] if self.choices else None)
 
 
 class Agreement(_Agreement[ChoiceAgreement]):
-    """How far all annotators agree."""
+    """Agreement of all annotators."""
 
 
 class OwnAgreement(_Agreement[OwnChoiceAgreement]):
-    """How far one annotator agrees with the others, over the items that they share."""
+    """Agreement of one annotator with the others, over the items that they share."""
 
 
 def agreement(items: Iterable[ItemAnswers], facts: Facts | None = None) -> Agreement:
-    """How far the annotators of a queue agree; `facts` reads texts, where they state any."""
+    """Compute the agreement of the annotators of a queue; `facts` extracts the facts of texts."""
     shared = _shared(items)
     return Agreement(
         items=len(shared),
@@ -328,7 +327,7 @@ def agreement(items: Iterable[ItemAnswers], facts: Facts | None = None) -> Agree
 def agreement_of(
     annotator: str, items: Iterable[ItemAnswers], facts: Facts | None = None
 ) -> OwnAgreement:
-    """How far one annotator agrees with the others who answered the same items."""
+    """Compute the agreement of one annotator with the others who answered the same items."""
     shared = _shared(item for item in items if annotator in item.answers)
     choices = []
     for control, rated in _given(shared, _categories).items():
@@ -346,7 +345,7 @@ def agreement_of(
 
 
 def _shared(items: Iterable[ItemAnswers]) -> list[ItemAnswers]:
-    """The items with two or more answers, in the order of their ids."""
+    """Return the items with two or more answers, in the order of their ids."""
     found = (item for item in items if len(item.answers) > 1)
     return sorted(found, key=lambda item: item.entity_id)
 
@@ -358,7 +357,7 @@ def _categories(answer: ReviewAnswer) -> dict[str, Category]:
 def _given(
     items: Iterable[ItemAnswers], of: Callable[[ReviewAnswer], Mapping[str, P]]
 ) -> dict[str, list[dict[str, P]]]:
-    """For each control what each annotator gave on each item on which two or more gave anything."""
+    """Return, per control, the annotators' values for each item with two or more values."""
     found: dict[str, list[dict[str, P]]] = {}
     for item in items:
         by_control: dict[str, dict[str, P]] = defaultdict(dict)
@@ -382,7 +381,7 @@ def _choice_agreement(control: str, rated: Sequence[Mapping[str, Category]]) -> 
 
 
 def _pairs_of(annotator: str, items: Iterable[Mapping[str, P]]) -> list[tuple[tuple[P, P], ...]]:
-    """For each item pairs of the annotator's value and the value of each other annotator."""
+    """Return, per item, pairs of the annotator's value and each other annotator's value."""
     return [
         tuple((given[annotator], given[other]) for other in sorted(given) if other != annotator)
         for given in items
@@ -403,7 +402,7 @@ def _cohen_of_two(rated: Sequence[Mapping[str, Category]]) -> Estimate:
 
 
 def _cohen(items: Sequence[_Pairs]) -> Estimate:
-    """Cohen's kappa over all pairs of all items; not defined where one side never varies."""
+    """Return Cohen's kappa over all pairs of all items; undefined if one side never varies."""
     kinds = _numbered(category for pairs in items for pair in pairs for category in pair)
     if problem := _undefined(len(items), kinds):
         return problem
@@ -427,7 +426,10 @@ def _cohen(items: Sequence[_Pairs]) -> Estimate:
 
 
 def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
-    """Fleiss' kappa over the items with the commonest number of ratings, the larger one of two."""
+    """Return Fleiss' kappa over the items with the commonest number of ratings.
+
+    If two numbers are equally common, the larger one is used.
+    """
     sizes = Counter(map(len, items))
     size = max(sizes, key=lambda number: (sizes[number], number), default=0)
     chosen = [tuple(item) for item in items if len(item) == size]
@@ -447,7 +449,7 @@ def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
 
 
 def _krippendorff(items: Sequence[Sequence[Category]]) -> Estimate:
-    """Krippendorff's alpha for nominal data; items may have different numbers of ratings."""
+    """Return Krippendorff's alpha for nominal data; items may have different numbers of ratings."""
     kinds = _numbered(category for item in items for category in item)
     if problem := _undefined(len(items), kinds):
         return problem
@@ -482,7 +484,7 @@ def _numbered(categories: Iterable[Category]) -> dict[Category, int]:
 
 
 def _distinct(patterns: Iterable[P]) -> tuple[list[P], IntArray]:
-    """The different patterns in the order in which they come, and how often each does."""
+    """Return the distinct patterns in order of occurrence, and the count of each."""
     counted = Counter(patterns)
     return list(counted), np.fromiter(counted.values(), dtype=np.int64, count=len(counted))
 
@@ -490,7 +492,7 @@ def _distinct(patterns: Iterable[P]) -> tuple[list[P], IntArray]:
 def _rating_counts(
     items: Iterable[tuple[Category, ...]], kinds: Mapping[Category, int]
 ) -> tuple[FloatArray, IntArray]:
-    """How often each category is in each pattern (patterns, categories), and each pattern (…,)."""
+    """Return the counts of categories per pattern (patterns, categories) and of patterns (…,)."""
     patterns, counts = _distinct(items)
     ratings = np.zeros((len(patterns), len(kinds)))
     for number, pattern in enumerate(patterns):
@@ -530,7 +532,7 @@ def _attribute_agreement(
 
 
 def _mean(values: Sequence[float]) -> Estimate:
-    """The mean over items."""
+    """Return the mean over items."""
     if not values:
         return Estimate(reason=NO_OVERLAP)
     figures, counts = np.unique(np.asarray(values), return_counts=True)

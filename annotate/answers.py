@@ -1,4 +1,4 @@
-"""The answers that people give in a review queue."""
+"""The answers of annotators in a review queue."""
 
 from typing import ClassVar, Literal
 
@@ -10,13 +10,13 @@ Verdict = Literal["accept", "edit", "reject"]
 
 
 class ReviewAnswer(Record):
-    """A verdict on what was shown, with all that was chosen and written.
+    """A verdict on the item, with all choices and texts of the page.
 
     Attributes:
         verdict: whether the entity is accepted, edited or rejected.
-        choices: what was chosen in each control of the page, in the page's order; agreement on
-            choices is computed over these, the verdict among them.
-        texts: what was written in each control, where it was asked for.
+        choices: the choices in each control of the page, in the page's order, the verdict included;
+            agreement on choices is computed over these.
+        texts: the text in each control that asked for one.
         reason: why it was rejected, for the decision.
         remark: how an ambiguous answer was interpreted.
         opened_with: the id of the draft on the page; "" without one.
@@ -31,19 +31,19 @@ class ReviewAnswer(Record):
 
 
 class UnclearAnswer(Record):
-    """An annotation that is no answer; its task stays open and `problem` is reported."""
+    """An annotation that is not a valid answer; its task stays open and `problem` is reported."""
 
     problem: str
 
 
 class QuarantinedAnswer(UnclearAnswer):
-    """An annotation that never counts, because it is not the assignee's."""
+    """An annotation that never counts, because it is not by the assignee of the task."""
 
 
 class AnnotationRecord(EntityRecord):
     """An answer as an entity, from which a person's edit is derived.
 
-    It holds neither times nor the server's numbers, so that the same answer of the same person is
+    It has neither times nor numbers of the server, so that the same answer of the same person is
     the same entity.
     """
 

@@ -1,4 +1,4 @@
-"""Assigns items to annotators: enough people per item, balanced workloads, mixed pairs.
+"""Assign items to annotators: enough people per item, balanced workloads, mixed pairs.
 
 The result depends on the given items, workers and seed, not on their order.
 """
@@ -28,8 +28,8 @@ class Worker(NamedTuple):
 class Item(NamedTuple):
     """An item of a queue that needs answers.
 
-    `past` names all who ever had it in this queue; `active` counts its open and answered tasks that
-    count now. Items with a higher `priority` come first.
+    `past` names everyone who ever had it in this queue; `active` counts its open and answered tasks
+    that count now. Items with a higher `priority` come first.
     """
 
     entity_id: str
@@ -39,7 +39,7 @@ class Item(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """An entity for an annotator; `gold` marks a test of the annotator."""
+    """An entity for an annotator; `gold` marks a gold item."""
 
     entity_id: str
     pseudonym: str
@@ -53,13 +53,13 @@ def assign(
     daily_cap: int | None,
     seed: str,
 ) -> list[Assignment]:
-    """New assignments, so that as many items as possible get their `overlap` of active people.
+    """Return new assignments, so that as many items as possible reach their `overlap`.
 
     Annotators get no item twice, at most their `room`, and at most `daily_cap` a day (open,
     finished today and new ones together). Items with a priority come first, then those that already
-    have answers, so that they leave the queue. Each item goes to the least busy; between equally
-    busy people a digest of seed and item decides, so that all pairs of annotators share items,
-    which agreement is measured on.
+    have answers, so that they leave the queue. Each item goes to the least busy annotator. Among
+    equally busy annotators, a digest of seed and item decides, so that all pairs of annotators
+    share items, which are needed to measure agreement.
     """
     workers = sorted(workers)
     load = [worker.open for worker in workers]
@@ -83,7 +83,7 @@ def assign(
 
 
 def _room(worker: Worker, daily_cap: int | None) -> float:
-    """How many more items a worker can take now."""
+    """Return how many more items a worker can get now."""
     today = math.inf if daily_cap is None else max(0, daily_cap - worker.open - worker.today)
     return min(today, math.inf if worker.room is None else worker.room)
 
@@ -93,9 +93,10 @@ def _turn(item: Item, seed: str) -> tuple[int, int, str]:
 
 
 def _ties(item: Item, seed: str, workers: int) -> tuple[int, ...]:
-    """A number for each worker, by which those who are equally busy are ordered for this item.
+    """Return a number for each worker, which orders equally busy ones for this item.
 
-    One long digest an item, cut into pieces: a digest for every pair would take most of the time.
+    One long digest per item is cut into pieces, as a digest for each pair would take most of the
+    time.
     """
     data = hashlib.shake_128(f"{seed}\n{item.entity_id}".encode()).digest(8 * workers)
     return struct.unpack(f">{workers}Q", data)

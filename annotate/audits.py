@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def allocate(populations: Mapping[str, int], size: int) -> dict[str, int]:
-    """How many of each stratum make a sample of `size`, in proportion, by largest remainders.
+    """Return the sample size of each stratum, in proportion, by largest remainders.
 
-    A sample larger than the whole is the whole. Equal remainders go to the larger stratum, then to
-    the first by name.
+    A sample larger than the population is the population. For equal remainders, the larger stratum
+    comes first, then the first by name.
     """
     total = sum(populations.values())
     size = min(size, total)
@@ -49,9 +49,9 @@ def allocate(populations: Mapping[str, int], size: int) -> dict[str, int]:
 
 
 def draw(stratum_of: Mapping[str, str], size: int, seed: str) -> list[str]:
-    """A sample of `size` ids, in proportion to the strata that they belong to; ordered by digest.
+    """Draw a sample of `size` ids, in proportion to their strata, ordered by digest.
 
-    Within a stratum a larger sample holds all of a smaller one with the same seed.
+    Within a stratum, a larger sample contains every smaller one with the same seed.
     """
     strata: dict[str, list[str]] = defaultdict(list)
     for entity_id, stratum in stratum_of.items():
@@ -67,11 +67,11 @@ def draw(stratum_of: Mapping[str, str], size: int, seed: str) -> list[str]:
 # Audit samples of accepted items.
 #
 # A sample is drawn in proportion from the strata of the accepted items (`allocate`) and reviewed on
-# the same page by people who had no part in accepting it. Their answers decide nothing; they
-# estimate the share of accepted items that are wrong (`schemas.quality`).
+# the same page by people who had no part in accepting it. Their answers do not change the items;
+# they estimate the share of accepted items that are wrong (`schemas.quality`).
 
 STRATA = ("split", "source", "verdict")
-"""What a sample can be stratified by."""
+"""Properties that a sample can be stratified by."""
 
 
 def draw_audit_sample(
@@ -82,12 +82,12 @@ def draw_audit_sample(
     by: Sequence[str] = STRATA,
     annotator: str = "",
 ) -> StoredDraw:
-    """A stratified sample of the accepted items of a queue; the next push asks people about it.
+    """Draw a stratified sample of the accepted items of a queue; the next push sends its tasks.
 
-    With an `annotator` (a pseudonym) only of what that person answered.
+    With an `annotator` (a pseudonym), only items that this person answered are drawn.
 
     Raises:
-        UsageError: there is nothing to stratify by of that name, or nothing is accepted.
+        UsageError: a property to stratify by is unknown, or nothing is accepted.
     """
     if unknown := [name for name in by if name not in STRATA]:
         raise UsageError(
@@ -109,7 +109,7 @@ def draw_audit_sample(
 
 
 def wanted(store: Store, queue: Queue) -> list[Item]:
-    """The drawn items without a reviewer, for `assign` with an overlap of one."""
+    """Return the drawn items without a reviewer, for `assign` with an overlap of one."""
     return [Item(entity_id, past, 0) for entity_id, past in items_to_audit(store, queue.name)]
 
 
@@ -120,9 +120,9 @@ def _stratum(item: AcceptedItem, by: Sequence[str]) -> str:
 
 # The forced-choice test (6-AFC): can people tell a sample from the five most similar ones?
 #
-# Each of some random samples gives two tests: which of six images fits a caption, and which of six
-# captions fits an image. The five distractors are the most similar ones of other identities (CCD,
-# human evaluation of quality). The share of correct choices is compared with the published one.
+# Each random sample has two tests: which of six images fits a caption, and which of six captions
+# fits an image. The five distractors are the most similar ones of other identities (CCD, human
+# evaluation of quality). The share of correct choices is compared with the published one.
 
 Direction = Literal["caption-to-image", "image-to-caption"]
 
@@ -134,11 +134,11 @@ PUBLISHED: dict[Direction, tuple[float, float]] = {
 """The shares of correct choices of the two testers of CCD."""
 
 EXPECTED = 0.95
-"""What the authors expect at least."""
+"""The minimum that the authors expect."""
 
 
 class Caption(NamedTuple):
-    """A caption of a sample; `row` is its number among all captions."""
+    """A caption of a sample; `row` is its index among all captions."""
 
     entity_id: str
     text: str
@@ -146,9 +146,9 @@ class Caption(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """An image with its captions; `row` is its number among all images.
+    """An image with its captions; `row` is its index among all images.
 
-    Samples of one identity show the same person or thing: none is a wrong answer for the other.
+    Samples of one identity show the same person or object, so none is a wrong answer for another.
     """
 
     row: int
@@ -175,7 +175,7 @@ class DrawnChoices(NamedTuple):
 
 
 class ChoiceResult(NamedTuple):
-    """How often a tester chose correctly in a direction."""
+    """The correct choices of a tester in a direction."""
 
     direction: Direction
     tester: str
@@ -196,7 +196,7 @@ class ChoiceResult(NamedTuple):
 def draw_choices(
     dataset: str, samples: Sequence[Sample], size: int, seed: int, similarities: Similarities
 ) -> DrawnChoices:
-    """Two tests for each of `size` random samples; `samples` are all of the dataset, in order.
+    """Draw two tests for each of `size` random samples; `samples` are all of the dataset, in order.
 
     Raises:
         UsageError: there are too few samples for any test.
@@ -229,7 +229,7 @@ def draw_choices(
 
 
 def _with_others(sample: Sample, ranked: Iterable[Sample]) -> list[Sample]:
-    """The sample, and the samples with the images that are most like its own."""
+    """Return the sample, and the samples with the images that are most similar to its own."""
     options = {sample.picture.sha256: sample}
     for other in ranked:
         if len(options) == OPTIONS:
@@ -242,7 +242,7 @@ def _with_others(sample: Sample, ranked: Iterable[Sample]) -> list[Sample]:
 def _with_other_captions(
     sample: Sample, caption: Caption, ranked: Iterable[tuple[Sample, Caption]]
 ) -> list[Caption]:
-    """The caption, and the captions of other samples that are most like it, one of each."""
+    """Return the caption, and the most similar captions of other samples, one of each."""
     options = [caption]
     seen = {one.text for one in sample.captions}
     taken = {sample.image_id}
@@ -264,7 +264,7 @@ def _test(
     captions: Sequence[Caption],
     images: Sequence[Sample],
 ) -> NewEntity:
-    """A test; the right option is the first, as pages show them in an order of their own."""
+    """Return a test; the first option is the right one, as pages show them in their own order."""
     record = ChoiceTest(
         source=sample.source,
         direction=direction,
@@ -282,7 +282,7 @@ def _test(
 
 
 def choice_results(store: Store, queue: Queue) -> list[ChoiceResult]:
-    """Each tester's score in each direction, in order; testers without answers are left out."""
+    """Return each tester's score in each direction; testers without answers are left out."""
     directions = {
         entity.id: entity.record(ChoiceTest).direction
         for entity in find(store, queue.dataset, ChoiceTest.kind)

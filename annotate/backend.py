@@ -1,4 +1,4 @@
-"""What Loupe needs of a review server, and Label Studio behind it."""
+"""The interface of a review server, and its implementation for Label Studio."""
 
 import json
 import math
@@ -16,28 +16,28 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from schemas.errors import ServiceError
 
-# What Loupe needs of a review server, in its own words.
+# The interface of a review server.
 
 MARKER = "loupe-queue:"
-"""How the line of a project's description begins that names its queue and purpose."""
+"""Prefix of the line in a project's description that names its queue and purpose."""
 
 OPENED_WITH = "draft_id"
-"""The name in a task's data of the id of the draft that its page opens with."""
+"""The name in a task's data of the id of the draft on its page."""
 
 
 class DeskUnavailableError(ServiceError):
-    """The server did not answer, or with a fault: whether it did what was asked is not known."""
+    """The server did not answer, or returned an error; it may or may not have done the request."""
 
 
 class DeskFaultError(DeskUnavailableError):
-    """The server failed on this request, or its answer cannot be read; a retry does not help."""
+    """The server failed on this request, or its response is invalid; a retry does not help."""
 
 
 class ProjectSpec(NamedTuple):
-    """The wanted state of a project on the server, identified by its `marker`.
+    """The required state of a project on the server, identified by its `marker`.
 
-    `note` is what its annotator reads on the project's card. Projects with a higher `priority`
-    stand first on the annotator's page.
+    `note` is shown to its annotator on the project's card. Projects with a higher `priority` come
+    first on the annotator's page.
     """
 
     marker: str
@@ -59,8 +59,8 @@ class NewTask(NamedTuple):
 class RemoteAnnotation(NamedTuple):
     """An annotation on the server; `cancelled` means that the task was skipped.
 
-    `user_id` is the last editor, `made_by` the named author. `result` is the server's content of
-    any form; if it could not be read, `fault` says why and `result` is the raw text.
+    `user_id` is the last editor, `made_by` the named author. `result` is the unvalidated content
+    from the server; if it could not be parsed, `fault` says why and `result` is the raw text.
     """
 
     id: int
@@ -77,9 +77,9 @@ class RemoteAnnotation(NamedTuple):
 class RemoteTask(NamedTuple):
     """A task on the server.
 
-    `key` is empty for tasks that are not ours; `drafts` counts unsubmitted answers; `updated_at`
-    changes whenever an annotation is made, changed or deleted; `opened_with` is the id of the
-    model's draft on its page.
+    `key` is empty for foreign tasks; `drafts` counts unsubmitted answers; `updated_at` changes
+    whenever an annotation is created, changed or deleted; `opened_with` is the id of the model's
+    draft on its page.
     """
 
     id: int
@@ -109,7 +109,7 @@ class AnnotationBackend(Protocol):
     """A workspace on a server where people answer review tasks, separate from all others.
 
     Every call raises `ServiceError` if the server refuses, and `DeskUnavailableError` if it may or
-    may not have done its work: the caller checks the state before a retry. Read-only calls are
+    may not have done the request: the caller checks the state before a retry. Read-only calls are
     retried by the backend itself.
     """
 
@@ -127,56 +127,56 @@ class AnnotationBackend(Protocol):
         ...
 
     def find_project(self, marker: str, known: int | None = None) -> int | None:
-        """The number of the project with that marker, or None.
+        """Return the number of the project with that marker, or None.
 
-        Without a marker anywhere, because somebody edited the description, it is `known` (as the
-        store has it), unless that project is gone or carries the marker of another one.
+        If no project has the marker, because its description was edited, the result is `known` (the
+        number in the store), unless that project does not exist or has another marker.
         """
         ...
 
     def ensure_project(self, spec: ProjectSpec, known: int | None = None) -> int:
-        """The number of the project, found as by `find_project`, created or updated."""
+        """Return the number of the project, found as by `find_project`, created or updated."""
         ...
 
     def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
-        """Adds tasks and returns their numbers, in order. It does not look for existing ones."""
+        """Add tasks and return their numbers, in order. Existing tasks are not searched for."""
         ...
 
     def count(self, project_id: int) -> ProjectCounts:
-        """The size of the project."""
+        """Return the size of the project."""
         ...
 
     def list_tasks(
         self, project_id: int, since: datetime | None = None, after: int = 0
     ) -> Iterator[RemoteTask]:
-        """The tasks of a project in the order of their numbers, complete or an error.
+        """Return all tasks of a project in the order of their numbers.
 
-        The content of an annotation can make it unreadable, but not the others.
+        An annotation that cannot be parsed does not affect the others.
 
         Args:
             project_id: the number of the project.
-            since: only those with an `updated_at` of then or later.
-            after: only those with a number above this one.
+            since: only tasks with an `updated_at` of then or later.
+            after: only tasks with a number above this one.
         """
         ...
 
     def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
-        """Removes tasks; missing ones are no error."""
+        """Delete tasks; missing ones are ignored."""
         ...
 
 
-# Requests to Label Studio, and its errors as ours. Its SDK takes seconds to import, so that only
-# the validation of labelling configurations uses it.
+# Requests to Label Studio, with its errors as ours. Its SDK takes seconds to import, so it is used
+# only to validate labelling configurations.
 
 _UNAUTHORIZED = 401
 _SERVER_ERROR = 500
 
 
 class Connection:
-    """A Label Studio by its URL and a personal access token.
+    """A Label Studio server, by its URL and a personal access token.
 
-    Raises `ServiceError` where the server refuses, `DeskUnavailableError` where it is not known
-    whether it did what was asked; each in one sentence that says what was not done.
+    Raises `ServiceError` if the server refuses, and `DeskUnavailableError` if it may or may not
+    have done the request, each with one sentence that says what was not done.
     """
 
     def __init__(self, url: str, token: SecretStr, timeout_seconds: float) -> None:
@@ -190,7 +190,7 @@ class Connection:
         )
 
     def get(self, path: str, parameters: Mapping[str, Any], what: str) -> bytes:
-        """What lies at `path`; asked for up to three times, since that does no harm."""
+        """Return the response to a GET of `path`, after up to three attempts."""
         patiently = Retrying(
             retry=retry_if_exception_type(DeskUnavailableError),
             stop=stop_after_attempt(3),
@@ -207,7 +207,7 @@ class Connection:
         what: str,
         parameters: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """The response to a request that changes something; it is never retried."""
+        """Return the response to a request that changes something; it is never retried."""
         content = json.dumps(body, ensure_ascii=False).encode()
         return self._request(method, path, parameters or {}, what, content)
 
@@ -231,7 +231,7 @@ class Connection:
         return self.accepted(answer, what)
 
     def accepted(self, answer: httpx.Response, what: str) -> bytes:
-        """The content of an answer that does what was asked."""
+        """Return the content of a successful response."""
         if answer.is_success:
             return answer.content
         kind = ServiceError if answer.status_code < _SERVER_ERROR else DeskUnavailableError
@@ -241,12 +241,12 @@ class Connection:
         raise kind(self.sentence(what, why))
 
     def sentence(self, what: str, why: str) -> str:
-        """That Label Studio did not do what was asked, and why."""
+        """Return a sentence that Label Studio did not do the request, and why."""
         return f"Label Studio at {self.url} did not {what}: {why}"
 
 
 class _AccessToken(httpx.Auth):
-    """Signs requests; one whose access token had ended is sent again with a new one."""
+    """Signs requests; a request with an expired token is sent again with a new one."""
 
     requires_response_body = True
 
@@ -256,7 +256,7 @@ class _AccessToken(httpx.Auth):
         self._access = ""
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """The request, and before it those for an access token."""
+        """Yield the request, preceded by those for an access token."""
         was_known = bool(self._access)
         if not was_known:
             self._access = self._read((yield self._refresh()))
@@ -282,7 +282,7 @@ class _AccessToken(httpx.Auth):
 
 
 def parse_config(config: str) -> Any:
-    """A labelling configuration as the SDK's `LabelInterface`, which validates what goes in."""
+    """Parse a labelling configuration as the SDK's `LabelInterface`, which validates data."""
     with warnings.catch_warnings(action="ignore", category=PydanticDeprecatedSince20):
         from label_studio_sdk.label_interface.interface import LabelInterface
 
@@ -291,24 +291,24 @@ def parse_config(config: str) -> Any:
     return interface
 
 
-# Label Studio as a review desk: the workspace of one account on it.
+# Label Studio as a review server: the workspace of one account.
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 BATCH = 1000
-"""How many tasks go in a request: more make it no faster, and a lost answer costs more."""
+"""Number of tasks per request: more are not faster, and a lost response costs more."""
 _TITLE_CHARACTERS = 50
 _FIRST_PIN = datetime(2000, 1, 1, tzinfo=UTC)
 _DATETIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-# Everything else (predictions above all) is left out, which makes a page five times as fast. The
-# field `drafts` would hold those of our own account only; `draft_exists` speaks of everybody's.
-# Annotations are cut down to the same list of names.
+# All other fields are left out (predictions above all), which makes a page five times as fast. The
+# field `drafts` would contain those of our own account only; `draft_exists` includes those of all
+# accounts. Annotations are limited to the same list of names.
 _TASK_FIELDS = "id,data,updated_at,draft_exists,annotations,completed_by,updated_by,was_cancelled"
-# Fields whose content may be unreadable.
+# Fields whose content may be invalid.
 _ANSWER_FIELDS = "created_at,result,lead_time"
 
 
 class _Annotation(BaseModel):
-    """The fields of Label Studio's annotation that we use; the e-mail address is none of them."""
+    """The fields of Label Studio's annotation that we use, without the e-mail address."""
 
     id: int
     completed_by: int | None
@@ -320,7 +320,7 @@ class _Annotation(BaseModel):
     lead_time: Any = None
 
     def remote(self) -> RemoteAnnotation:
-        """The annotation in our own words."""
+        """Return the annotation as a `RemoteAnnotation`."""
         return RemoteAnnotation(
             id=self.id,
             user_id=self.updated_by or self.completed_by or 0,
@@ -343,7 +343,7 @@ class _Task(BaseModel):
     draft_exists: bool
 
     def remote(self) -> RemoteTask:
-        """The task in our own words."""
+        """Return the task as a `RemoteTask`."""
         key, draft = self.data.get("key"), self.data.get(OPENED_WITH)
         return RemoteTask(
             id=self.id,
@@ -356,7 +356,7 @@ class _Task(BaseModel):
 
 
 class _TaskPage(BaseModel):
-    """One page of a list of tasks; `total` counts those of all pages."""
+    """One page of a list of tasks; `total` counts the tasks of all pages."""
 
     tasks: list[_Task]
     total: int
@@ -371,7 +371,7 @@ class _Created(BaseModel):
 
 
 class _Project(BaseModel, extra="allow"):
-    """A project as the list of projects shows it; the other settings are in `model_extra`."""
+    """A project in the list of projects; the other settings are in `model_extra`."""
 
     id: int
     description: str | None = None
@@ -389,9 +389,9 @@ class _Counts(BaseModel):
 
 
 class LabelStudioDesk:
-    """A Label Studio, by its URL and a personal access token: that account's workspace.
+    """The workspace of an account on Label Studio, by its URL and a personal access token.
 
-    Without a `server_name` it is known by its URL.
+    Without a `server_name`, the server is identified by its URL.
     """
 
     def __init__(
@@ -402,25 +402,25 @@ class LabelStudioDesk:
 
     @property
     def url(self) -> str:
-        """Where this Label Studio is."""
+        """The URL of this Label Studio."""
         return self._connection.url
 
     @property
     def server_name(self) -> str:
-        """What the store calls it."""
+        """The name of the server in the store."""
         return self._server_name or self._connection.url
 
     def find_project(self, marker: str, known: int | None = None) -> int | None:
-        """The oldest project that carries the marker; else `known`, if it carries no other."""
+        """Return the oldest project with the marker; else `known`, if it has no other marker."""
         project = self._find_project(marker, ("description",), known)
         return None if project is None else project.id
 
     def ensure_project(self, spec: ProjectSpec, known: int | None = None) -> int:
-        """The project, made or brought up to date.
+        """Return the project, created or updated.
 
         Raises:
-            ServiceError: Label Studio refuses the interface, for instance because annotations that
-                are there do not fit it.
+            ServiceError: Label Studio refuses the interface, for instance because existing
+                annotations do not fit it.
         """
         settings = _project_settings(spec)
         project = self._find_project(spec.marker, settings, known)
@@ -435,14 +435,14 @@ class LabelStudioDesk:
         return project.id
 
     def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
-        """Adds tasks in batches of at most 1,000; a batch is added as a whole or not at all."""
+        """Add tasks in batches of at most 1,000; a batch is added completely or not at all."""
         numbers: list[int] = []
         for start in range(0, len(tasks), BATCH):
             numbers += self._import_batch(project_id, tasks[start : start + BATCH])
         return numbers
 
     def count(self, project_id: int) -> ProjectCounts:
-        """The size of the project."""
+        """Return the size of the project."""
         what = f"count the tasks of project {project_id}"
         fields = {"include": ",".join(_Counts.model_fields)}
         counts = self._read(_Counts, f"api/projects/{project_id}", fields, what)
@@ -452,12 +452,11 @@ class LabelStudioDesk:
     def list_tasks(
         self, project_id: int, since: datetime | None = None, after: int = 0
     ) -> Iterator[RemoteTask]:
-        """The tasks of a project, by number; with `since`, those that were touched then or later.
+        """Return the tasks of a project, by number; with `since`, those changed then or later.
 
-        Pages start after the last number seen rather than at an offset, so that tasks deleted
-        meanwhile do not hide others, and each is checked against the total that it states. A page
-        that cannot be read is taken in smaller pieces, down to the one task whose annotations are
-        then read one by one.
+        Pages start after the last number instead of at an offset, so that tasks deleted meanwhile
+        do not hide others, and each page is checked against its total. A page that cannot be parsed
+        is read in smaller pages, down to a single task, whose annotations are then read one by one.
         """
         size = BATCH
         while True:
@@ -485,10 +484,10 @@ class LabelStudioDesk:
             after = page.tasks[-1].id
 
     def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
-        """Removes tasks of the project; missing ones are no error."""
+        """Delete tasks of the project; missing ones are ignored."""
         numbers = list(task_ids)
         for start in range(0, len(numbers), BATCH):
-            batch = numbers[start : start + BATCH]  # never empty: that would stand for all tasks
+            batch = numbers[start : start + BATCH]  # never empty: an empty list selects all tasks
             self._connection.send(
                 "POST",
                 "api/dm/actions/",
@@ -500,7 +499,7 @@ class LabelStudioDesk:
     def _find_project(
         self, marker: str, fields: Iterable[str], known: int | None = None
     ) -> _Project | None:
-        """The project, or None; of several (made by concurrent pushes) the oldest."""
+        """Return the project or None; the oldest if concurrent pushes created several."""
         found: list[_Project] = []
         unmarked: list[_Project] = []
         seen = 0
@@ -525,7 +524,7 @@ class LabelStudioDesk:
                 _Created, self._connection.send("POST", "api/projects/", settings, what), what
             ).id
         except DeskUnavailableError:
-            project = self._find_project(spec.marker, ("description",))  # made all the same?
+            project = self._find_project(spec.marker, ("description",))  # created nevertheless?
             if project is None:
                 raise
             return project.id
@@ -552,7 +551,7 @@ class LabelStudioDesk:
             return self._parsed(_Annotation, answer, what).remote()
         except ServiceError as error:
             if isinstance(error, DeskUnavailableError) and not isinstance(error, DeskFaultError):
-                raise  # it says nothing of this one
+                raise  # not about this annotation
             return annotation._replace(result=text, fault=str(error))
 
     def _page_of_tasks(
@@ -588,7 +587,7 @@ class LabelStudioDesk:
         return self._parsed(kind, self._connection.get(path, parameters, what), what)
 
     def _parsed(self, kind: type[ModelT], body: bytes, what: str) -> ModelT:
-        """An answer, read with our own models: the SDK's take longer than Label Studio itself."""
+        """Parse a response with our own models, which are faster than those of the SDK."""
         try:
             return kind.model_validate_json(body)
         except ValidationError as error:
@@ -600,7 +599,7 @@ class LabelStudioDesk:
 
 
 def _seconds(lead_time: Any) -> float | None:
-    """The time that an answer took, where that is what it says."""
+    """Return the time that an answer took, if the value is valid."""
     if isinstance(lead_time, bool) or not isinstance(lead_time, int | float):
         return None
     return float(lead_time) if math.isfinite(lead_time) and lead_time >= 0 else None
@@ -630,7 +629,7 @@ def _project_settings(spec: ProjectSpec) -> dict[str, Any]:
 
 
 def _differs(project: _Project, name: str, value: Any) -> bool:
-    """Label Studio trims texts that it is given."""
+    """Return whether texts differ, other than in white space that Label Studio trims."""
     there = (project.model_extra or {}).get(name, getattr(project, name, None))
     if isinstance(there, str):
         return there.strip() != str(value).strip()

@@ -23,10 +23,10 @@ _NOBODY_LOOKED = "nobody looked"
 
 
 class Candidate(NamedTuple):
-    """A proposed entity, and whether its check suspects it.
+    """A proposed entity, and whether its check flagged it.
 
-    A tracklet's check is the filter; candidates and groups of a contrastive benchmark contain their
-    own doubts. `doubts` are warnings, a sentence each.
+    The check of a tracklet is the filter; candidates and groups of a contrastive benchmark contain
+    their own flags. `doubts` are warnings, one sentence each.
     """
 
     entity: StoredEntity
@@ -35,13 +35,13 @@ class Candidate(NamedTuple):
 
 
 def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
-    """The queue's proposed entities, oldest first; only checked ones if it asks for checks."""
+    """Iterate over the queue's proposed entities, oldest first; only checked ones if required."""
     for page in pages(proposed(store, queue), _PAGE):
         yield from _judged(store, queue, page)
 
 
 def _judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator[Candidate]:
-    """A candidate for each entity that can enter the queue now."""
+    """Yield a candidate for each entity that can enter the queue now."""
     ids = [entity.id for entity in page]
     flagged = {} if queue.checked else latest_flags(store, ids)
     reports = newest_reports(store, ids) if queue.checked else {}
@@ -54,12 +54,12 @@ def _judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterato
 
 
 def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
-    """What is proposed for the queue, checked or not, oldest first."""
+    """Iterate over the proposed entities of the queue, checked or not, oldest first."""
     return _of_queue(store, queue, find(store, queue.dataset, queue.kind, states=("proposed",)))
 
 
 def count_proposed(store: Store, queue: Queue) -> int:
-    """How many entities `proposed` gives."""
+    """Return the number of entities in `proposed`."""
     if queue.left_out is None:
         return count_entities(store, queue.dataset, queue.kind, states=("proposed",))
     return sum(1 for _ in proposed(store, queue))
@@ -68,7 +68,7 @@ def count_proposed(store: Store, queue: Queue) -> int:
 def _of_queue(
     store: Store, queue: Queue, entities: Iterable[StoredEntity]
 ) -> Iterator[StoredEntity]:
-    """Those that are not decided on elsewhere."""
+    """Leave out entities that are decided in another queue."""
     for page in pages(entities, _PAGE):
         ids = [entity.id for entity in page]
         elsewhere = parents_of(store, ids, queue.left_out) if queue.left_out else {}
@@ -76,26 +76,26 @@ def _of_queue(
 
 
 def _shows_several(entity: StoredEntity) -> bool:
-    """Whether the filter suspects that a tracklet passes from one person to another."""
+    """Return whether the filter suspects that a tracklet shows more than one person."""
     return entity.kind == proposals.Tracklet.kind and bool(
         entity.record(proposals.Tracklet).switches
     )
 
 
 def entity_flags(entity: StoredEntity) -> tuple[str, ...]:
-    """What is written in a record as speaking against it; nothing for kinds that have no doubts."""
+    """Return the flags in a record; empty for kinds without flags."""
     kind = _DOUBTED.get(entity.kind)
     return () if kind is None else entity.record(kind).doubts
 
 
 def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
-    """For each caption that was examined what speaks against it, by the last examination."""
+    """Return the flags of each examined caption, from its last examination."""
     newest = _newest_children(store, entity_ids, Role.EXAMINES)
     return {entity_id: check.record(CaptionCheck).doubts for entity_id, check in newest.items()}
 
 
 def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
-    """For each entity that was checked the report of its last check."""
+    """Return the report of the last check of each checked entity."""
     newest = _newest_children(store, entity_ids, Role.CHECKS)
     return {entity_id: check.record(FaithfulnessReport) for entity_id, check in newest.items()}
 
@@ -110,7 +110,7 @@ def _newest_children(store: Store, entity_ids: list[str], role: Role) -> dict[st
 
 
 def needs_review(queue: Queue, candidate: Candidate) -> bool:
-    """Whether a person has to look at the candidate."""
+    """Return whether a person has to review the candidate."""
     match queue.policy:
         case Required():
             return True
@@ -122,7 +122,7 @@ def needs_review(queue: Queue, candidate: Candidate) -> bool:
 
 
 def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecision]:
-    """The decisions on candidates without review; each says that nobody looked."""
+    """Return the decisions on candidates without review; each states that there was no review."""
     return [
         NewDecision(
             candidate.entity.id,
@@ -150,9 +150,9 @@ def _opinion(queue: Queue, candidate: Candidate) -> str:
 
 
 def reopen_for_people(store: Store, queue: Queue) -> int:
-    """Opens again what the gate decided alone, where people are asked for now; gives how much.
+    """Reopen entities that the gate decided but the policy now sends to people; return the number.
 
-    Nothing that people decided is touched, and nothing that another policy would leave to the gate.
+    Decisions of people, and those that the present policy leaves to the gate, are not changed.
     """
     if isinstance(queue.policy, Auto):
         return 0
@@ -171,7 +171,7 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
 
 
 class FoundItem(Record):
-    """An item of a queue as `search_items` found it; `suspect` is None for decided items."""
+    """An item of a queue found by `search_items`; `suspect` is None for decided items."""
 
     entity: str
     state: str
@@ -188,14 +188,14 @@ def search_items(
     *,
     suspect: bool | None = None,
 ) -> Iterator[FoundItem]:
-    """The items of a queue whose record contains `words` (upper or lower case), oldest first.
+    """Return items of a queue with `words` in their record (case-insensitive), oldest first.
 
     Args:
-        store: where everything is.
-        queue: whose items.
-        words: what the record contains.
+        store: the provenance store.
+        queue: the queue of the items.
+        words: the text to search for in records.
         states: only items in these states.
-        suspect: only undecided items that their check flagged, or only those that it did not.
+        suspect: only undecided items that their check flagged (True) or did not flag (False).
     """
     for page in pages(find(store, queue.dataset, queue.kind, states=states), _PAGE):
         flagged = {
@@ -223,7 +223,7 @@ BY_LEAD = "lead"
 
 
 def accept_items(store: Store, queue: Queue, entity_ids: Sequence[str], reason: str) -> int:
-    """Accepts undecided items as the lead of a queue; gives how many. Decided ones stay."""
+    """Accept undecided items as the lead of a queue; return their number."""
     agent = queue.agent._replace(revision=BY_LEAD)
     waiting = [one for one in fetch(store, entity_ids).values() if one.state == "proposed"]
     decisions = [NewDecision(one.id, "accept", agent, reason) for one in waiting]
@@ -233,9 +233,9 @@ def accept_items(store: Store, queue: Queue, entity_ids: Sequence[str], reason: 
 
 
 def apply_policy(store: Store, queue: Queue) -> int:
-    """Decides what the policy decides, and gives how many entities that were."""
+    """Apply the queue's policy and return the number of decided entities."""
     if isinstance(queue.policy, Required):
-        return 0  # without loading what waits for people
+        return 0  # without loading items that wait for people
     count = 0
     for page in pages(list(candidates(store, queue)), _PAGE):
         decisions = decide_by_policy(queue, page)

@@ -1,4 +1,4 @@
-"""Turns answers into decisions as soon as an item has enough of them."""
+"""Turn answers into decisions as soon as an item has enough of them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from schemas.provenance import Role
 
 
 class Answer(NamedTuple):
-    """An answer that counts: `person` is the pseudonym of who gave it."""
+    """An answer that counts; `person` is the pseudonym of its author."""
 
     person: str
     purpose: str
@@ -40,8 +40,8 @@ class Answer(NamedTuple):
 class Outcome(NamedTuple):
     """The outcome of the answers about an item.
 
-    `standing` are the answers that decide: none while the item waits or is in conflict, one if
-    people agree or an adjudicator settled it, all if the answers are independent.
+    `standing` are the deciding answers: none while the item waits or is in conflict, one if people
+    agree or an adjudicator settled it, all if the answers are independent.
     """
 
     state: Literal["waiting", "agreed", "conflict", "settled"]
@@ -55,17 +55,17 @@ def resolve(
     *,
     independent: bool,
 ) -> Outcome:
-    """The outcome of the answers about one item; their order does not matter.
+    """Return the outcome of the answers about one item; their order does not matter.
 
     An adjudicator's latest answer overrules all others. Only a person's latest answer counts. With
     fewer than `overlap` people the item waits. If all agree with the first answer, the first one
     decides, as it cannot be a copy of another.
 
     Args:
-        answers: the answers that count, one a task.
+        answers: the answers that count, one per task.
         overlap: how many people have to answer.
         same: whether two answers agree.
-        independent: every answer is a result of its own, so that none can conflict.
+        independent: whether each answer is a separate result, so that none can conflict.
     """
     in_order = sorted(answers, key=_by_time)
     if settled := [answer for answer in in_order if answer.purpose == "adjudication"]:
@@ -86,7 +86,7 @@ def _by_time(answer: Answer) -> tuple[datetime, str]:
     return (answer.annotated_at, answer.annotation_key)
 
 
-# Turns answers into decisions, as soon as those about an item are enough to decide it.
+# Turn answers into decisions as soon as an item has enough of them.
 
 
 _INHERITED = (Role.REWRITE_OF, Role.DESCRIBES)
@@ -94,14 +94,14 @@ _INHERITED = (Role.REWRITE_OF, Role.DESCRIBES)
 
 
 class ReviewBatch(NamedTuple):
-    """Entities that people were asked about, with the parents that an edit of them inherits."""
+    """Entities that people were asked about, with the parents that their edits inherit."""
 
     entities: Mapping[str, StoredEntity]
     inherited: Mapping[str, Sequence[tuple[str, str]]]
 
 
 def load_shown(store: Store, entity_ids: Iterable[str]) -> ReviewBatch:
-    """The entities and what their edits inherit."""
+    """Load the entities and the parents that their edits inherit."""
     entities = fetch(store, set(entity_ids))
     inherited: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for role in _INHERITED:
@@ -113,7 +113,7 @@ def load_shown(store: Store, entity_ids: Iterable[str]) -> ReviewBatch:
 def annotation_entity(
     queue: Queue, shown: StoredEntity, person: str, answer: ReviewAnswer
 ) -> NewEntity:
-    """An answer as an entity."""
+    """Return an answer as an entity."""
     record = AnnotationRecord(queue=queue.name, author=person, answer=answer)
     return new_entity(
         record, shown.dataset, parents=[(Role.ANNOTATES, shown.id)], group=shown.group
@@ -121,7 +121,7 @@ def annotation_entity(
 
 
 def outcomes(queue: Queue, answers: Mapping[str, Sequence[CountedAnswer]]) -> dict[str, Outcome]:
-    """The outcome of the answers about each entity."""
+    """Return the outcome of the answers about each entity."""
     interface = interface_of(queue)
     same = partial(interface.same, text_agreement=queue.text_agreement)
     return {
@@ -148,15 +148,15 @@ _REOPENED = {
     "waiting": "too few of the answers still count",
     "conflict": "the answers no longer agree",
 }
-"""Why an item on which people had decided is open again, by the outcome of the answers."""
+"""Why an item that people had decided is reopened, by the outcome of the answers."""
 
 
 class DecisionResolver:
-    """Decides on the items of one queue, within a transaction of the caller's.
+    """Decides on the items of one queue, within a transaction of the caller.
 
-    What it decides hangs on the answers alone, so that deciding again changes nothing. An item
-    whose answers are no longer enough, or no longer agree, is open again. So is an inactive one
-    that people answered again: its answers count once it is active.
+    The decisions depend only on the answers, so that deciding again changes nothing. An item is
+    reopened if its answers are no longer enough or no longer agree. An inactive item that people
+    answered again is also reopened: its answers count once it is active.
     """
 
     def __init__(self, queue: Queue, plan_id: int, code_revision: str, flow_run: str) -> None:
@@ -167,7 +167,7 @@ class DecisionResolver:
         self._flow_run = flow_run
 
     def decide(self, connection: Connection, shown: ReviewBatch) -> Counter[str]:
-        """Decides on what was shown, as far as the answers go; counts the states of outcomes."""
+        """Decide on the shown items as far as the answers allow; return the counts of outcomes."""
         states = entity_states(connection, shown.entities)
         by_answers = decided_by_answers(connection, states)
         live = [entity_id for entity_id, state in states.items() if state != "withdrawn"]
@@ -190,7 +190,7 @@ class DecisionResolver:
         return Counter(outcome.state for outcome in found.values())
 
     def store(self, connection: Connection, made: Iterable[tuple[Answer, NewEntity]]) -> None:
-        """Stores entities as the work of the people whose answers they come from."""
+        """Store entities as the work of the people whose answers they come from."""
         by_person: dict[tuple[str, str], list[tuple[datetime, NewEntity]]] = defaultdict(list)
         for answer, entity in made:
             by_person[answer.person, entity.dataset].append((answer.annotated_at, entity))
@@ -208,7 +208,7 @@ class DecisionResolver:
     def _made(
         self, shown: ReviewBatch, entity_id: str, outcome: Outcome
     ) -> Iterator[tuple[Answer, NewEntity]]:
-        """What the answers made: entities that take the place of the one that was shown."""
+        """Return the entities made from the answers, which replace the one that was shown."""
         entity = shown.entities[entity_id]
         role = Role.DESCRIBES if self._interface.independent else Role.EDITED_FROM
         for answer in outcome.standing:
@@ -239,7 +239,7 @@ class DecisionResolver:
         made: Sequence[tuple[Answer, NewEntity]],
         before: Sequence[str],
     ) -> Iterator[NewDecision]:
-        """The verdicts on the entity shown, on its new successors, and on earlier successors."""
+        """Return decisions on the shown entity and on its new and earlier successors."""
         kept = [answer for answer in outcome.standing if answer.answer.verdict != "reject"]
         answer = (kept or outcome.standing)[0]
         agent = AgentRef("person", answer.person)
@@ -276,7 +276,7 @@ class DecisionResolver:
         return ": ".join(part for part in (how, said) if part)
 
     def _reopened(self, entity_id: str, why: str, before: Sequence[str]) -> Iterator[NewDecision]:
-        """People had decided, but changed their minds or are no longer counted."""
+        """Reopen an item because people changed their minds or no longer count."""
         yield NewDecision(entity_id, "reopen", self._queue.agent, why)
         for earlier in before:
             yield NewDecision(earlier, "reject", self._queue.agent, why)

@@ -38,8 +38,8 @@ from schemas.base import Record, digest_of
 from schemas.errors import UsageError
 from schemas.faults import fault_of
 
-# A gold item is one whose correct answer is known. It looks like any other task; its answer is
-# compared with the known one and decides nothing.
+# A gold item is an item with a known correct answer. It looks like any other task. Its answer is
+# compared with the known one and does not decide the item.
 
 _DIGEST_RANGE = 1 << 128
 
@@ -47,7 +47,7 @@ _DIGEST_RANGE = 1 << 128
 class Seen(NamedTuple):
     """All items that an annotator ever had in a queue, ordinary and gold.
 
-    `qualifying` of the gold ones were for the qualification and count for no share.
+    `qualifying` is the number of gold items for the qualification, which count for no share.
     """
 
     ordinary: frozenset[str] = frozenset()
@@ -58,11 +58,12 @@ class Seen(NamedTuple):
 def gold_in_batch(
     size: int, gold: Collection[str], rate: float, seen: Seen, pseudonym: str, seed: str
 ) -> int:
-    """How many of an annotator's next `size` tasks are gold.
+    """Return how many of an annotator's next `size` tasks are gold.
 
-    So many that their share in all that the annotator ever had is as close to `rate` as possible,
-    but not more than twice the rate in one batch: gold that was added late comes little by little.
-    The number is known before the ordinary items, so that the size of a batch gives nothing away.
+    Their share in all items that the annotator ever had is as close to `rate` as possible, but at
+    most twice the rate in one batch, so that gold items added later are spread over several
+    batches. The number is known before the ordinary items, so that the size of a batch does not
+    reveal it.
     """
     ordinary = len(seen.ordinary) + round(size * (1 - rate))
     wanted = _wanted(rate, pseudonym, seen, seed, ordinary)
@@ -71,7 +72,7 @@ def gold_in_batch(
 
 
 class Accuracy(NamedTuple):
-    """How many of the answered gold items were answered correctly."""
+    """The number of answered gold items, and of correct answers."""
 
     correct: int
     total: int
@@ -90,20 +91,20 @@ def mix(
     seed: str,
     planned: Mapping[str, int] | None = None,
 ) -> list[Assignment]:
-    """The assignments mixed with gold items, each annotator's in the order to send them in.
+    """Mix the assignments with gold items, each annotator's in the order to send them in.
 
     The share of gold items in all that an annotator ever had is as close to `rate` as possible:
-    within one item while gold items are left. Digests with `seed` choose the items and places, so
-    that neither place nor number gives them away. Annotators get no gold item that they had
-    before or get now.
+    within one item while there are unused gold items. Digests with `seed` choose the items and
+    positions, so that neither position nor number reveals them. Annotators get no gold item that
+    they had before or get now.
 
     Args:
         assignments: the ordinary ones.
         gold: the ids of the queue's gold items.
         rate: the wanted share of gold items, 0 to below 1.
         seen: the items that each annotator had before, by pseudonym.
-        seed: makes the draws of different queues differ.
-        planned: how many gold items an annotator gets, by pseudonym, in place of what `rate` gives.
+        seed: varies the draws of different queues.
+        planned: how many gold items an annotator gets, by pseudonym, instead of by `rate`.
     """
     ordinary: dict[str, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
@@ -123,16 +124,16 @@ def mix(
 def _unseen(
     gold: Collection[str], name: str, seen: Seen, seed: str, given: Collection[str] = ()
 ) -> list[str]:
-    """The gold items that an annotator never had and does not get now, in the order to give."""
+    """Return the gold items that an annotator never had and does not get now, in order."""
     left = set(gold) - seen.gold - seen.ordinary - set(given)
     return sorted(left, key=lambda entity_id: _digest("which", seed, name, entity_id))
 
 
 def _wanted(rate: float, name: str, seen: Seen, seed: str, ordinary: int) -> int:
-    """How many gold items an annotator gets now, with `ordinary` others ever.
+    """Return how many gold items an annotator gets now, with `ordinary` others ever.
 
-    Rounded up or down at random: always rounding down would give the gold item away, as it would
-    come whenever ten items are full.
+    Rounded up or down at random: with rounding down, a gold item would come after every ten items
+    and so be recognisable.
     """
     chance = int(_digest("round", seed, name, str(ordinary)), 16) / _DIGEST_RANGE
     had = max(0, len(seen.gold) - seen.qualifying)
@@ -144,19 +145,19 @@ def _digest(what: str, seed: str, name: str, subject: str) -> str:
 
 
 def accuracy(checks: Sequence[StoredCheck], window: int) -> Accuracy:
-    """The accuracy over the `window` newest of `checks`, which come newest first."""
+    """Compute the accuracy over the `window` newest of `checks`, which come newest first."""
     newest = checks[:window]
     return Accuracy(sum(check.correct for check in newest), len(newest))
 
 
-# Where gold items come from: what an adjudicator settled, or a file of known answers.
+# Sources of gold items: answers of an adjudicator, or a file of known answers.
 
 ADJUDICATED = "adjudicated"
 _LINES_AT_ONCE = 500
 
 
 class GoldLine(Record):
-    """A line of a file of known answers; `explanation` is for those who answer otherwise."""
+    """A line of a file of known answers; `explanation` is shown to those who answer otherwise."""
 
     entity: str
     answer: ReviewAnswer
@@ -171,7 +172,7 @@ class LineProblem(Record):
 
 
 class AddedGold(Record):
-    """The result of adding gold: `added` are new, `known` were gold before and stay unchanged."""
+    """The result of adding gold: `added` are new, `known` were gold before and do not change."""
 
     queue: str
     added: int
@@ -180,9 +181,9 @@ class AddedGold(Record):
 
 
 def draw_gold(store: Store, queue: Queue, count: int, seed: int) -> AddedGold:
-    """Makes gold of up to `count` items that an adjudicator settled, in proportion to verdicts.
+    """Make gold of up to `count` items that an adjudicator settled, in proportion to verdicts.
 
-    The draw hangs on the seed and on what was settled so far: drawing again adds nothing.
+    The draw depends on the seed and the settled items: drawing again adds nothing.
     """
     answers = settled_answers(store, queue.name)
     verdicts = {entity_id: str(answer["verdict"]) for entity_id, answer in answers.items()}
@@ -193,7 +194,7 @@ def draw_gold(store: Store, queue: Queue, count: int, seed: int) -> AddedGold:
 
 
 def add_gold_file(store: Store, queue: Queue, path: Path) -> AddedGold:
-    """Makes gold of the items that a JSON-lines file names, one `GoldLine` a line.
+    """Make gold of the items in a JSON-lines file with one `GoldLine` per line.
 
     Lines that cannot be used are reported; the others are added.
 
@@ -226,7 +227,7 @@ def add_gold_file(store: Store, queue: Queue, path: Path) -> AddedGold:
 
 
 def _lines(path: Path, problems: dict[int, str]) -> Iterator[tuple[int, GoldLine]]:
-    """The lines that say something, each entity once; the others become problems."""
+    """Return the parsed lines, each entity once; invalid lines are added to the problems."""
     first: dict[str, int] = {}
     try:
         with path.open(encoding="utf-8") as file:
@@ -249,7 +250,7 @@ def _lines(path: Path, problems: dict[int, str]) -> Iterator[tuple[int, GoldLine
 
 
 def _unusable(queue: Queue, entity_id: str, entity: StoredEntity | None) -> str:
-    """Why an entity cannot be an item of the queue; "" if it can."""
+    """Return why an entity cannot be an item of the queue; "" if it can."""
     if entity is None:
         return f"there is no entity {entity_id}"
     if (entity.dataset, entity.kind) != (queue.dataset, queue.kind):
@@ -264,7 +265,7 @@ def _unusable(queue: Queue, entity_id: str, entity: StoredEntity | None) -> str:
 
 
 class GoldFeedback(Record):
-    """An annotator's answer to a gold item beside the known one, both in the words of the page."""
+    """An annotator's answer to a gold item and the known one, both in the words of the page."""
 
     queue: str
     entity: str
@@ -276,7 +277,7 @@ class GoldFeedback(Record):
 
 
 def gold_feedback(store: Store, queue: Queue, assignee: str) -> list[GoldFeedback]:
-    """What an annotator answered on the gold items of a queue, newest first."""
+    """Return an annotator's answers to the gold items of a queue, newest first."""
     interface = interface_of(queue)
     answers = checked_answers(store, queue.name, assignee)
     gold = gold_items(store, queue.name)
@@ -303,16 +304,17 @@ def gold_feedback(store: Store, queue: Queue, assignee: str) -> list[GoldFeedbac
     ]
 
 
-# Revocation: if an annotator's gold answers are too often wrong, their unconfirmed work is revoked.
+# Revocation: if too many of an annotator's gold answers are wrong, their unconfirmed work is
+# revoked.
 #
-# The rule and each use of it are recorded (`db.gold`). It needs at least `least` gold answers and
-# looks at the newest ones only.
+# The rule and each revocation are recorded (`db.gold`). The rule requires at least `least` gold
+# answers and uses only the newest ones.
 
 Same = Callable[[ReviewAnswer, ReviewAnswer], bool]
 
 
 class Rule(NamedTuple):
-    """When an annotator's work is revoked.
+    """The rule for revoking an annotator's work.
 
     The share of correct answers among their `window` newest gold answers is below `floor`, and
     there are at least `least` of them.
@@ -324,13 +326,13 @@ class Rule(NamedTuple):
 
     @classmethod
     def of(cls, queue: Queue) -> "Rule":
-        """The rule that a queue declares; people who fail the qualification are suspended."""
+        """Return the rule of a queue; annotators who fail the qualification are suspended."""
         least = min(queue.accuracy_least, queue.qualification or queue.accuracy_least)
         return cls(queue.accuracy_floor, queue.accuracy_window, least)
 
 
 def answers_to_qualify(store: Store, queue: Queue, names: Iterable[str]) -> dict[str, int]:
-    """How many gold items those of the annotators still answer who are not qualified yet.
+    """Return the number of gold answers that each unqualified annotator still needs.
 
     An annotator who was suspended for the answers and reinstated counts as qualified.
     """
@@ -344,13 +346,13 @@ def answers_to_qualify(store: Store, queue: Queue, names: Iterable[str]) -> dict
 def qualification_round(
     name: str, count: int, gold: Collection[str], seen: Seen, seed: str
 ) -> list[Assignment]:
-    """`count` gold items for an annotator, none of which they ever had."""
+    """Return `count` gold items for an annotator, none of which they ever had."""
     chosen = _unseen(gold, name, seen, seed)[:count]
     return [Assignment(entity_id, name, gold=True) for entity_id in chosen]
 
 
 def drift(checks: Sequence[StoredCheck], rule: Rule) -> Accuracy | None:
-    """The accuracy in an annotator's checks, newest first, if it breaks the rule."""
+    """Return the accuracy in an annotator's checks, newest first, if it breaks the rule."""
     found = accuracy(checks, rule.window)
     return None if found.total < rule.least or found.share >= rule.floor else found
 
@@ -361,7 +363,7 @@ def unreviewed_answers(
     same: Same,
     in_adjudication: frozenset[str] = frozenset(),
 ) -> list[CountedAnswer]:
-    """The annotator's answers that nobody has confirmed.
+    """Return the annotator's unconfirmed answers.
 
     An answer is confirmed if another person gave the same one, or if an adjudicator has decided on
     the item or has it now.
@@ -369,7 +371,7 @@ def unreviewed_answers(
     Args:
         answers: all answers that count on the annotator's items, from all people.
         assignee: the annotator.
-        same: whether two answers agree.
+        same: returns whether two answers agree.
         in_adjudication: the items that an adjudicator has now.
     """
     others: dict[str, list[CountedAnswer]] = defaultdict(list)
@@ -391,10 +393,10 @@ def unreviewed_answers(
 
 
 def enforce(connection: Connection, queue: Queue, same: Same) -> dict[str, ReturnedWork]:
-    """Revokes the unconfirmed work of all annotators who drift and suspends them.
+    """Revoke the unconfirmed work of all annotators who break the rule and suspend them.
 
-    They get nothing more from this queue until they are reinstated; the next push removes their
-    open tasks. Call it after recording checks, in the same transaction; `same` says whether two
+    They get no more tasks from this queue until they are reinstated; the next push removes their
+    open tasks. Call it after recording checks, in the same transaction; `same` returns whether two
     answers agree.
     """
     revoked = {}

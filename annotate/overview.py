@@ -1,7 +1,7 @@
-"""What the lead of a review looks at first, over all queues.
+"""The overview of a review for its lead, over all queues.
 
-What each build waits for and who must act, what is wrong with a queue, whose answers differ from
-the others' and by how much, and how much work is left.
+It shows what each build waits for and who must act, the problems of queues, annotators who differ
+from the others, and the work left.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +23,10 @@ from schemas.base import Record
 from schemas.errors import UsageError
 
 LEAST_ANSWERS = 20
-"""How many answers (or pairs, or times) both sides need before they are compared."""
+"""The minimum number of answers (or pairs, or times) on both sides of a comparison."""
 LEAST_GOLD = 10
-"""The same for gold items."""
-_LEAST_MEANWHILE = 10  # pairs of the others, without which nobody knows who of two has changed
+"""The minimum number of gold items on both sides of a comparison."""
+_LEAST_MEANWHILE = 10  # pairs of the others; with fewer, it is not clear who of two has changed
 _FAST = 0.5  # a median below this share of the others' is too fast
 _ACCEPTS_ALL = 0.95
 _LEAST_DIFFERENCE = 0.1  # of shares
@@ -39,9 +39,9 @@ _Kind = Literal["fast", "accepts_all", "disagrees", "gold", "drift", "gold_drift
 class Blocked(Record):
     """What a build waits for in a queue; `people` must act, by pseudonym ("" is Loupe's account).
 
-    `conflicts` wait for an adjudicator, `unanswered` for answers of those who have them, `waiting`
-    were not given out yet; together they are the undecided ones of `items`. `version` is that of
-    the release that waits; None if no build has stated one.
+    `conflicts` wait for an adjudicator, `unanswered` for answers of their assignees, `waiting` are
+    not assigned yet; together they are the undecided ones of `items`. `version` is that of the
+    release that waits; None if no build has stated one.
     """
 
     dataset: str
@@ -56,14 +56,14 @@ class Blocked(Record):
 
 
 class Problem(Record):
-    """Why a queue cannot go on, or that nobody works on it, with what to do."""
+    """Why a queue cannot continue, or that no one works on it, with what to do."""
 
     queue: str
     sentence: str
 
 
 class Finding(Record):
-    """A figure of an annotator that differs from what it is compared with.
+    """A figure of an annotator that differs from the figure it is compared with.
 
     `value` is over `of` answers, pairs or gold items, `compared` over `compared_of` of them: those
     of the others or, for a drift, the annotator's own earlier ones. Times are medians in seconds,
@@ -108,7 +108,7 @@ class WorkLeft(Record):
 
 
 class Overview(Record):
-    """All queues at `at`: the four answers in the order of a lead's questions, then the figures."""
+    """The state of all queues at `at`: the sections of the overview, then its figures."""
 
     at: datetime
     blocked: tuple[Blocked, ...]
@@ -128,15 +128,15 @@ def overview(
     facts: Facts | None = None,
     hourly_rate: float | None = None,
 ) -> Overview:
-    """The overview of these queues.
+    """Return the overview of these queues.
 
     Args:
-        store: where everything is.
-        queues: which, with their policies.
-        now: the time at which one asks.
-        names: whether to say what annotators are called, in place of their pseudonyms.
-        facts: reads what texts state, to compare texts.
-        hourly_rate: what an hour of an annotator costs, in any currency.
+        store: the provenance store.
+        queues: the queues, with their policies.
+        now: the present time.
+        names: whether to show the names of annotators instead of their pseudonyms.
+        facts: extracts the facts of texts, to compare them.
+        hourly_rate: the cost of an annotator's hour, in any currency.
     """
     called = names_of_annotators(store) if names else {}
 
@@ -172,7 +172,7 @@ def overview(
     )
 
 
-# What blocks a build
+# What blocks a build.
 
 
 def _undecided(one: QueueStatistics) -> int:
@@ -220,7 +220,7 @@ def _blocked(
 
 
 def _holders(one: QueueStatistics, tasks: Sequence[TaskCount], purpose: str) -> list[str]:
-    """Who has open tasks of that purpose and may answer them, by pseudonym."""
+    """Return who has open tasks of that purpose and may answer them, by pseudonym."""
     holders = {
         task.assignee
         for task in tasks
@@ -241,7 +241,7 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-# What is wrong with a queue
+# What is wrong with a queue.
 
 
 def _problems(
@@ -280,7 +280,7 @@ def _problems(
 
 
 def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> Iterator[str]:
-    """Whether too few people may give first opinions."""
+    """Return whether too few people may give first opinions."""
     try:
         eligible = people_of(store, queue).annotators
     except UsageError as error:
@@ -304,18 +304,18 @@ def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> I
 
 
 def _idle_days(one: QueueStatistics, waiting: Sequence[TaskCount]) -> int:
-    """The full days since the last answer, or since the open tasks were sent if that is later."""
+    """Return the full days since the last answer, or since the open tasks were sent if later."""
     answered = [day.day for day in one.work.days]
     sent = min(task.oldest for task in waiting).astimezone(UTC).date()
     last: date = max([*answered, sent])
     return (one.at.date() - last).days
 
 
-# Whose answers differ
+# Annotators whose answers differ.
 
 
 def _findings(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Finding]:
-    """What differs so much, over so many answers, that it can hardly be chance."""
+    """Return differences too large, over too many answers, to be likely by chance."""
     yield from _fast(queue, person, who)
     accepted, pairs, gold = person.work.verdicts.accepted, person.pairs, person.gold
     others = person.others
@@ -362,7 +362,7 @@ _SAID = {
     "gold_drift": "is less often right than before: in {} newest gold answers, "
     "earlier in {} gold answers",
 }
-"""What a finding says, with the shares that it compares."""
+"""The sentence of a finding, with the shares that it compares."""
 
 
 def _fast(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Finding]:
@@ -389,7 +389,10 @@ def _fast(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Finding
 
 
 def _is_less(one: Share, other: Share, least: int = LEAST_ANSWERS) -> bool:
-    """Whether a share is lower by `_LEAST_DIFFERENCE` and its 95 % interval below the other's."""
+    """Return whether a share is significantly lower than the other.
+
+    It is lower by `_LEAST_DIFFERENCE`, and its 95 % interval is below the other's.
+    """
     if min(one.of, other.of) < least or one.high is None or other.low is None:
         return False
     difference = (other.value or 0.0) - (one.value or 0.0)
@@ -413,7 +416,7 @@ def _compared(one: QueueStatistics) -> Compared:
     )
 
 
-# Hours and money
+# Hours and costs.
 
 
 def _work_left(one: QueueStatistics, hourly_rate: float | None) -> WorkLeft:
@@ -447,7 +450,7 @@ def _work_left(one: QueueStatistics, hourly_rate: float | None) -> WorkLeft:
 
 
 def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
-    """All queues together: hours and money of those whose times are known."""
+    """Return the total of all queues: hours and costs of those with known times."""
     known = [one.hours for one in left if one.hours is not None]
     hours = sum(known) if known else None
     cost = _cost(hours, hourly_rate)

@@ -1,4 +1,4 @@
-"""Plans the tasks of a queue, before anything is sent."""
+"""Plan the tasks of a queue, before anything is sent."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,21 +36,22 @@ class Plan(NamedTuple):
 class People(NamedTuple):
     """The annotators and adjudicators of a queue.
 
-    Without annotators the house is the only one, unless the queue wants more than one.
+    Without annotators, the installation's own account is the only one, unless the queue requires
+    more than one.
     """
 
     annotators: tuple[str, ...]
     adjudicators: tuple[str, ...]
 
     def may(self, purpose: str) -> frozenset[str]:
-        """Who may have tasks of that purpose; the house may settle conflicts."""
+        """Return who may have tasks of that purpose; the own account may settle conflicts."""
         if purpose == "adjudication":
             return frozenset((HOUSE, *self.adjudicators))
         return frozenset(self.annotators)
 
 
 def people_of(store: Store, queue: Queue) -> People:
-    """The people who get work from the queue now, by pseudonym.
+    """Return the people who get tasks of the queue now, by pseudonym.
 
     Raises:
         UsageError: the queue names an unknown person.
@@ -69,7 +70,7 @@ def people_of(store: Store, queue: Queue) -> People:
 
 
 def _named(store: Store, queue: Queue, role: AnnotatorRole) -> tuple[str, ...]:
-    """The active and paused people that a queue names for a role; everybody if it names nobody."""
+    """Return the active and paused people that a queue names for a role; all if it names none."""
     names = queue.annotators if role == "annotator" else queue.adjudicators
     people = active_annotators(store, role)
     by_name = {person.name: person.pseudonym for person in people}
@@ -82,11 +83,11 @@ def _named(store: Store, queue: Queue, role: AnnotatorRole) -> tuple[str, ...]:
 
 
 def make_plan(store: Store, queue: Queue, server: str, tasks: Mapping[str, StoredTask]) -> Plan:
-    """The tasks that a push of the queue should send and remove, given its tasks.
+    """Return the tasks that a push of the queue should send and remove, given its tasks.
 
     Raises:
-        UsageError: the queue names an unknown person, or items wait in it and it wants more people
-            than there are.
+        UsageError: the queue names an unknown person, or items wait in it and it requires more
+            people than there are.
     """
     waiting = [
         candidate.entity.id
@@ -113,7 +114,7 @@ def _obsolete(
     people: People,
     waiting: Sequence[str],
 ) -> Iterable[StoredTask]:
-    """Open tasks of people who get no work now, and of items that need no answer."""
+    """Return open tasks of people who get no tasks now, and of items that need no answer."""
     answered = Counter(
         task.entity_id
         for task in tasks.values()
@@ -159,7 +160,7 @@ class _Planner:
             self._by_entity[task.entity_id].append(task)
 
     def plan(self, waiting: Sequence[str]) -> Plan:
-        """Tasks for annotators mixed with gold items, and tasks for adjudicators."""
+        """Return tasks for annotators mixed with gold items, and tasks for adjudicators."""
         workers = self._workers()
         to_settle = self._to_settle(waiting)
         items = [
@@ -184,7 +185,7 @@ class _Planner:
     def _first_opinions(
         self, items: Sequence[Item], workers: Sequence[Worker]
     ) -> tuple[list[Assignment], list[Assignment]]:
-        """The ordinary items of everybody's next batch, and these mixed with gold items."""
+        """Return the ordinary items of all next batches, and these mixed with gold items."""
         queue, rate = self._queue, self._queue.gold_rate
         gold, seen = gold_items(self._store, queue.name), self._seen()
 
@@ -223,7 +224,7 @@ class _Planner:
         return given, mixed
 
     def _to_settle(self, waiting: Sequence[str]) -> set[str]:
-        """Items on which people disagree, or that everybody already had."""
+        """Return items on which people disagree, or that all annotators already had."""
         with self._store.read() as connection:
             answers = counted_answers(connection, self._queue.name, waiting)
         found = outcomes(self._queue, answers)
@@ -242,7 +243,10 @@ class _Planner:
         return to_settle
 
     def _adjudications(self, entity_ids: Sequence[str]) -> Iterable[StoredTask]:
-        """Tasks for the least busy adjudicators without a part in the item, else for the house."""
+        """Return tasks for the least busy adjudicators without a part in the item.
+
+        If there are none, the installation's own account gets them.
+        """
         load = Counter(
             task.assignee
             for task in self._tasks.values()
@@ -296,12 +300,12 @@ class _Planner:
 
 
 def midnight() -> datetime:
-    """When today began, in UTC."""
+    """Return the beginning of the current day in UTC."""
     return datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def too_little_gold(queue: Queue, gold: int) -> str:
-    """That nobody can qualify with so few gold items, and what to do."""
+    """Return that the gold items are too few for a qualification, and what to do."""
     return (
         f"queue {queue.name} asks {queue.qualification} gold items of everybody first "
         f"(qualification), and has {gold}; add some with: loupe queue gold add {queue.name} FILE"
@@ -309,10 +313,10 @@ def too_little_gold(queue: Queue, gold: int) -> str:
 
 
 def _room(queue: Queue, worker: Worker) -> int | None:
-    """How many tasks an annotator may get now, gold ones included; None for no limit.
+    """Return how many tasks an annotator may get now, gold ones included; None for no limit.
 
-    The next batch comes when half of the last one is done: were each answer followed by a task,
-    an additional one would be known for gold.
+    The next batch is sent when half of the last one is done. If each answer were followed by a
+    task, an additional one would be recognised as gold.
     """
     rooms = []
     if queue.daily_cap is not None:

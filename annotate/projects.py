@@ -13,11 +13,11 @@ from db.store import Store
 from schemas.errors import ServiceError
 
 Desks = Callable[[str], AnnotationBackend]
-"""Gives the workspace of an assignee, by pseudonym; `HOUSE` is the installation itself."""
+"""Returns the workspace of an assignee, by pseudonym; `HOUSE` is the installation itself."""
 
 
 class Seat(NamedTuple):
-    """A person's place in a queue: the assignee and the purpose."""
+    """An assignee and a purpose, which have a project of their own."""
 
     assignee: str
     purpose: str
@@ -29,7 +29,7 @@ class Seat(NamedTuple):
 
 
 def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
-    """The project of a seat's tasks."""
+    """Return the project of a seat's tasks."""
     interface = interface_of(queue)
     config, instructions, what = interface.config, interface.instructions, ""
     if seat.purpose == "adjudication":
@@ -43,12 +43,12 @@ def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
 
 
 def project_marker(queue: str, seat: Seat) -> str:
-    """A line of the project's description, by which it is found before a task of it is stored."""
+    """Return a line of the project's description that identifies it before its tasks are stored."""
     return f"{MARKER} {queue} ({seat.purpose})"
 
 
 def find_project(store: Store, desks: Desks, queue: Queue, seat: Seat) -> int | None:
-    """The number of a seat's project, or None where there is none yet."""
+    """Return the number of a seat's project, or None if there is none yet."""
     desk = desks(seat.assignee)
     known = project_of_tasks(store, desk.server_name, queue.name, *seat)
     return desk.find_project(project_marker(queue.name, seat), known)
@@ -57,8 +57,8 @@ def find_project(store: Store, desks: Desks, queue: Queue, seat: Seat) -> int | 
 class Standing(NamedTuple):
     """The tasks in a project: `there` by our key, `foreign` ones by number.
 
-    `adopted` counts tasks whose place was unknown, `duplicates` tasks that were there twice and
-    whose untouched copies were removed.
+    `adopted` counts tasks with an unknown place, `duplicates` tasks that existed twice and whose
+    unanswered copies were removed.
     """
 
     there: dict[str, RemoteTask]
@@ -70,11 +70,11 @@ class Standing(NamedTuple):
 def settle(
     store: Store, desk: AnnotationBackend, project_id: int, stored: Mapping[str, StoredTask]
 ) -> Standing:
-    """Lists a project's tasks, records where ours are, and removes surplus ones.
+    """List a project's tasks, record the places of ours, and remove surplus ones.
 
-    Our missing tasks lose their recorded place. Surplus are untouched copies (they arise when an
-    import is still running after its response was lost) and untouched tasks that are closed. Of
-    copies those with work in them are kept, then the oldest.
+    The recorded place of missing tasks is cleared. Surplus tasks are unanswered copies (they arise
+    when an import is still running after its response was lost) and unanswered tasks that are
+    closed. Copies with answers are kept, then the oldest.
     """
     copies: dict[str, list[RemoteTask]] = defaultdict(list)
     foreign = []
@@ -111,12 +111,12 @@ def settle(
 
 
 def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
-    """Deletes tasks with all answers on the desk, answered or not; gives how many lay there.
+    """Delete tasks with all answers from the server; return how many there were.
 
-    They are found by our keys, as a server that was set back gives numbers to others.
+    They are found by our keys, as a restored server gives their numbers to other tasks.
 
     Raises:
-        ServiceError: some could not be deleted; those that could be are noted as gone.
+        ServiceError: some could not be deleted; the others are recorded as deleted.
     """
     by_project: dict[tuple[str, str, Seat], set[str]] = defaultdict(set)
     for task in tasks:

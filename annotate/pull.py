@@ -1,8 +1,9 @@
-"""Turns answers into decisions, and compares Label Studio with the store.
+"""Turn answers into decisions, and compare Label Studio with the store.
 
-Both can be killed and repeated at any moment: an annotation is identified by its content. A cursor
-records how far a project was read, so that polling is cheap; webhooks are only hints. If a project
-holds less than before (tasks were deleted, or a backup was restored), all of it is read again.
+Both can be killed and repeated at any time: an annotation is identified by its content. A cursor
+records up to where a project was read, so that polling is cheap; webhooks only trigger it. If a
+project contains less than before (tasks were deleted, or a backup was restored), all of it is read
+again.
 """
 
 from collections import Counter
@@ -44,12 +45,12 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PullReport(Record):
-    """What a pull found, in annotations, and what came of it, in items.
+    """The annotations that a pull found, and the items that they decided.
 
     Attributes:
         queue: the queue.
         accepted: new answers that accept.
-        edited: new answers that change what was shown.
+        edited: new answers that edit the item.
         rejected: new answers that reject.
         known: answers that were received before.
         skipped: tasks that their assignees skipped; others get them.
@@ -89,11 +90,11 @@ class ReconcileReport(Record):
     Attributes:
         queue: the queue.
         on_desk: our tasks in Label Studio.
-        adopted: tasks whose place was unknown.
+        adopted: tasks with an unknown place.
         missing: entities whose open tasks are not in Label Studio; the next push sends them.
-        duplicates: tasks that were there twice; the untouched copy was removed.
+        duplicates: tasks that existed twice; the unanswered copy was removed.
         foreign: tasks that are not ours.
-        recovered: answers that no pull had seen.
+        recovered: answers that no pull had read.
         deleted: answers deleted in Label Studio; their decisions stay.
         decided: items that are decided now.
         unreached: workspaces that could not be read now, and why; their tasks are not `missing`.
@@ -114,16 +115,16 @@ class ReconcileReport(Record):
 def pull(
     store: Store, desks: Desks, queue: Queue, code_revision: str = "", flow_run: str = ""
 ) -> PullReport:
-    """Stores new answers with the decisions that follow, those of a page in one transaction.
+    """Store new answers with the decisions that follow, those of a page in one transaction.
+
+    If a workspace cannot be read, the answers of others are still stored.
 
     Args:
         store: the provenance store.
         desks: the workspaces in which people answer.
-        queue: whose tasks.
+        queue: the queue of the tasks.
         code_revision: the revision of our code, for provenance.
-        flow_run: the flow run in which this happens, for provenance.
-
-    A workspace that cannot be read does not hold back the answers of others.
+        flow_run: the present flow run, for provenance.
 
     Raises:
         ServiceError: no workspace can be read.
@@ -146,7 +147,7 @@ def pull(
 def reconcile(
     store: Store, desks: Desks, queue: Queue, code_revision: str = "", flow_run: str = ""
 ) -> ReconcileReport:
-    """Compares all tasks and answers in Label Studio with the store, and repairs the store.
+    """Compare all tasks and answers in Label Studio with the store, and repair the store.
 
     Raises:
         ServiceError: no workspace can be read.
@@ -188,7 +189,7 @@ def reconcile(
 
 
 def _at_each_seat(store: Store, queue: Queue, work: Callable[[Seat], None]) -> tuple[str, ...]:
-    """Does `work` at each seat of a queue; gives which seats could not be read, and why.
+    """Call `work` for each seat of a queue; return the seats that could not be read, and why.
 
     Raises:
         ServiceError: none could be read.
@@ -208,14 +209,14 @@ def _at_each_seat(store: Store, queue: Queue, work: Callable[[Seat], None]) -> t
 def discard(
     store: Store, desks: Desks, queue: Queue, annotation_ids: Sequence[int]
 ) -> tuple[Notice, ...]:
-    """Discards unclear or quarantined answers by their numbers; returns what they were.
+    """Discard unclear or quarantined answers by their numbers and return them.
 
     A task that waits for a clear answer is removed from Label Studio with its unclear answers; the
     next push sends it again. Discarded answers stay in the store.
 
     Raises:
-        UsageError: a number is none of an unclear or quarantined answer of the queue.
-        ServiceError: the desk refuses, or stays unavailable; nothing is discarded.
+        UsageError: a number is not that of an unclear or quarantined answer of the queue.
+        ServiceError: the server refuses, or stays unavailable; nothing is discarded.
     """
     found = [
         one for one in unclear_annotations(store, queue.name) if one.remote_id in annotation_ids
@@ -234,9 +235,9 @@ def discard(
 
 
 def _decide_the_rest(store: Store, queue: Queue, reader: Reader) -> Reading:
-    """Decides on items that already had enough answers; counts those decided.
+    """Decide on items that already had enough answers; return the number of those decided.
 
-    That is so when fewer people are wanted now than when the answers came.
+    That happens if fewer people are required now than when the answers were stored.
     """
     ids = undecided_items(store, queue.name, queue.overlap)
     return Reading(decided=sum(reader.decide_again(page).decided for page in pages(ids, _PAGE)))
@@ -245,7 +246,7 @@ def _decide_the_rest(store: Store, queue: Queue, reader: Reader) -> Reading:
 def _pull_project(
     store: Store, desk: AnnotationBackend, project_id: int, reader: Reader
 ) -> Reading:
-    """Reads the changes since the last time, or everything if something is missing."""
+    """Read the changes since the last pull, or everything if something is missing."""
     now = datetime.now(UTC)
     counts = desk.count(project_id)
     cursor = load_cursor(store, desk.server_name, project_id)
@@ -262,9 +263,9 @@ def _pull_project(
 
 
 def moved(cursor: Cursor | None, newest: datetime, now: datetime) -> Cursor:
-    """The cursor after a reading whose newest change is of `newest`.
+    """Return the cursor after a reading whose newest change has the time `newest`.
 
-    A change is read again until it is sure that none of before it is still to become visible.
+    A change is read again until no earlier change can still become visible.
     """
     if cursor is None or newest > cursor.newest:
         return Cursor(newest, now, newest - OVERLAP, 0, 0)
@@ -279,9 +280,9 @@ def _read(
     tasks: Iterable[RemoteTask],
     all_of: Mapping[str, StoredTask] | None = None,
 ) -> tuple[Reading, datetime]:
-    """Reads the annotations of tasks; gives what it finds and the time of the newest change.
+    """Read the annotations of tasks; return the results and the time of the newest change.
 
-    With `all_of`, what is not among `tasks` was deleted.
+    With `all_of`, annotations that are not among `tasks` were deleted.
     """
     found, newest = Reading(), _BEGINNING
     seen: set[tuple[str, int]] = set()
@@ -304,10 +305,10 @@ def _read(
 def _deleted(
     store: Store, tasks: Mapping[str, StoredTask], seen: set[tuple[str, int]]
 ) -> tuple[Notice, ...]:
-    """The annotations of these tasks that were received and are no longer there.
+    """Return the received annotations of these tasks that no longer exist.
 
     Annotations of withdrawn items are deleted on purpose. A restored Label Studio gives the same
-    number to another annotation, so `seen` holds the numbers with the keys of their tasks.
+    number to another annotation, so `seen` contains the numbers with the keys of their tasks.
     """
     detail = "deleted in Label Studio; its decision stays"
     with store.read() as connection:
@@ -326,7 +327,7 @@ def _deleted(
 
 
 def unclear(store: Store, queue: str) -> tuple[Notice, ...]:
-    """The unclear and quarantined answers of a queue that are not corrected or discarded yet."""
+    """Return the unclear and quarantined answers of a queue, not yet corrected or discarded."""
     return tuple(map(_notice, unclear_annotations(store, queue)))
 
 

@@ -1,4 +1,4 @@
-"""Sends the tasks of a queue to Label Studio."""
+"""Send the tasks of a queue to Label Studio."""
 
 import time
 from collections import Counter, defaultdict
@@ -45,18 +45,18 @@ from schemas.records import Caption, Image
 
 
 class PushReport(Record):
-    """What a push did.
+    """The results of a push.
 
     Attributes:
         queue: the queue.
-        pushed: tasks that are new on the desk.
-        known: tasks that were there before and still wait.
-        gold: those among `pushed` whose answer is known.
+        pushed: tasks that are new on the server.
+        known: tasks that were on the server before and still wait.
+        gold: those among `pushed` that are gold items.
         conflicts: those among `pushed` that an adjudicator has to settle.
-        duplicates: tasks that were there twice and are there once now.
-        closed: tasks that were taken off the desk, because no answer is needed any more.
+        duplicates: tasks that existed twice; one copy was removed.
+        closed: tasks that were removed because no answer is needed any more.
         sent_back: unclear answers whose authors have their task again, with the reason.
-        short: items that wait for the next batch, for more people, or for tomorrow where there is
+        short: items that wait for the next batch, for more people, or for tomorrow if there is
             a daily cap.
         projects: the numbers of the projects with open tasks, by assignee.
     """
@@ -83,9 +83,9 @@ _OUT = ("rejected", "inactive", "withdrawn")
 def offered_drafts(
     store: Store, queue: Queue, tasks: Sequence[StoredTask]
 ) -> dict[str, StoredEntity]:
-    """For each of the tasks whose page opens with a draft, by key, the draft.
+    """Return the draft of each task whose page opens with one, by key.
 
-    It is the first one of the image that was not rejected or withdrawn.
+    It is the first draft of the image that was not rejected or withdrawn.
     """
     if queue.kind != Image.kind:
         return {}
@@ -108,9 +108,9 @@ def offered_drafts(
     }
 
 
-# Sends tasks to Label Studio and removes obsolete ones.
+# Send tasks to Label Studio and remove obsolete ones.
 #
-# It can be killed and repeated at any moment. A task carries our own key in its data, so that it is
+# This can be killed and repeated at any time. A task has our own key in its data, so that it is
 # recognised even if the response to its import was lost.
 
 PUSH_ATTEMPTS = 4
@@ -125,18 +125,18 @@ def push(
     images_url: str,
     pause_seconds: float = PAUSE_SECONDS,
 ) -> PushReport:
-    """Sends the waiting tasks of a queue that are not in Label Studio yet.
+    """Send the waiting tasks of a queue that are not in Label Studio yet.
 
     Args:
         store: the provenance store.
         desks: the workspaces in which people answer.
-        queue: which entities, who looks at them, and how many of them.
-        images_url: where the annotator's browser finds an image: `<images_url>/<sha256>`.
+        queue: the queue, with its policy and its annotators.
+        images_url: the address of images for the annotator's browser: `<images_url>/<sha256>`.
         pause_seconds: how long to wait after a fault.
 
     Raises:
-        UsageError: the queue names an unknown person, or wants more people than there are.
-        ServiceError: the desk refuses, or stays unavailable.
+        UsageError: the queue names an unknown person, or requires more people than there are.
+        ServiceError: the server refuses, or stays unavailable.
     """
     sent_back = _take_back_unclear(store, desks, queue)
     stored = review_tasks(store, queue.name)
@@ -169,7 +169,7 @@ def push(
 def _by_seat(
     stored: Mapping[str, StoredTask], new: Sequence[StoredTask]
 ) -> list[tuple[Seat, list[StoredTask]]]:
-    """All tasks of each seat that has open ones, new ones last and in their order."""
+    """Return all tasks of each seat that has open ones, with new ones last and in their order."""
     again = {task.key for task in new}
     before = [task for key, task in stored.items() if key not in again]
     by_seat: dict[Seat, list[StoredTask]] = defaultdict(list)
@@ -185,7 +185,7 @@ def _by_seat(
 def _taken_off(
     store: Store, desks: Desks, tasks: Iterable[StoredTask]
 ) -> Iterator[list[StoredTask]]:
-    """Removes tasks from Label Studio; gives those of each project, as far as they were removed.
+    """Remove tasks from Label Studio; return the removed ones of each project.
 
     Tasks with an answer since the last pull stay, so that the next pull reads it.
     """
@@ -203,7 +203,7 @@ def _taken_off(
 
 
 def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
-    """Says on the project of each suspended annotator why their items were taken back."""
+    """Explain on the project of each suspended annotator why their items were revoked."""
     for one in revocations(store, queue.name):
         if one.state != IN_FORCE:
             continue
@@ -215,9 +215,9 @@ def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
 
 
 def _notes(store: Store, queue: Queue) -> dict[str, str]:
-    """What annotators read on the card of their project: how far they are, and how well it goes.
+    """Return the note on each annotator's project: their progress and accuracy.
 
-    It speaks of earlier days only, so that nobody learns which answer of today was compared.
+    It covers earlier days only, so that it does not reveal which answers of today were compared.
     """
     checks = all_checks(store, queue.name)
     today_began = midnight()
@@ -236,7 +236,7 @@ def _notes(store: Store, queue: Queue) -> dict[str, str]:
 
 
 def progress_note(answers: int, correct: Sequence[bool]) -> str:
-    """How many answers an annotator gave before today, and how many known ones were right."""
+    """Return a note on an annotator's answers before today, and on correct gold answers."""
     said = f"Until yesterday you answered {answers:,} item{'' if answers == 1 else 's'}."
     if not correct:
         return said
@@ -247,7 +247,7 @@ def progress_note(answers: int, correct: Sequence[bool]) -> str:
 
 
 def qualification_note(queue: Queue) -> str:
-    """What annotators read who are not qualified yet."""
+    """Return the note for annotators who are not qualified yet."""
     return (
         f"Qualification: the first {queue.qualification} items have a known answer. You get the "
         f"queue's other items once at least {queue.accuracy_floor:.0%} of your answers agree."
@@ -265,10 +265,9 @@ def _suspension_note(revocation: Revocation, queue: Queue) -> str:
 
 
 def _take_back_unclear(store: Store, desks: Desks, queue: Queue) -> int:
-    """Removes tasks with unclear answers from Label Studio; returns how many.
+    """Remove tasks with unclear answers from Label Studio; return their number.
 
-    They still wait, so that the push sends them again, with the reason and what their authors had
-    answered.
+    They still wait, so that the push sends them again, with the reason and the earlier answer.
     """
     tasks = {
         one.task.key: one.task
@@ -286,7 +285,7 @@ def _take_back_unclear(store: Store, desks: Desks, queue: Queue) -> int:
 def _unread(
     store: Store, desk: AnnotationBackend, project_id: int, keys: Collection[str]
 ) -> set[str]:
-    """The tasks with an answer in Label Studio that no pull has seen."""
+    """Return the tasks with an answer in Label Studio that no pull has read."""
     cursor = load_cursor(store, desk.server_name, project_id)
     since = cursor.read_from if cursor else None
     changed = [task for task in desk.list_tasks(project_id, since) if task.key in keys]
@@ -302,8 +301,8 @@ def _unread(
 class _Pusher:
     """Sends the tasks of one queue, seat by seat, and counts them.
 
-    `counts` are those of new tasks (`pushed`), of those that were there and are still open
-    (`known`), and of duplicates that were removed.
+    `counts` are those of new tasks (`pushed`), of existing tasks that are still open (`known`), and
+    of duplicates that were removed.
     """
 
     def __init__(
@@ -325,10 +324,10 @@ class _Pusher:
         self.counts: Counter[str] = Counter()
 
     def send(self, seat: Seat, tasks: Sequence[StoredTask]) -> int:
-        """Makes the project of a seat hold its open tasks, each once; gives its number.
+        """Make the project of a seat contain its open tasks once each; return its number.
 
         Raises:
-            ServiceError: the desk refuses, or stays unavailable.
+            ServiceError: the server refuses the request, or stays unavailable.
         """
         desk = self._desks(seat.assignee)
         known = project_of_tasks(self._store, desk.server_name, self._queue.name, *seat)
@@ -377,7 +376,7 @@ class _Pusher:
     def _import(
         self, desk: AnnotationBackend, project_id: int, tasks: Sequence[StoredTask]
     ) -> set[str]:
-        """Sends tasks and records their places, preparing a batch while the last one is sent.
+        """Send tasks and record their places, preparing a batch while the last one is sent.
 
         The images of a batch are stored first, so that they are served as soon as people see them.
         """
@@ -413,10 +412,10 @@ class _Pusher:
         place_tasks(self._store, desk.server_name, project_id, places)
 
     def _contents(self, tasks: Sequence[StoredTask]) -> list[TaskContent]:
-        """The pages of tasks, in order.
+        """Return the pages of tasks, in order.
 
-        A page opens with its draft, if it has one; one that comes back with the reason and the
-        earlier answer; that of an adjudicator also shows the answers.
+        A page opens with its draft, if it has one. A task that comes back opens with the reason and
+        the earlier answer. An adjudicator's page also shows the answers.
         """
         store, interface = self._store, self._interface
         shown = fetch(store, [task.entity_id for task in tasks])
@@ -446,12 +445,12 @@ class _Pusher:
 
 
 def _holds(desk: AnnotationBackend, project_id: int, placed: Mapping[int, str]) -> bool:
-    """Whether the project holds as many tasks as were sent, and the newest among them.
+    """Return whether the project has as many tasks as were sent, and the newest among them.
 
-    A restored project may hold as many tasks, as removed ones are back.
+    A restored project may have as many tasks, as removed ones exist again.
 
     Args:
-        desk: where the project is.
+        desk: the workspace of the project.
         project_id: the number of the project.
         placed: our keys by the numbers of the tasks.
     """

@@ -43,7 +43,7 @@ class Sample(Record):
     seed: int = 0
 
     def draws(self, entity_id: str) -> bool:
-        """Whether the entity is in the sample."""
+        """Return whether the entity is in the sample."""
         digest = digest_of("sample", str(self.seed), entity_id)
         return int(digest, 16) < self.rate * _DIGEST_RANGE
 
@@ -64,10 +64,10 @@ Policy = Annotated[Required | Sample | Auto, Field(discriminator="policy")]
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that `text` names: `required`, `auto`, `sample:RATE` or `sample:RATE:SEED`.
+    """Parse a policy: `required`, `auto`, `sample:RATE` or `sample:RATE:SEED`.
 
     Raises:
-        UsageError: it names none.
+        UsageError: it is not a policy.
     """
     matched = re.fullmatch(r"(\w+)(?::([^:]+))?(?::([^:]+))?", text)
     names = ("policy", "rate", "seed")
@@ -83,9 +83,9 @@ def parse_policy(text: str) -> Policy:
 
 
 # A queue is a dataset and a step. The steps are declared in `queues.toml` beside this file, one
-# table each; a file of the user's own (`queues.toml` in the installation's folder, or
-# `LOUPE_QUEUES_FILE`) changes a step for every dataset under `[steps.STEP]` and for one dataset
-# under `[queues.DATASET-STEP]`.
+# table each. A user's file (`queues.toml` in the installation's folder, or `LOUPE_QUEUES_FILE`)
+# changes a step for every dataset under `[steps.STEP]` and for one dataset under
+# `[queues.DATASET-STEP]`.
 
 Purpose = Literal["review", "adjudication", "audit"]
 """Why a task is sent: for a first opinion, to settle a conflict, or as part of an audit sample.
@@ -116,19 +116,19 @@ class Step(Record):
         policy: `required`, `sample:RATE[:SEED]` or `auto`.
         marked_always: under `sample`, suspicious entities always go to people.
         overlap: how many people answer each item independently.
-        annotators: the names of those who work here; empty for all annotators.
+        annotators: the names of the annotators of the step; empty for all annotators.
         adjudicators: the names of those who settle conflicts; empty for all adjudicators.
-        gold_rate: the share of gold items in what each annotator gets.
-        batch: how many items an annotator has at a time, gold among them; None for 20 where there
-            is a `gold_rate`, and for all at once where there is none.
+        gold_rate: the share of gold items among the items of each annotator.
+        batch: how many items an annotator has at a time, gold ones included; None for 20 if there
+            is a `gold_rate`, and for all at once otherwise.
         qualification: how many gold items an annotator answers before getting any other item.
         daily_cap: the maximum number of items per annotator and day; None for no limit.
         accuracy_floor: the accuracy on gold items below which an annotator's unconfirmed work is
             revoked.
-        accuracy_window: how many of the newest gold answers the accuracy is computed over.
+        accuracy_window: the number of newest gold answers for the accuracy.
         accuracy_least: the minimum number of gold answers for that; `qualification`, if that is
             less.
-        priority: queues with a higher one stand first on people's page.
+        priority: queues with a higher one are listed first for annotators.
         text_agreement: the similarity (0 to 1) from which two texts agree; at 1 they may differ in
             white space and case only, below 1 also in a word such as a colour.
     """
@@ -154,7 +154,7 @@ class Step(Record):
 
     @property
     def batch_size(self) -> int | None:
-        """How many items an annotator has at a time; None for all at once."""
+        """The number of items that an annotator has at a time; None for all at once."""
         return self.batch or (_BATCH if self.gold_rate else None)
 
     @model_validator(mode="after")
@@ -175,11 +175,11 @@ class Queue(Step):
 
     @property
     def agent(self) -> AgentRef:
-        """Who decides where the policy does."""
+        """The agent of decisions by the policy."""
         return AgentRef("software", f"{GATE_PREFIX}{self.name}", str(self.policy))
 
     def task_key(self, entity_id: str, assignee: str = HOUSE, purpose: Purpose = "review") -> str:
-        """The key of the review task for an entity, the same for every push."""
+        """Return the key of the review task for an entity, the same for every push."""
         return digest_of("review-task", self.name, entity_id, assignee, purpose)
 
 
@@ -190,7 +190,7 @@ class Declarations(NamedTuple):
     queues: Mapping[str, Mapping[str, Any]]
 
     def queue(self, dataset: str, step: str, policy: Policy | None = None) -> Queue:
-        """The queue of a dataset and a step; `policy` overrides the declared one.
+        """Return the queue of a dataset and a step; `policy` overrides the declared one.
 
         Raises:
             UsageError: the step is not declared.
@@ -203,10 +203,10 @@ class Declarations(NamedTuple):
         return Queue(**{**declared, **chosen, "name": name, "dataset": dataset})
 
     def queue_named(self, name: str, policy: Policy | None = None) -> Queue:
-        """The queue of that name.
+        """Return the queue with that name.
 
         Raises:
-            UsageError: the name is not a queue's.
+            UsageError: no queue has that name.
         """
         dataset, _, step = name.rpartition("-")
         if not dataset or step not in self.steps:
@@ -219,23 +219,23 @@ class Declarations(NamedTuple):
 
 @cache
 def shipped() -> Declarations:
-    """The declarations that come with Loupe."""
+    """Return the declarations that come with Loupe."""
     text = files("annotate").joinpath("queues.toml").read_text(encoding="utf-8")
     return Declarations({name: Step(**table) for name, table in tomllib.loads(text).items()}, {})
 
 
 class _OwnFile(Record):
-    """The user's own file: what it changes of steps and of single queues."""
+    """The user's file: its changes of steps and of single queues."""
 
     steps: dict[str, dict[str, Any]] = Field(default_factory=dict)
     queues: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 def load_queues(own_file: Path | None = None) -> Declarations:
-    """The shipped declarations as the user's own file changes them; it need not exist.
+    """Return the shipped declarations with the changes of the user's file, which need not exist.
 
     Raises:
-        ConfigurationError: the file is no TOML, or a value or a name in it is wrong.
+        ConfigurationError: the file is not valid TOML, or a value or a name in it is invalid.
     """
     if own_file is None or not own_file.exists():
         return shipped()

@@ -1,4 +1,4 @@
-"""Annotations from Label Studio: recognised, read, stored and decided on."""
+"""Recognise, parse and store annotations from Label Studio, and decide by them."""
 
 import json
 from collections import defaultdict
@@ -46,7 +46,7 @@ _REGION_FIELDS = ("from_name", "to_name", "type", "value")
 
 
 class Notice(Record):
-    """Something about one annotation that people should know."""
+    """A message about one annotation."""
 
     entity_id: str
     annotation_id: int
@@ -70,16 +70,16 @@ class Reading(NamedTuple):
     foreign: tuple[int, ...] = ()
 
     def plus(self, other: "Reading") -> "Reading":
-        """Both together."""
+        """Return the sum of both."""
         pairs: zip[tuple[Any, Any]] = zip(self, other, strict=True)
         return Reading._make(mine + theirs for mine, theirs in pairs)
 
 
 class Received(NamedTuple):
-    """An annotation of one of our tasks, ready to be read.
+    """An annotation of one of our tasks, ready to be parsed.
 
-    `content` is the part that is stored. `problem` says why it cannot be read or must not count; a
-    `quarantined` one is not the assignee's answer to this task.
+    `content` is the part that is stored. `problem` says why it cannot be parsed or must not count;
+    a `quarantined` one is not the assignee's answer to this task.
     """
 
     key: str
@@ -92,7 +92,7 @@ class Received(NamedTuple):
     quarantined: bool = False
 
     def notice(self, detail: str) -> Notice:
-        """A notice about the annotation."""
+        """Return a notice about the annotation."""
         return Notice(entity_id=self.task.entity_id, annotation_id=self.remote.id, detail=detail)
 
 
@@ -120,7 +120,7 @@ class Reader:
         self._decider = DecisionResolver(queue, plan_id, code_revision, flow_run)
 
     def read(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Reading:
-        """Reads the annotations of these tasks, and decides by the new ones."""
+        """Read the annotations of these tasks, and decide by the new ones."""
         before = annotations_of(self._store, [task.key for task, _ in page])
         reading = Reading()
         skipped: set[str] = set()
@@ -131,7 +131,7 @@ class Reader:
             if received.remote.cancelled and not received.quarantined:
                 reading = reading.plus(_skipping(received, answered=bool(same)))
                 if task.assignee != HOUSE and task.state in WAITING:
-                    skipped.add(task.key)  # another person gets it; in the house it stays open
+                    skipped.add(task.key)  # others get it; in the own account it stays open
             elif _is_known(received, same):
                 reading = reading.plus(Reading(known=1))
             else:
@@ -141,14 +141,14 @@ class Reader:
         return reading.plus(self._store_all(new, skipped))
 
     def decide_again(self, entity_ids: Sequence[str]) -> Reading:
-        """Decides on items again by the answers that count now."""
+        """Decide on items again by the answers that count now."""
         shown = load_shown(self._store, entity_ids)
         with self._store.write() as connection:
             acquire_queue_lock(connection, self._queue.name)
             return _decided(self._decider.decide(connection, shown))
 
     def _received(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Iterator[Received]:
-        """The annotations of these tasks, each task's oldest first: the last one counts."""
+        """Return the annotations of these tasks, each task's oldest first: the last one counts."""
         remotes = [annotation for _, task in page for annotation in task.annotations]
         users = {user for one in remotes for user in (one.user_id, one.made_by or one.user_id)}
         names = pseudonyms(self._store, self._server, users)
@@ -179,9 +179,9 @@ class Reader:
                 )
 
     def _not_the_assignee(self, task: StoredTask, people: Sequence[str]) -> str:
-        """Why these people may not answer the task; "" where they may.
+        """Return why these people may not answer the task; "" if they may.
 
-        In the house's own workspace, people with workspaces of their own may not answer.
+        People with their own workspaces may not answer in that of the installation.
         """
         strangers = self._colleagues if task.assignee == HOUSE else {*people} - {task.assignee}
         others = sorted(strangers.intersection(people))
@@ -228,7 +228,7 @@ class Reader:
         read: Sequence[Understood],
         states: Mapping[str, str],
     ) -> list[Understood]:
-        """Stores annotations, and as entities those whose answers count; gives the new ones."""
+        """Store annotations, and those with counted answers as entities; return the new ones."""
         made, annotations = [], []
         for received, answer in read:
             entity, agent = shown.entities[received.task.entity_id], received.agent
@@ -256,7 +256,7 @@ class Reader:
         return [(received, answer) for received, answer in read if received.key in keys]
 
     def _check_gold(self, connection: Connection, stored: Sequence[Understood]) -> int:
-        """Compares gold answers with what is known; gives how many answers return for it."""
+        """Compare gold answers with the known ones; return how many answers are revoked."""
         gold = [
             (received, answer)
             for received, answer in stored
@@ -282,16 +282,16 @@ class Reader:
 
 
 def _decided(outcomes: Mapping[str, int]) -> Reading:
-    """The counts of items whose outcomes have these states."""
+    """Return the counts of items whose outcomes have these states."""
     decided = outcomes["agreed"] + outcomes["settled"]
     return Reading(decided=decided, conflicts=outcomes["conflict"])
 
 
 def _move(connection: Connection, read: Sequence[Understood], skipped: set[str]) -> None:
-    """Sets the states of the tasks; a clear answer overrules all others."""
+    """Set the states of the tasks; a clear answer overrules all others."""
     answered = {received.task.key for received, _ in read}
     clear = {received.task.key for received, answer in read if isinstance(answer, ReviewAnswer)}
-    states = task_states(connection, answered | skipped)  # others may have moved them meanwhile
+    states = task_states(connection, answered | skipped)  # they may have changed meanwhile
     returned = {key for key, state in states.items() if state == "returned"}
     waiting = {key for key, state in states.items() if state in WAITING}
     set_task_states(connection, clear - returned, "answered")
@@ -300,7 +300,7 @@ def _move(connection: Connection, read: Sequence[Understood], skipped: set[str])
 
 
 def _skipping(received: Received, *, answered: bool) -> Reading:
-    """The effect of a skip; one of a task that others already got is known."""
+    """Return the effect of a skip; if the task was already assigned to others, it is known."""
     if received.task.assignee != HOUSE and received.task.state not in (*WAITING, "answered"):
         return Reading(known=1)
     if received.task.state != "answered":
@@ -310,10 +310,10 @@ def _skipping(received: Received, *, answered: bool) -> Reading:
 
 
 def _moved(task: StoredTask, remote: RemoteAnnotation, earlier: Sequence[StoredAnnotation]) -> str:
-    """Whether an annotation lay on another task before: "" where it did not.
+    """Return why an annotation belongs to another task: it was there before. "" if it was not.
 
-    A server that was set back gives a number again, to what is made later than all that it had
-    under that number before.
+    A restored server reuses a number for an annotation that is created later than all with that
+    number before.
     """
     for stored in earlier:
         older = remote.created_at is None or remote.created_at <= stored.annotated_at
@@ -323,9 +323,9 @@ def _moved(task: StoredTask, remote: RemoteAnnotation, earlier: Sequence[StoredA
 
 
 def _content(remote: RemoteAnnotation, *, readable: bool) -> dict[str, Any]:
-    """What is kept of an annotation: its regions, or what came instead of any.
+    """Return the content of an annotation to store: its regions, or whatever came instead.
 
-    The regions are kept without what Label Studio adds for itself (its ids change at every save).
+    The regions are stored without what Label Studio adds itself (its ids change at every save).
     """
     if not readable:
         unread = remote.result if isinstance(remote.result, str) else _as_text(remote.result)
@@ -347,7 +347,7 @@ def _as_text(value: Any) -> str:
 def _annotation_key(
     task: StoredTask, remote: RemoteAnnotation, agent: AgentRef, content: Mapping[str, Any]
 ) -> str:
-    """Holds the time of the change: who says A, then B, then A again has said three things."""
+    """The key includes the time of the change: answers A, then B, then A again, are three."""
     return digest_of(
         "annotation",
         task.key,
@@ -359,9 +359,9 @@ def _annotation_key(
 
 
 def _is_known(received: Received, before: Sequence[StoredAnnotation]) -> bool:
-    """Whether it was received before, or was saved again since without a change.
+    """Return whether it was received before, or was saved again since without a change.
 
-    The first covers a server that was set back to an older state, too.
+    The former also covers a server that was restored from a backup.
     """
     if any(stored.key == received.key for stored in before):
         return True

@@ -42,11 +42,11 @@ from db.reviews import WAITING
 from db.store import Store
 from schemas.base import Record
 
-# When the work will be done, if the days to come are like those that were.
+# A forecast of when the work will be done, if future days are like past ones.
 #
-# Each day to come is one of the last days, drawn at random, idle ones included, until there are
-# answers enough. Of a thousand such futures the middle 80 % give the range of dates: weekends, sick
-# leave and a single day of great zeal weigh as much as they did, and no more.
+# Each future day is a random one of the last days, idle ones included, until there are enough
+# answers. The middle 80 % of a thousand such simulations are the range of dates, so that weekends,
+# sick leave and a single busy day have the weight they had in the past.
 
 RECENT_DAYS = 28
 LEAST_DAYS = 3
@@ -58,8 +58,8 @@ _LONGEST_DAYS = 3650
 class Forecast(Record):
     """The answers still needed, and the days between which they are expected.
 
-    `per_day` is the mean number of answers a day over the last `days` days. Without a
-    forecast, the dates are None and `reason` says why.
+    `per_day` is the mean number of answers a day over the last `days` days. Without a forecast, the
+    dates are None and `reason` says why.
     """
 
     answers_needed: int
@@ -71,12 +71,12 @@ class Forecast(Record):
 
 
 def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Forecast:
-    """When the answers are expected.
+    """Return when the answers are expected.
 
     Args:
-        answers_needed: how many are still needed.
-        per_day: how many came on each full day since the first one, oldest first; only the last
-            `RECENT_DAYS` are looked at.
+        answers_needed: the number of answers still needed.
+        per_day: the number of answers on each full day since the first one, oldest first; only the
+            last `RECENT_DAYS` are used.
         today: the first day of the forecast.
     """
     recent = np.asarray(per_day[-RECENT_DAYS:], dtype=np.int64)
@@ -103,7 +103,7 @@ def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Foreca
 
 
 def _days_needed(answers: int, recent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
-    """The days needed in a good and in a bad simulated future, at least one."""
+    """Return the days needed in a good and in a bad simulation, at least one."""
     generator = np.random.default_rng(SEED)
     came = np.zeros(_FUTURES, dtype=np.int64)
     needed = np.zeros(_FUTURES, dtype=np.int64)
@@ -123,13 +123,13 @@ def _days_needed(answers: int, recent: np.ndarray[tuple[int], np.dtype[np.int64]
 
 
 class ItemCounts(Record):
-    """The state of the items that go to people; the first five add up to all of them.
+    """The state of the items that people review; the first five fields add up to all of them.
 
     Attributes:
         waiting: not assigned yet.
         open: assigned, without an answer.
-        answered: some answers are there, not all.
-        conflicting: all answers are there and disagree, or an adjudicator has to settle them.
+        answered: with some of the answers needed.
+        conflicting: all answers exist and disagree, or an adjudicator has to settle them.
         decided: decided by people.
         suspect: undecided items that their check flagged.
         accepted: decided, accepted unchanged.
@@ -149,7 +149,7 @@ class ItemCounts(Record):
 
 
 class DayOfWork(Record):
-    """How many answers came on a day, by what they were asked for."""
+    """The number of answers on a day, by purpose."""
 
     day: date
     reviews: int = 0
@@ -180,7 +180,7 @@ class Verdicts(Record):
 
 
 class Work(Record):
-    """Work done: first opinions with their lead time and verdicts, and all answers by day.
+    """Completed work: first opinions with lead time and verdicts, and all answers by day.
 
     `days` has only days with answers. `waiting`, `skipped` and `returned` (revoked) count tasks for
     first opinions, gold items included.
@@ -208,7 +208,7 @@ class GoldDay(Record):
 
 
 class GoldAccuracy(Record):
-    """The accuracy on gold items, in all and day by day.
+    """The accuracy on gold items, in total and by day.
 
     `recent` is computed over the `window` newest answers of all people; if an annotator's own falls
     below `floor`, their unconfirmed work is revoked. `newest` are these answers, `earlier` all
@@ -224,7 +224,7 @@ class GoldAccuracy(Record):
 
 
 class Return(Record):
-    """A revocation: whose work was revoked, when and why."""
+    """A revocation: the annotator, the time and the accuracy."""
 
     annotator: str
     returned_at: datetime
@@ -236,10 +236,10 @@ class Return(Record):
 
 
 class Pairs(Record):
-    """In how many pairs of answers to one item two people agree; `newest` are the newest ones.
+    """The pairs of answers to one item in which two people agree; `newest` are the newest ones.
 
-    Answers agree where the queue takes them for the same, or where the verdicts are equal and no
-    text states another value of an attribute than the other does.
+    Answers agree if the queue treats them as the same, or if the verdicts are equal and no text
+    states another value of an attribute than the other.
     """
 
     agreed: Share
@@ -248,7 +248,7 @@ class Pairs(Record):
 
 
 class Others(Record):
-    """What the others of a queue do, to compare one annotator with.
+    """The figures of the others of a queue, to compare one annotator with.
 
     Pairs are those among themselves; `agreed_meanwhile` are those since the first of the newest
     pairs of the annotator.
@@ -281,9 +281,9 @@ class UnclearTask(Record):
     """An answer that does not count: its task's assignee and its problem.
 
     `state` is `unclear` (the task waits for a clear answer), `sent_back` (its author has it again,
-    with the problem) or `quarantined`. `given` is what was answered, as far as it can be read.
-    `project_id` and `task_id` say where the task lies now: in the assignee's own workspace, which
-    nobody else can open, or in that of Loupe's account where `assignee` is empty.
+    with the problem) or `quarantined`. `given` is the answer, as far as it can be parsed.
+    `project_id` and `task_id` say where the task is now: in the assignee's own workspace, which no
+    one else can open, or in that of Loupe's account if `assignee` is empty.
     """
 
     annotation_id: int
@@ -320,9 +320,9 @@ class Tally:
     """The answers of one annotator, counted.
 
     Attributes:
-        verdicts: the number of first opinions with each.
-        seconds: the lead times of first opinions, as far as they are known.
-        days: for each day how many answers came, by what they were asked for.
+        verdicts: the number of first opinions with each verdict.
+        seconds: the known lead times of first opinions.
+        days: the number of answers on each day, by purpose.
     """
 
     def __init__(self) -> None:
@@ -331,7 +331,7 @@ class Tally:
         self.days: dict[date, Counter[str]] = defaultdict(Counter)
 
     def add(self, given: GivenAnswer) -> None:
-        """Counts an answer."""
+        """Count an answer."""
         kind = "gold" if given.gold else given.purpose
         self.days[given.annotated_at.astimezone(UTC).date()][kind] += 1
         if kind != "review":
@@ -342,7 +342,7 @@ class Tally:
 
 
 def work_of(tallies: Iterable[Tally], tasks: Iterable[TaskCount]) -> Work:
-    """What the annotators of these tallies did, who have these tasks."""
+    """Return the work of the annotators of these tallies, who have these tasks."""
     days: dict[date, Counter[str]] = defaultdict(Counter)
     verdicts: Counter[str] = Counter()
     seconds: list[float] = []
@@ -380,7 +380,7 @@ def work_of(tallies: Iterable[Tally], tasks: Iterable[TaskCount]) -> Work:
 
 
 def useful_per_day(days: Sequence[DayOfWork], today: date) -> list[int]:
-    """How many answers that items need came on each full day since the first, oldest first."""
+    """Return how many needed answers were given on each full day since the first, oldest first."""
     if not days:
         return []
     came = {day.day: day.reviews + day.adjudications for day in days}
@@ -389,7 +389,7 @@ def useful_per_day(days: Sequence[DayOfWork], today: date) -> list[int]:
 
 
 def _lead_time(seconds: Sequence[float]) -> LeadTime:
-    """The median has the interval of its order statistics (normal approximation of the ranks)."""
+    """Return the median with the interval of its order statistics (normal approximation)."""
     if not seconds:
         return LeadTime(known=0, median_seconds=None, p90_seconds=None)
     count = len(seconds)
@@ -406,7 +406,7 @@ def _lead_time(seconds: Sequence[float]) -> LeadTime:
 
 
 _TWO_SIDED = 1.96
-"""How many standard deviations 95 % lie within."""
+"""The number of standard deviations that include 95 %."""
 
 
 def _verdicts(counts: Mapping[str, int]) -> Verdicts:
@@ -424,14 +424,14 @@ _OUTCOMES = {"accepted": "accepted", "superseded": "edited", "rejected": "reject
 def queue_statistics(
     store: Store, queue: Queue, now: datetime, *, names: bool = False, facts: Facts | None = None
 ) -> QueueStatistics:
-    """The statistics of a queue.
+    """Return the statistics of a queue.
 
     Args:
-        store: where everything is.
-        queue: which, with its policy, overlap and rule for gold items.
-        now: the time at which one asks; today is not a full day.
-        names: whether to say what annotators are called.
-        facts: reads what texts state, for the agreement in attributes.
+        store: the provenance store.
+        queue: the queue, with its policy, overlap and rule for gold items.
+        now: the present time; today is not a full day.
+        names: whether to include the names of annotators.
+        facts: extracts the facts of texts, for the agreement in attributes.
     """
     tasks = task_counts(store, queue.name)
     answers = _Answers(given_answers(store, queue.name), _agreeing(queue, facts))
@@ -496,9 +496,9 @@ def queue_statistics(
 
 
 class _Answers:
-    """All answers of a queue, read once: tallies by annotator, and what several people answered.
+    """All answers of a queue, read once: tallies by annotator, and items with several answers.
 
-    `pairs` are there if `agree` is given.
+    `pairs` are computed if `agree` is given.
     """
 
     def __init__(self, given: Iterator[GivenAnswer], agree: "_Agree | None" = None) -> None:
@@ -524,7 +524,7 @@ class _Answers:
 
 
 class _Pair(NamedTuple):
-    """Two people's answers to one item: when there were both, and whether they agree."""
+    """Two people's answers to one item: the time of the later one, and whether they agree."""
 
     at: datetime
     people: set[str]
@@ -533,11 +533,11 @@ class _Pair(NamedTuple):
 
 _Agree = Callable[[ReviewAnswer, ReviewAnswer], bool]
 NEWEST_PAIRS = 30
-"""How many of the newest pairs are compared with the earlier ones."""
+"""The number of newest pairs that are compared with the earlier ones."""
 
 
 def _agreeing(queue: Queue, facts: Facts | None) -> _Agree:
-    """Whether two answers agree, as `Pairs` says; without `facts` as the queue says alone."""
+    """Return whether two answers agree, as in `Pairs`; without `facts`, as the queue decides."""
     interface = interface_of(queue)
     stated = None if facts is None else cache(facts)
 
@@ -555,7 +555,7 @@ def _agreeing(queue: Queue, facts: Facts | None) -> _Agree:
 
 
 def _contradict(one: Collection[Fact], other: Collection[Fact]) -> bool:
-    """Whether an attribute of a subject has values in both, and none in common."""
+    """Return whether an attribute of a subject has values in both, and none in common."""
     values: tuple[dict[tuple[Hashable, Hashable], set[Hashable]], ...] = ({}, {})
     for found, facts in zip(values, (one, other), strict=True):
         for subject, attribute, value in facts:
@@ -575,7 +575,7 @@ def _pairs(annotator: str, pairs: Iterable[_Pair]) -> Pairs:
 def _others(
     annotator: str, answers: _Answers, checks: Mapping[str, Sequence[StoredCheck]]
 ) -> Others:
-    """What all but one annotator do; pairs with that annotator are left out."""
+    """Return the figures of all but one annotator; pairs with that annotator are left out."""
     others = [tally for who, tally in answers.tallies.items() if who != annotator]
     newest = [pair.at for pair in answers.pairs if annotator in pair.people][-NEWEST_PAIRS:]
     pairs = [pair for pair in answers.pairs if annotator not in pair.people]
@@ -596,7 +596,7 @@ def _share_of(held: Sequence[bool]) -> Share:
 
 
 def _items(store: Store, queue: Queue) -> tuple[ItemCounts, int]:
-    """The state of the items, and how many answers the undecided ones still need."""
+    """Return the state of the items, and the number of answers that undecided ones still need."""
     asked = item_progress(store, queue.name)
     counts: Counter[str] = Counter()
     needed = 0
@@ -656,7 +656,7 @@ _LONGEST_GIVEN = 200
 
 
 def _in_words(result: Mapping[str, Any]) -> str:
-    """What an answer says, control by control; what cannot be read so as it came."""
+    """Return an answer in words, control by control; unparsable content is returned as it is."""
     parts = [str(result["unread"])] if "unread" in result else []
     for region in result.get("regions", ()):
         value = region.get("value") if isinstance(region, dict) else None
@@ -672,8 +672,8 @@ class TimesheetRow(Record):
     """The time of an annotator in a queue on a day (UTC).
 
     `answers` counts answers and later changes of them, gold items, adjudications and audits
-    included; `shortened` those that were longer than what counts of one, `untimed` those without a
-    time.
+    included. `shortened` counts those longer than the maximum that counts, `untimed` those without
+    a time.
     """
 
     day: date
@@ -695,10 +695,10 @@ def timesheet(
     longest_minutes: float,
     names: bool = False,
 ) -> list[TimesheetRow]:
-    """The time that people spent, by day, person and queue.
+    """Return the time that people spent, by day, person and queue.
 
-    A task that lies open while somebody is away counts for `longest_minutes` at most. Label Studio
-    adds the time of a change to that of the answer, so that only the difference is new.
+    A task counts for `longest_minutes` at most, even if it was left open. Label Studio adds the
+    time of a change to that of the answer, so that only the difference is new.
     """
     people = names_of_annotators(store) if names else {}
     before: dict[tuple[str, int], float] = {}
@@ -728,5 +728,5 @@ def timesheet(
 
 
 def shared_answers(store: Store, queue: str) -> list[ItemAnswers]:
-    """The first opinions of a queue on items with two or more of them, without gold items."""
+    """Return the first opinions on items with two or more of them, without gold items."""
     return _Answers(given_answers(store, queue)).shared

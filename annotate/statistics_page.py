@@ -1,7 +1,7 @@
 """The overview of all review queues, and their statistics, as one HTML page without scripts.
 
 Charts are inline SVG in percent of the available width. Every figure in a table is a `<data>`
-element that names the key of the same figure in `loupe queue stats --json`.
+element with the key of the same figure in `loupe queue stats --json`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _TEMPLATE = "statistics_page.html.j2"
 
 
 class Bar(NamedTuple):
-    """A stacked bar of a day: its place, and its parts from the bottom, all in percent."""
+    """A stacked bar of a day: its position, and its parts from the bottom, all in percent."""
 
     left: float
     width: float
@@ -42,7 +42,7 @@ class Throughput(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A part of a whole: what it is, how much, and from where to where it goes in percents."""
+    """A part of a whole: its label, its size, and its start and end in percent."""
 
     name: str
     number: int
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
 
 class Whisker(NamedTuple):
-    """A figure with its interval on a scale, in percents."""
+    """A figure with its interval on a scale, in percent."""
 
     value: float
     low: float
@@ -59,17 +59,17 @@ class Whisker(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """A scale of figures up to 1: where it begins, and its marks (percent, text)."""
+    """A scale of figures up to 1: its beginning and its marks (percent, text)."""
 
     lowest: float
     marks: tuple[tuple[float, str], ...]
 
     def place(self, figure: float) -> float:
-        """The place of a figure, in percent from the left."""
+        """Return the position of a figure, in percent from the left."""
         return round(100 * (max(figure, self.lowest) - self.lowest) / (1 - self.lowest), 2)
 
     def whisker(self, figure: Estimate) -> Whisker | None:
-        """The figure with its interval, or None where there is none."""
+        """Return the figure with its interval, or None if there is none."""
         if figure.value is None:
             return None
         low = figure.value if figure.low is None else figure.low
@@ -78,7 +78,7 @@ class Scale(NamedTuple):
 
 
 def render_page(overview: Overview) -> str:
-    """The page, with the queues in the given order."""
+    """Return the page, with the queues in the given order."""
     environment = page_environment("annotate")
     environment.filters.update(
         number=lambda value: f"{value:,}",
@@ -107,23 +107,23 @@ def render_page(overview: Overview) -> str:
 
 
 def percent(value: float) -> str:
-    """A share as a whole number of percents."""
+    """Return a share as a whole number of percent."""
     return f"{100 * value:.0f} %"
 
 
 def decimal(value: float) -> str:
-    """A figure with two places."""
+    """Return a figure with two decimals."""
     return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
 def shown_name(queue: QueueStatistics, annotator: str) -> str:
-    """What an annotator is called on the page."""
+    """Return the name of an annotator on the page."""
     names = {one.annotator: one.name for one in queue.annotators}
     return names.get(annotator) or annotator
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it: 48 s, 2 min 5 s, 1 h 20 min."""
+    """Return a duration for people: 48 s, 2 min 5 s, 1 h 20 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -135,7 +135,7 @@ def duration(seconds: float) -> str:
 
 
 def shown_days(days: Sequence[DayOfWork], until: datetime) -> list[date]:
-    """The days that charts show: from the first one of work, but no more than `SHOWN_DAYS`."""
+    """Return the days to show in charts: from the first day of work, at most `SHOWN_DAYS`."""
     last = max([until.date(), *(day.day for day in days)])
     first = min([last - timedelta(days=6), *(day.day for day in days)])
     count = min(SHOWN_DAYS, (last - first).days + 1)
@@ -143,7 +143,7 @@ def shown_days(days: Sequence[DayOfWork], until: datetime) -> list[date]:
 
 
 def throughput(days: Sequence[DayOfWork], until: datetime) -> Throughput:
-    """The chart of answers by day, the newest at the right."""
+    """Return the chart of answers by day, the newest at the right."""
     shown = shown_days(days, until)
     by_day = {day.day: day for day in days}
     counts = [
@@ -188,7 +188,7 @@ def _bar(day: date, counts: Mapping[str, int], left: float, wide: float, top: in
 
 
 def nice_scale(largest: int) -> tuple[int, int]:
-    """The end of a scale that holds `largest`, and its step, a round number."""
+    """Return the end of a scale that includes `largest`, and its step, a round number."""
     for power in range(20):
         for digit in (1, 2, 5):
             step = digit * 10**power
@@ -198,13 +198,13 @@ def nice_scale(largest: int) -> tuple[int, int]:
 
 
 def progress(items: ItemCounts) -> list[Piece]:
-    """The states of the items, as parts of a bar."""
+    """Return the states of the items as parts of a bar."""
     names = ("accepted", "edited", "rejected", "conflicting", "answered", "open", "waiting")
     return _pieces({name: getattr(items, name) for name in names})
 
 
 def verdict_pieces(one: AnnotatorStatistics) -> list[Piece]:
-    """An annotator's verdicts, as parts of a bar."""
+    """Return an annotator's verdicts as parts of a bar."""
     return _pieces({name: found.count for name, found in one.work.verdicts})
 
 
@@ -220,7 +220,7 @@ def _pieces(counts: Mapping[str, int]) -> list[Piece]:
 
 
 def scale_of(queue: QueueStatistics) -> Scale:
-    """A scale that holds the kappas of a queue: from 0, or from below where one is."""
+    """Return a scale for the kappas of a queue: from 0, or lower if a kappa is negative."""
     figures = [main.kappa for one in queue.annotators if (main := one.agreement.main)]
     if choice := queue.agreement.main:
         figures += [choice.cohen, choice.fleiss, choice.krippendorff]
@@ -232,7 +232,7 @@ def scale_of(queue: QueueStatistics) -> Scale:
 
 
 def _scale_from(figure: float) -> tuple[float, float]:
-    """Where a scale begins that holds a figure, and its step; 0 and 1 are among its marks."""
+    """Return where a scale begins that includes a figure, and its step; 0 and 1 are marks."""
     starts = ((0.0, 0.2), (-0.2, 0.2), (-0.5, 0.5))
     return next((start for start in starts if figure >= start[0]), (-1.0, 0.5))
 
@@ -242,7 +242,7 @@ def _mark(value: float) -> str:
 
 
 def gold_line(gold: GoldAccuracy, days: Sequence[date]) -> list[tuple[float, float]]:
-    """The accuracy over the newest gold answers by day: (x, y) in percents, y from the top."""
+    """Return the recent gold accuracy by day: (x, y) in percent, y from the top."""
     place = {day: 100 * (number + 0.5) / len(days) for number, day in enumerate(days)}
     return [
         (round(place[day.day], 2), round(100 - 100 * day.recent, 2))

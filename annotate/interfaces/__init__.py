@@ -1,1 +1,1 @@
-"""The pages that reviewers work on, one module each."""
+"""The pages that annotators work on, one module each."""

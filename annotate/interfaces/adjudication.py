@@ -1,7 +1,7 @@
 """The adjudicator's page: the annotators' page with their answers after the item.
 
-The answers are anonymous and in an order that reveals nothing. Words that differ are marked. One of
-them can be taken as it is.
+The answers are anonymous and in an order that reveals nothing. Words that differ are marked. An
+adjudicator can take one of the answers as it is.
 """
 
 import re
@@ -30,9 +30,9 @@ _PLACES = {"loupe-answer", "loupe-decision"}
 
 
 def adjudication_config(interface: Interface) -> str:
-    """The page of `interface` with the panel of the answers after the item.
+    """Return the page of `interface` with the panel of the answers after the item.
 
-    Nothing is required of the controls, as an answer may be taken instead.
+    None of the controls is required, as an answer may be taken instead.
     """
     page = ET.fromstring(interface.config)  # noqa: S314 - our own page
     for tag in page.iter("Choices"):
@@ -48,26 +48,26 @@ def adjudication_config(interface: Interface) -> str:
 
 
 def taken_answer(result: Sequence[Mapping[str, Any]]) -> str | None:
-    """The key of the annotation that an adjudicator took; None if they decided themselves."""
+    """Return the key of the annotation that an adjudicator took; None for their own answer."""
     taken = only_choice([dict(region) for region in result], TAKE)
     return None if taken == OWN else taken
 
 
 def adjudication_instructions(interface: Interface) -> str:
-    """The adjudicator's instructions, followed by those of the annotators."""
+    """Return the adjudicator's instructions, followed by those of the annotators."""
     return instructions("adjudication.html") + interface.instructions
 
 
 def adjudication_data(
     interface: Interface, shown: StoredEntity, answers: Mapping[str, ReviewAnswer]
 ) -> dict[str, Any]:
-    """The values of the panel: the answers as «Answer A», «Answer B» …, differences marked.
+    """Return the values of the panel: the answers as «Answer A», «Answer B» …, with marks.
 
-    A digest of their content and of the entity gives the order, so it reveals nothing.
+    A digest of their content and of the entity determines the order, so it reveals nothing.
 
     Args:
         interface: the page of the annotators.
-        shown: what they answered about.
+        shown: the entity that they answered about.
         answers: their answers by the keys of the annotations.
     """
     ordered = sorted(
@@ -90,9 +90,9 @@ _MARK = '<mark class="loupe-differs">'
 
 
 def marked_differences(summaries: Sequence[Summary]) -> list[str]:
-    """Each summary as a list in HTML, the words marked that some other lacks under the same name.
+    """Return each summary as a list in HTML; words missing in another summary's value are marked.
 
-    Words that follow each other share a mark.
+    Consecutive words share a mark.
     """
     rows = [[row for row in summary if row[1].strip()] for summary in summaries]
     words = [[word for row in summary for word in _words_of(row)] for summary in rows]
@@ -116,7 +116,7 @@ def _marked(text: str, differs: Iterator[bool]) -> str:
 
 
 def _words_of(row: tuple[str, str]) -> list[tuple[str, str]]:
-    """The words of a name and its value, each with the name of its row."""
+    """Return the words of a name and its value, each with the name of its row."""
     name, value = row
     return [("", word) for word in name.split()] + [(name, word) for word in value.split()]
 
@@ -124,7 +124,7 @@ def _words_of(row: tuple[str, str]) -> list[tuple[str, str]]:
 def _differing(
     words: Sequence[tuple[str, str]], others: Sequence[Sequence[tuple[str, str]]]
 ) -> list[bool]:
-    """For each word whether one of `others` lacks it in its place."""
+    """Return, for each word, whether one of `others` lacks it under the same name."""
     from rapidfuzz.distance import LCSseq
 
     differs = [False] * len(words)

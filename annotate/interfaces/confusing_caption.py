@@ -1,7 +1,7 @@
 """The page that shows a caption with its own image and a similar one (ReCoS).
 
-The images are in random order and without labels, so that nobody expects one of them. A caption
-is accepted only if it fits its own image and not the other: with one that fits both, a correct
+The images are in random order and without labels, so that annotators do not expect one of them. A
+caption is accepted only if it fits its own image and not the other: if it fits both, a correct
 search result would count as wrong.
 """
 
@@ -35,12 +35,12 @@ OUTCOMES = {
 
 
 def own_side(entity_id: str) -> str:
-    """Where a question shows the caption's own image: `left` or `right`; a digest decides."""
+    """Return where a question shows the caption's own image, `left` or `right`, by a digest."""
     return "left" if int(digest_of("confusion-side", entity_id), 16) % 2 else "right"
 
 
 def _outcomes(entity_id: str) -> dict[str, str]:
-    """The outcome that each choice on a question's page stands for."""
+    """Return the outcome of each choice on a question's page."""
     left, right = ("own", "other") if own_side(entity_id) == "left" else ("other", "own")
     return {"left": left, "both": "both", "right": right, "neither": "neither"}
 
@@ -53,7 +53,7 @@ class ConfusingCaption(Interface):
     def pages(
         self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
-        """One page per caption and pair of images, in order; warnings are below the caption."""
+        """Return one page per caption and pair of images, with warnings below the caption."""
         flags = latest_flags(store, [entity.id for entity in entities])
         contents = []
         for entity in entities:
@@ -70,7 +70,7 @@ class ConfusingCaption(Interface):
         return contents
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
-        """Which images the caption fits."""
+        """Parse which images the caption fits."""
         outcome = _outcomes(shown.id).get(only_choice(result, FIT) or "")
         if outcome is None:
             return UnclearAnswer(problem="no choice of the images that the caption fits")
@@ -80,7 +80,7 @@ class ConfusingCaption(Interface):
         return ReviewAnswer(verdict="reject", choices=choices, reason=OUTCOMES[outcome])
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """The answer in the words of the page."""
+        """Return the answer in the words of the page."""
         chosen = [
             choice
             for choice, outcome in _outcomes(shown.id).items()

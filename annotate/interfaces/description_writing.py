@@ -39,18 +39,18 @@ ATTRIBUTES: Mapping[str, str] = tomllib.loads(resource("description_attributes.t
 
 
 def attribute_pattern(attribute: str) -> str:
-    """The regular expression that finds an attribute's words, for Python and for JavaScript."""
+    """Return the regular expression for an attribute's words, for Python and JavaScript."""
     words = re.split(r"\s(?![^\[]*\])", ATTRIBUTES[attribute].strip())
     return rf"\b(?:{'|'.join(words)})\b"
 
 
 def missing_attributes(text: str) -> Sequence[str]:
-    """The attributes that a description does not mention, in the order of `ATTRIBUTES`."""
+    """Return the attributes that a description does not mention, in the order of `ATTRIBUTES`."""
     return [attribute for attribute in ATTRIBUTES if not _compiled(attribute).search(text)]
 
 
 def count_words(text: str) -> int:
-    """How many words a text has: what stands between white space and has a letter or a digit."""
+    """Count the words of a text: strings between white space with a letter or a digit."""
     return sum(any(character.isalnum() for character in word) for word in text.split())
 
 
@@ -69,18 +69,18 @@ AIM_WORDS = 80
 """The mean length of UFine6926's descriptions."""
 
 LEAST_WORDS = 20
-"""A text shorter than any of its descriptions is no description."""
+"""The minimum length of a description; all of UFine6926's are longer."""
 
 
 class DescriptionWriting(Interface):
-    """The labelling interface `description-writing`: every answer is a description of its own."""
+    """The labelling interface `description-writing`; its answers are independent."""
 
     name = "description-writing"
     independent = True
 
     @cached_property
     def config(self) -> str:
-        """The page in Label Studio's XML, with the frame that counts words and ticks attributes."""
+        """The page in Label Studio's XML, with the frame that counts words."""
         patterns = [[attribute, attribute_pattern(attribute)] for attribute in ATTRIBUTES]
         settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
         document = resource("description_counter.html").replace('"SETTINGS"', settings)
@@ -88,16 +88,16 @@ class DescriptionWriting(Interface):
         return super().config.replace("COUNTER", script_frame("loupe-counter", frame))
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one image."""
+        """Return the page of one image."""
         image = entity.record(Image)
         data = {"image": image_address(images_url, image.sha256), DRAFT: "", DRAFT_NOTE: ""}
-        # Label Studio lets nobody submit a page on which nothing is chosen, whatever is written.
+        # Label Studio requires a choice before a page can be submitted, whatever the text is.
         described = choice_region(VERDICT, "image", "accept")
         shown = ShownImage(image.sha256, image.media_type, entity.id)
         return TaskContent(data, [{"model_version": "loupe", "result": [described]}], (shown,))
 
     def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
-        """The page with the draft in the text and its author above it."""
+        """Return the page with the draft in the text field and its author above it."""
         caption = draft.record(Caption)
         note = (
             f"Draft by the program {caption.author}: check every word, correct what is wrong, "
@@ -111,7 +111,7 @@ class DescriptionWriting(Interface):
         result: Regions,
         shown: StoredEntity,  # noqa: ARG002 - what was written stands for itself
     ) -> ReviewAnswer | UnclearAnswer:
-        """The description that was written, or why the image cannot be described."""
+        """Parse the description, or why the image cannot be described."""
         if only_choice(result, VERDICT) == "reject":
             return read_rejection(result)
         text = one_line(" ".join(values(result, TEXT, "text")))
@@ -126,7 +126,7 @@ class DescriptionWriting(Interface):
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """The description as a caption of the image."""
+        """Return the description as a caption of the image."""
         if answer.verdict == "reject":
             return ()
         source = shown.record(Image).source
@@ -137,7 +137,7 @@ class DescriptionWriting(Interface):
         answer: ReviewAnswer,
         shown: StoredEntity,  # noqa: ARG002 - the image stands on the page
     ) -> Summary:
-        """The answer in words."""
+        """Return the answer in words."""
         text = answer.texts.get(TEXT, "")
         return [
             ("Description", text),

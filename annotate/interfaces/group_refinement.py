@@ -1,11 +1,11 @@
-"""The page on which the captions of a whole group of images are judged together.
+"""The page on which the captions of a group of images are reviewed together.
 
 There is one column per image and one row per coarse caption. Words that distinguish an image are
 marked, and warnings about captions are listed above them. In a group with a second language, each
 caption has its translation below it in smaller type. «Edit» turns all of them into text fields.
 
 An edited caption no longer matches its translation. Unless the translation is edited too, it is
-removed (an empty text), and the new group gets a doubt that says so.
+removed (an empty text), and the new group gets a flag that says so.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class GroupRefinement(Interface):
     name = "group-refinement"
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one group."""
+        """Return the page of one group."""
         group = entity.record(CaptionGroup)
         figures = []
         for column, member in enumerate(group.members):
@@ -60,7 +60,7 @@ class GroupRefinement(Interface):
         return TaskContent(data, [], tuple(shown_image(one.picture) for one in group.members))
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
-        """What the regions of an annotation say about the group that was shown.
+        """Parse the answer about a group.
 
         Texts count only under «edit», where the page shows them.
         """
@@ -77,10 +77,10 @@ class GroupRefinement(Interface):
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """The group with its new captions, if they were edited.
+        """Return the group with its new captions, if they were edited.
 
-        The old doubts are dropped, as the editor has read them. Removed translations become doubts
-        of the new group.
+        The old flags are dropped, as the editor has read them. Removed translations become flags of
+        the new group.
         """
         if answer.verdict != "edit":
             return ()
@@ -106,7 +106,7 @@ class GroupRefinement(Interface):
         return (group.model_copy(update=change),)
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """The answer; of the texts, those that were changed."""
+        """Return the answer, with the texts that were changed."""
         changed = [
             (cell.name, answer.texts[cell.control] or "(removed)")
             for cell in _cells(shown.record(CaptionGroup))
@@ -117,7 +117,7 @@ class GroupRefinement(Interface):
 
 
 class _Cell(NamedTuple):
-    """A text on the page: its place, and whether it is a translation."""
+    """A text on the page: its row and column, and whether it is a translation."""
 
     row: int
     column: int
@@ -136,7 +136,7 @@ class _Cell(NamedTuple):
 
 
 def _cells(group: CaptionGroup) -> Iterator[_Cell]:
-    """Every caption, row by row, each with its translation after it where it has one."""
+    """Return all captions, row by row, each followed by its translation if it has one."""
     for row in range(len(group.coarse_captions)):
         for column, member in enumerate(group.members):
             yield _Cell(row, column, member.captions[row])
@@ -145,7 +145,7 @@ def _cells(group: CaptionGroup) -> Iterator[_Cell]:
 
 
 def _row(group: CaptionGroup, row: int) -> dict[str, Any]:
-    """The row of a coarse caption as HTML, and the texts of its fields."""
+    """Return the row of a coarse caption as HTML, and the texts of its fields."""
     texts = [member.captions[row] for member in group.members]
     captions = ""
     same = indistinct(texts, [member.difference for member in group.members])

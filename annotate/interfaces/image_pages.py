@@ -1,4 +1,4 @@
-"""The pages on which pictures are judged: selections, contrastive images, duplicates."""
+"""The pages on which images are reviewed: selections, contrastive images, duplicates."""
 
 from html import escape
 
@@ -37,11 +37,11 @@ DISTINGUISHES = {
     RetrievalTask.CODE: "what the program does and prints",
     RetrievalTask.TRANSLATION: "what the text says in the other language",
 }
-"""What the captions of each task use to distinguish their image from others."""
+"""What the captions of each task describe to distinguish their image from others."""
 
 
 def caption_heading(task: RetrievalTask | None) -> str:
-    """The heading above a caption of that task, or of none."""
+    """Return the heading above a caption of that task, or of none."""
     return "Caption" if task is None else f"Caption for the task {task}: {DISTINGUISHES[task]}"
 
 
@@ -53,7 +53,7 @@ class ImageVerdict(Interface):
         result: Regions,
         shown: StoredEntity,  # noqa: ARG002 - nothing in it can be changed
     ) -> ReviewAnswer | UnclearAnswer:
-        """Whether the image fits, and what is wrong where it does not."""
+        """Parse whether the image fits, and its problems if it does not."""
         match only_choice(result, VERDICT):
             case "accept":
                 return read_acceptance(result)
@@ -67,7 +67,7 @@ class ImageVerdict(Interface):
         answer: ReviewAnswer,
         shown: StoredEntity,  # noqa: ARG002 - the answer says it all
     ) -> Summary:
-        """The answer in words."""
+        """Return the answer in words."""
         verdict = self.labels(VERDICT, [answer.verdict])
         return [("Verdict", verdict), ("Reason", answer.reason)]
 
@@ -78,7 +78,7 @@ class ImageSelection(ImageVerdict):
     name = "image-selection"
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one image."""
+        """Return the page of one image."""
         selection = entity.record(Selection)
         task = (
             f'<p class="loupe-task"><b>{escape(selection.task)}</b></p>'
@@ -93,14 +93,14 @@ class ImageSelection(ImageVerdict):
 class DuplicateCheck(Interface):
     """The labelling interface `duplicate-check`: two possibly identical images side by side.
 
-    People decide where hashes and embeddings are uncertain: two different images are accepted, two
+    People decide if hashes and embeddings are uncertain: two different images are accepted, two
     copies of the same image are rejected.
     """
 
     name = "duplicate-check"
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one pair of images, with what was measured."""
+        """Return the page of one pair of images, with its measurements."""
         asked = entity.record(DuplicateQuestion)
         parts = ["Automatic checks are uncertain"]
         if asked.distance is not None:
@@ -121,7 +121,7 @@ class DuplicateCheck(Interface):
         result: Regions,
         shown: StoredEntity,  # noqa: ARG002 - the answer says it all
     ) -> ReviewAnswer | UnclearAnswer:
-        """Whether the two images differ."""
+        """Parse whether the two images differ."""
         match only_choice(result, VERDICT):
             case "accept":
                 return verdict_answer("accept")
@@ -135,7 +135,7 @@ class DuplicateCheck(Interface):
         answer: ReviewAnswer,
         shown: StoredEntity,  # noqa: ARG002 - the answer says it all
     ) -> Summary:
-        """The answer in words."""
+        """Return the answer in words."""
         return [("These are", self.labels(VERDICT, [answer.verdict]))]
 
 
@@ -143,14 +143,14 @@ class ImageFilter(ImageVerdict):
     """The labelling interface `image-filter`: a contrastive image beside its anchor.
 
     The anchor is on the left, the candidate on the right. Below them are the measurements and
-    warnings (for edits with a map of what changed, which covers the anchor while the pointer is on
-    it), the wanted difference, the candidate's origin, and the problems to tick.
+    warnings, the wanted difference, the candidate's origin, and the problems to tick. Edits also
+    have a map of what changed, which covers the anchor while the pointer is on it.
     """
 
     name = "image-filter"
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one candidate."""
+        """Return the page of one candidate."""
         candidate = entity.record(Candidate)
         pictures = [candidate.anchor, candidate.image]
         if candidate.overlay is not None:
@@ -178,7 +178,7 @@ def _wanted(candidate: Candidate) -> str:
 
 
 def _origin(candidate: Candidate) -> str:
-    """Where the candidate is from, in a line; its address is text, not a link."""
+    """Return the origin of the candidate in one line; its address is text, not a link."""
     origin = candidate.origin
     if isinstance(origin, FoundImage):
         creator = origin.creator or "an unknown author"
@@ -190,10 +190,10 @@ def _origin(candidate: Candidate) -> str:
 
 
 def _measured(candidate: Candidate, images_url: str) -> str:
-    """The map of what changed, the measurements, and the warnings, as HTML.
+    """Return the map of what changed, the measurements, and the warnings, as HTML.
 
-    The map is there twice: small, and as large as the anchor. The page's style shows the large one
-    over the anchor while the pointer is on the small one.
+    The map is included twice: small, and as large as the anchor. The page's style shows the large
+    one over the anchor while the pointer is on the small one.
     """
     changes = ""
     if candidate.overlay is not None:
@@ -210,7 +210,7 @@ def _measured(candidate: Candidate, images_url: str) -> str:
 
 
 def measured_in_words(candidate: Candidate) -> list[str]:
-    """What was measured, a sentence each; nothing where nothing was."""
+    """Return the measurements, one sentence each; empty if there are none."""
     sentences = [] if candidate.measurement is None else _edit_in_words(candidate.measurement)
     if candidate.similarity is not None:
         sentences.append(f"Similarity to the anchor: {candidate.similarity:.2f}.")
@@ -240,7 +240,7 @@ def _edit_in_words(measurement: EditMeasurement) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """A share in percents, in whole ones from ten on; a little is said to be less than a tenth."""
+    """Return a share in percent: one decimal below 10 %, "less than 0.1 %" below that."""
     percents = 100 * share
     if 0 < percents < 0.1:
         return "less than 0.1 %"

@@ -31,21 +31,21 @@ class TaskContent(NamedTuple):
 
 
 Regions = Sequence[dict[str, Any]]
-"""What an annotation holds, as Label Studio stores it: a region for each control."""
+"""The regions of an annotation, as Label Studio stores them: one for each control."""
 Summary = list[tuple[str, str]]
-"""An answer in words: names and values. What has no value is not shown."""
+"""An answer in words, as names and values. Empty values are not shown."""
 
 
 class Interface:
-    """A labelling interface: a page, how to fill it, and how to read the answers.
+    """A labelling interface: a page, how to fill it, and how to parse the answers.
 
     The page (Label Studio's XML) and its instructions (HTML) are in files named after it. An
-    interface has no state; one object serves all queues. Every page has keys for its choices, and
-    a pre-annotation if something is known. Text from outside is escaped.
+    interface has no state; one object serves all queues. Every page has keys for its choices, and a
+    pre-annotation if something is known. External text is escaped.
 
     Attributes:
         name: its name in queue declarations.
-        independent: every answer is a result of its own, such as a description; none can conflict.
+        independent: each answer is a separate result, such as a description; none can conflict.
     """
 
     name: ClassVar[str]
@@ -53,9 +53,9 @@ class Interface:
 
     @cached_property
     def config(self) -> str:
-        """The page in Label Studio's XML: its own, and what all pages have in common.
+        """The page in Label Studio's XML, with the common parts of all pages.
 
-        That is the style, the text fields, and the reason why a task came back.
+        These are the style, the text fields, and the reason why a task came back.
         """
         page = resource(f"{self._file_name}.xml")
         page = page.replace("<Style>\n", f"<Style>\n{resource('common.css')}", 1)
@@ -75,7 +75,7 @@ class Interface:
     def contents(
         self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
-        """One page per entity, in order; images lie at `<images_url>/<sha256>`.
+        """Return one page per entity, in order; images have the address `<images_url>/<sha256>`.
 
         Raises:
             ServiceError: a pre-annotation does not fit the page.
@@ -99,11 +99,11 @@ class Interface:
         entities: Sequence[StoredEntity],
         images_url: str,
     ) -> list[TaskContent]:
-        """One page per entity, in order; not validated yet."""
+        """Return one page per entity, in order; not validated yet."""
         return [self.page(entity, images_url) for entity in entities]
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one entity; what reads the store overrides `pages` instead."""
+        """Return the page of one entity; interfaces that read the store override `pages`."""
         raise NotImplementedError
 
     def with_draft(
@@ -111,15 +111,15 @@ class Interface:
         content: TaskContent,
         draft: StoredEntity,  # noqa: ARG002 - most pages have no drafts
     ) -> TaskContent:
-        """The page with a model's draft in it, marked as that model's."""
+        """Return the page with a model's draft in it, marked as that model's."""
         return content
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
-        """The answer in an annotation's regions about the entity that was shown."""
+        """Parse the answer in an annotation's regions about the entity that was shown."""
         raise NotImplementedError
 
     def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
-        """Whether two answers agree: equal choices, and texts of at least that similarity (0 to 1).
+        """Return whether two answers agree: equal choices and sufficiently similar texts (0 to 1).
 
         Two rejections always agree, even with different reasons.
         """
@@ -138,18 +138,18 @@ class Interface:
         answer: ReviewAnswer,  # noqa: ARG002
         author: str,  # noqa: ARG002
     ) -> tuple[EntityRecord, ...]:
-        """The records that replace an accepted or edited entity, if any.
+        """Return the records that replace an accepted or edited entity, if any.
 
-        If the interface is `independent`, the records that the answer adds.
+        If the interface is `independent`, these are the records that the answer adds.
         """
         return ()
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """The answer in words, for an adjudicator and for feedback."""
+        """Return the answer in words, for an adjudicator and for feedback."""
         raise NotImplementedError
 
     def labels(self, control: str, aliases: Iterable[str]) -> str:
-        """Choices in the words of the page."""
+        """Return choices in the words of the page."""
         known = choice_labels(self.config)
         return ", ".join(known.get((control, alias), alias) for alias in aliases)
 
@@ -158,7 +158,7 @@ class Interface:
 
 
 def resource(name: str) -> str:
-    """A file beside this one: a page's XML, its instructions, or a script of it."""
+    """Return the text of a file beside this one: a page's XML, instructions, or script."""
     return files("annotate.interfaces").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -173,13 +173,13 @@ _INSTRUCTIONS_STYLE = (
 
 
 def instructions(name: str) -> str:
-    """The instructions in a file beside this one, with the spacing that Label Studio removes."""
+    """Return the instructions in a file beside this one, with a style for their spacing."""
     style = f"<style>{_INSTRUCTIONS_STYLE}</style>"
     return f'<div class="loupe-instructions">{style}{resource(name).strip()}</div>'
 
 
 def script_frame(name: str, document: str) -> str:
-    """A frame with a document of ours in it, as HTML for the `value` of a `Markdown` tag.
+    """Return a frame with a document of ours, as HTML for the `value` of a `Markdown` tag.
 
     Label Studio's own tags run no scripts, and its tag for scripted controls (`ReactCode`) is not
     in the community edition; its `Markdown` tag shows HTML, frames included. The page must also
@@ -196,11 +196,12 @@ def script_frame(name: str, document: str) -> str:
 
 
 def text_fields_script() -> str:
-    """The script of a frame that adds `text_fields.js` to Label Studio's page.
+    """Return the script of a frame that adds `text_fields.js` to Label Studio's page.
 
-    It saves what is typed, says so, and gives text fields their keys: Enter goes to the page's text
-    (class `loupe-write`), Escape leaves a text field, and Ctrl+Enter submits from inside one. It is
-    added to the page itself, because frames come and go with the tasks.
+    It saves what is typed, reports that, and gives text fields their keys: Enter moves the cursor
+    to the page's text (class `loupe-write`), Escape leaves a text field, and Ctrl+Enter submits
+    from inside one. It is added to the page itself, because frames are created and removed with the
+    tasks.
     """
     code = json.dumps(resource("text_fields.js"))
     return (
@@ -210,12 +211,12 @@ def text_fields_script() -> str:
 
 
 def image_address(images_url: str, sha256: str) -> str:
-    """The address of an image for the annotator's browser."""
+    """Return the address of an image for the annotator's browser."""
     return f"{images_url.rstrip('/')}/{sha256}"
 
 
 class Control(NamedTuple):
-    """A control of a page; `offered` is None if each task has choices of its own.
+    """A control of a page; `offered` is None if each task has its own choices.
 
     `name` is a pattern, as a page may repeat a control for each row of its data.
     """
@@ -234,7 +235,7 @@ _SHOWN_CHARACTERS = 60
 
 @cache
 def controls(config: str) -> tuple[Control, ...]:
-    """The controls of a page."""
+    """Return the controls of a page."""
     root = ET.fromstring(config)  # noqa: S314 - our own page
     return tuple(
         Control(
@@ -251,7 +252,7 @@ def controls(config: str) -> tuple[Control, ...]:
 
 @cache
 def choice_labels(config: str) -> dict[tuple[str, str], str]:
-    """What the choices of a page are called on it, by control and alias."""
+    """Return the labels of a page's choices, by control and alias."""
     root = ET.fromstring(config)  # noqa: S314 - our own page
     return {
         (tag.get("name", ""), one.get("alias", "")): one.get("value", "")
@@ -267,7 +268,7 @@ def _offered(tag: ET.Element) -> frozenset[str] | None:
 
 
 def malformed(config: str, result: Any) -> str:
-    """Why the page cannot have made these regions, naming the first wrong one; "" if it can."""
+    """Return the problem of the first region that the page cannot have created, or ""."""
     if not isinstance(result, list):
         return f"an answer must be a list of regions; got {_shown(result)}"
     chosen: set[str] = set()
@@ -278,7 +279,7 @@ def malformed(config: str, result: Any) -> str:
 
 
 def _malformed_region(config: str, region: Any, chosen: set[str]) -> str:
-    """The problem of a region; `chosen` collects the controls with a single choice."""
+    """Return the problem of a region; `chosen` collects the controls with a single choice."""
     if not isinstance(region, dict):
         return f"must be an object; got {_shown(region)}"
     name = region.get("from_name")
@@ -307,19 +308,19 @@ def _malformed_region(config: str, region: Any, chosen: set[str]) -> str:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is text that can be stored."""
+    """Return whether the value is text that can be stored."""
     return isinstance(value, str) and not re.search("[\0\ud800-\udfff]", value)
 
 
 def _shown(value: Any) -> str:
-    """A value for a message; nested ones are only counted."""
+    """Return a value for a message; only the size of nested ones is shown."""
     if isinstance(value, list | dict):
         return f"a {type(value).__name__} of {len(value)}"
     return ascii(value)[:_SHOWN_CHARACTERS]
 
 
 def values(result: Regions, control: str, kind: str) -> list[str]:
-    """All values of `kind` (`choices`, `text`) that an annotation has in a control, in order."""
+    """Return all values of `kind` (`choices`, `text`) in a control, in order."""
     return [
         str(value)
         for region in result
@@ -329,21 +330,22 @@ def values(result: Regions, control: str, kind: str) -> list[str]:
 
 
 def only_choice(result: Regions, control: str) -> str | None:
-    """The choice in a control, or None without exactly one."""
+    """Return the choice in a control, or None unless there is exactly one."""
     chosen = values(result, control, "choices")
     return chosen[0] if len(chosen) == 1 else None
 
 
 def first_text(result: Regions, control: str) -> str:
-    """What a text field says now, in one line; "" without it.
+    """Return the present text of a field, in one line; "" without it.
 
-    A page offers each text once; a second value is the offer, sent again with an old answer.
+    A page pre-fills each text once; a second value is the pre-filled text, sent again with an old
+    answer.
     """
     return one_line(" ".join(values(result, control, "text")[:1]))
 
 
 def one_line(text: str) -> str:
-    """The text with single spaces and without invisible characters."""
+    """Return the text with single spaces and without invisible characters."""
     visible = "".join(
         character for character in text if character.isprintable() or character.isspace()
     )
@@ -351,7 +353,7 @@ def one_line(text: str) -> str:
 
 
 def choice_region(control: str, target: str, *choices: str) -> dict[str, Any]:
-    """A pre-annotation that ticks `choices`."""
+    """Return a pre-annotation that ticks `choices`."""
     return {
         "from_name": control,
         "to_name": target,
@@ -361,7 +363,7 @@ def choice_region(control: str, target: str, *choices: str) -> dict[str, Any]:
 
 
 def returned_content(content: TaskContent, config: str, problem: str, result: Any) -> TaskContent:
-    """The page of a task that comes back: why, and filled in as its annotator had left it."""
+    """Return the page of a task that comes back, with the reason and the earlier answer."""
     why = f"Your answer could not be used: {problem}. Please correct it and submit it again."
     data = {**content.data, RETURNED: why}
     if not result or malformed(config, result):
@@ -372,7 +374,7 @@ def returned_content(content: TaskContent, config: str, problem: str, result: An
 
 
 def text_similarity(one: str, other: str) -> float:
-    """The similarity of two texts, 0 to 1, ignoring case and white space."""
+    """Return the similarity of two texts, 0 to 1, ignoring case and white space."""
     from rapidfuzz.distance import Levenshtein
 
     return Levenshtein.normalized_similarity(one, other, processor=_plain)
@@ -382,20 +384,20 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# The pictures of proposals on a page.
+# The images of proposals on a page.
 
 
 def shown_image(picture: Picture) -> ShownImage:
-    """The picture as one that the image server has to serve."""
+    """Return the image as one that the image server has to serve."""
     return ShownImage(picture.sha256, picture.media_type, picture.image_id)
 
 
 def picture_tag(picture: Picture, images_url: str) -> str:
-    """The picture as HTML."""
+    """Return the image as HTML."""
     return f'<img src="{escape(image_address(images_url, picture.sha256))}" alt="">'
 
 
-# What most pages ask for: a verdict; of a rejection a reason or the problems, and a note.
+# Controls of most pages: a verdict; for a rejection a reason or the problems, and a note.
 
 VERDICT, REASON, PROBLEMS, NOTE = "verdict", "reason", "problems", "note"
 """The names of their controls."""
@@ -404,12 +406,12 @@ UNCHANGED = "an edit that changed nothing"
 
 
 def verdict_answer(verdict: Verdict, **values: Any) -> ReviewAnswer:
-    """An answer in which the verdict is all that was chosen; `values` are its other fields."""
+    """Return an answer with the verdict as its only choice; `values` are its other fields."""
     return ReviewAnswer(verdict=verdict, choices={VERDICT: (verdict,)}, **values)
 
 
 def read_rejection(result: Regions) -> ReviewAnswer | UnclearAnswer:
-    """The rejection in an annotation's regions, with its one reason and its note."""
+    """Parse the rejection in an annotation's regions, with its one reason and its note."""
     reason = only_choice(result, REASON)
     if reason is None:
         return UnclearAnswer(problem="rejected without a reason")
@@ -417,7 +419,7 @@ def read_rejection(result: Regions) -> ReviewAnswer | UnclearAnswer:
 
 
 def read_problems(result: Regions) -> ReviewAnswer | UnclearAnswer:
-    """The rejection in an annotation's regions, with the ticked problems as its reason."""
+    """Parse the rejection in an annotation's regions, with the ticked problems as its reason."""
     problems = tuple(values(result, PROBLEMS, "choices"))
     if not problems:
         return UnclearAnswer(problem="rejected, but no problem is ticked")
@@ -435,7 +437,7 @@ def _rejection(result: Regions, control: str, chosen: tuple[str, ...]) -> Review
 
 
 def read_acceptance(result: Regions) -> ReviewAnswer | UnclearAnswer:
-    """An acceptance; one that contradicts ticked problems is unclear."""
+    """Return an acceptance; it is unclear if problems are ticked."""
     if problems := values(result, PROBLEMS, "choices"):
         return UnclearAnswer(problem=f"accepted, but problems are ticked: {', '.join(problems)}")
     return verdict_answer("accept")

@@ -1,4 +1,4 @@
-"""Which labelling interfaces there are."""
+"""The registry of labelling interfaces."""
 
 from annotate.interfaces.confusing_caption import ConfusingCaption
 from annotate.interfaces.description_writing import DescriptionWriting
@@ -30,5 +30,5 @@ INTERFACES: dict[str, Interface] = {
 
 
 def interface_of(queue: Queue) -> Interface:
-    """The page on which the entities of a queue are shown."""
+    """Return the labelling interface of a queue."""
     return INTERFACES[queue.interface]

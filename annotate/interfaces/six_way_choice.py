@@ -1,7 +1,7 @@
 """The page of a forced-choice test: a caption and six images, or an image and six captions.
 
-Neither the page nor its data reveal the correct one: a digest of the test's id gives the order of
-the options, and the answer is not sent.
+Neither the page nor its data reveal the correct one: a digest of the test's id determines the order
+of the options, and the answer is not sent.
 """
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
@@ -24,7 +24,7 @@ _NUMBERS = tuple(str(number) for number in range(1, OPTIONS + 1))
 
 
 def option_order(test_id: str) -> list[int]:
-    """The option in each of the six places, the same for everybody."""
+    """Return the option at each of the six positions, the same for all annotators."""
     return sorted(
         range(OPTIONS), key=lambda option: digest_of("option-order", test_id, str(option))
     )
@@ -33,14 +33,14 @@ def option_order(test_id: str) -> list[int]:
 class SixWayChoice(Interface):
     """The labelling interface `six-way-choice`.
 
-    Answers are independent: two testers who differ are not a conflict to settle.
+    Answers are independent: if two testers differ, that is not a conflict to settle.
     """
 
     name = "six-way-choice"
     independent = True
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one test."""
+        """Return the page of one test."""
         test = entity.record(ChoiceTest)
         order = option_order(entity.id)
         if test.direction == "caption-to-image":
@@ -62,7 +62,7 @@ class SixWayChoice(Interface):
         return TaskContent(data, [], tuple(map(shown_image, images)))
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
-        """The chosen place; the test is accepted if it has the correct option."""
+        """Parse the chosen position; the test is accepted if it has the correct option."""
         picked = only_choice(result, PICK)
         if picked not in _NUMBERS:
             return UnclearAnswer(problem="none of the six was chosen")
@@ -79,7 +79,7 @@ class SixWayChoice(Interface):
         other: ReviewAnswer,
         text_agreement: float,  # noqa: ARG002 - there is no text
     ) -> bool:
-        """Whether both chose the same option."""
+        """Return whether both chose the same option."""
         return one.choices == other.choices
 
     def summary(
@@ -87,5 +87,5 @@ class SixWayChoice(Interface):
         answer: ReviewAnswer,
         shown: StoredEntity,  # noqa: ARG002 - the number stands on the page
     ) -> Summary:
-        """The answer, without saying whether it is right."""
+        """Return the answer, without saying whether it is right."""
         return [("Chosen", number) for number in answer.choices[PICK]]

@@ -42,7 +42,7 @@ TEXTS = {
     "contrastive_caption": "Caption of the wanted image",
     "editing_instruction": "Editing instruction",
 }
-"""The fields that can be edited, named like their controls, and what they are called."""
+"""The fields that can be edited, named like their controls, with their labels."""
 
 TYPE_KEYS = "asdfzxcgq"
 """The keys of the types, in the taxonomy's order: a row of the keyboard for each aspect."""
@@ -65,14 +65,14 @@ class StrategyCheck(Interface):
 
     @cached_property
     def instructions(self) -> str:
-        """What an annotator reads first, with the types of the taxonomy."""
+        """The instructions for annotators, with the types of the taxonomy."""
         items = (
             f"<li><b>{escape(kind)}</b>: {escape(kind.explanation)}</li>" for kind in DifferenceType
         )
         return super().instructions.replace("TYPES", f"<ul>{''.join(items)}</ul>")
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one strategy."""
+        """Return the page of one strategy."""
         strategy = entity.record(Strategy)
         kind = strategy.difference
         rows = [(name, getattr(strategy, field)) for field, name in TEXTS.items()]
@@ -95,9 +95,9 @@ class StrategyCheck(Interface):
         return TaskContent(data, [guess], (shown_image(strategy.anchor),))
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
-        """What the regions of an annotation say about the strategy that was shown.
+        """Parse the answer about a strategy.
 
-        Another type makes an acceptance an edit. Texts count only under «edit», where the page
+        An acceptance with another type is an edit. Texts count only under «edit», where the page
         shows them.
         """
         verdict = only_choice(result, VERDICT)
@@ -131,7 +131,7 @@ class StrategyCheck(Interface):
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """The strategy with its new type and texts, where it was edited."""
+        """Return the strategy with its new type and texts, if it was edited."""
         if answer.verdict != "edit":
             return ()
         change: dict[str, Any] = {"author": author, **answer.texts}
@@ -140,7 +140,7 @@ class StrategyCheck(Interface):
         return (shown.record(Strategy).model_copy(update=change),)
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """The answer in words."""
+        """Return the answer in words."""
         strategy = shown.record(Strategy)
         texts = [
             (name, answer.texts.get(field, getattr(strategy, field)))

@@ -49,7 +49,7 @@ class TextVerdict(Interface):
     record: ClassVar[type[Caption] | type[Rewrite]]
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
-        """What the regions of an annotation say about the text that was shown.
+        """Parse the answer about a text.
 
         A changed text counts as an edit even with the verdict «accept», an unchanged one as
         accepted even with «edit». An empty text or a missing verdict is unclear.
@@ -70,14 +70,14 @@ class TextVerdict(Interface):
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """The record with the reviewer's text, if it was edited."""
+        """Return the record with the reviewer's text, if it was edited."""
         if answer.verdict != "edit":
             return ()
         change = {"text": answer.texts[TEXT], "author": author}
         return (shown.record(self.record).model_copy(update=change),)
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """The answer in words."""
+        """Return the answer in words."""
         shown_text = shown.record(self.record).text
         kept = "" if answer.verdict == "reject" else answer.texts.get(TEXT, shown_text)
         return [
@@ -96,10 +96,10 @@ class RewriteRevision(TextVerdict):
     def pages(
         self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
-        """One page per rewrite, in order.
+        """Return one page per rewrite, in order.
 
         Raises:
-            IntegrityError: a rewrite has no source description, or that describes no image.
+            IntegrityError: a rewrite has no source description, or the description has no image.
         """
         ids = [entity.id for entity in entities]
         captions = _only_parents(store, ids, Role.REWRITE_OF)
@@ -135,12 +135,12 @@ class CaptionVerification(TextVerdict):
     def pages(
         self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
-        """One page per caption, in order; what a check flagged is marked in the text.
+        """Return one page per caption, in order; flagged words are marked in the text.
 
         For a caption of a task, the heading says what it has to distinguish.
 
         Raises:
-            IntegrityError: a caption describes no image.
+            IntegrityError: a caption has no image.
         """
         ids = [entity.id for entity in entities]
         images = _only_parents(store, ids, Role.DESCRIBES)
@@ -170,7 +170,7 @@ def _with_image(data: dict[str, str], image: StoredEntity, images_url: str) -> T
 
 
 def _only_parents(store: Store, ids: Sequence[str], role: Role) -> dict[str, StoredEntity]:
-    """For each entity its parent in that role."""
+    """Return the only parent of each entity in that role."""
     parents = parents_of(store, ids, role)
     for entity_id in ids:
         if len(found := parents.get(entity_id, [])) != 1:
@@ -197,7 +197,7 @@ class Mark(NamedTuple):
 
 
 def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
-    """`text` as a paragraph of HTML; marks may overlap."""
+    """Return `text` as a paragraph of HTML; marks may overlap."""
     edges = {0, len(text)}
     edges |= {min(edge, len(text)) for mark in marks for edge in (mark.start, mark.end)}
     pieces = [
@@ -217,14 +217,14 @@ def _piece(text: str, marks: Sequence[Mark]) -> str:
 
 
 HintType = tuple[str, str]
-"""What a hint says happened (`added`, `lost`, `contradicted`), and to which attribute."""
+"""The change that a hint reports (`added`, `lost`, `contradicted`), and its attribute."""
 
 HINTS_NOT_SHOWN: frozenset[HintType] = frozenset()
 """Types of hint that are right less than nine times in ten, as `test_hints.py` measures them."""
 
 
 def hint_type(finding: Finding) -> HintType:
-    """The type of a hint; one that replaces a fact has the attribute of the old one."""
+    """Return the type of a hint; one that replaces a fact has the attribute of the old one."""
     fact = finding.source or finding.rewrite
     return finding.change, str(fact.attribute) if fact is not None else ""
 
@@ -232,12 +232,12 @@ def hint_type(finding: Finding) -> HintType:
 def shown_hints(
     findings: Iterable[Finding], hidden: Collection[HintType] = HINTS_NOT_SHOWN
 ) -> list[Finding]:
-    """The findings that people see: those of a type that is right often enough."""
+    """Return the findings to show: those of a type that is right often enough."""
     return [finding for finding in findings if hint_type(finding) not in hidden]
 
 
 def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"]) -> list[Mark]:
-    """Marks on the facts of findings in the source description or in the rewrite."""
+    """Return marks on the facts of findings in the source description or in the rewrite."""
     return [
         Mark(*fact.span, style=_style(finding), title=finding.message)
         for finding in findings
@@ -246,7 +246,7 @@ def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"
 
 
 def finding_list(findings: Sequence[Finding], flags: Sequence[str] = ()) -> str:
-    """The messages of findings as HTML, major ones first, followed by flags."""
+    """Return the messages of findings as HTML, major ones first, followed by flags."""
     rows = [
         f'<li><mark class="loupe-{_style(finding)}">{_CHANGES[finding.change]}</mark> '
         f"{escape(finding.message)}</li>"
@@ -261,7 +261,7 @@ def _style(finding: Finding) -> str:
 
 
 def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
-    """Marks on the words of `before` missing in `after`, and on the new words of `after`.
+    """Return marks on the words of `before` missing in `after`, and on the new words of `after`.
 
     Words that only moved are not marked.
     """
@@ -269,7 +269,7 @@ def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
 
 
 def _more_often(text: str, other: str, style: str) -> list[Mark]:
-    """Marks on words that the other text lacks; on the last ones if it has fewer of them.
+    """Return marks on words that the other text lacks; on the last ones if it has fewer of them.
 
     Neighbouring words share a mark.
     """
@@ -295,7 +295,7 @@ _MARKS = {
 
 
 def marked_captions(captions: Sequence[str]) -> list[str]:
-    """Each caption as HTML with its distinguishing words marked.
+    """Return each caption as HTML with its distinguishing words marked.
 
     `loupe-own` marks words of no other caption, `loupe-shared` words of some others,
     `loupe-compares` phrases about another image, `loupe-absent` phrases that name something absent.
@@ -306,7 +306,7 @@ def marked_captions(captions: Sequence[str]) -> list[str]:
 
 
 def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
-    """The caption with its marks, where `having` of `count` captions have each content word."""
+    """Return the caption with marks; `having` of `count` captions contain each content word."""
     spoken = [(one.start, one.end, _MARKS[one.kind]) for one in phrases(caption)]
     spans = spoken.copy()
     for match in WORD.finditer(caption):

@@ -31,7 +31,7 @@ from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
 DROPPED, CUTS, SAME = "dropped", "cuts", "same_person"
 FACTS = "facts"
 KEEP, SPLIT = "keep", "split"
-# Without h, u and v: Label Studio's own (pan, unselect, move).
+# Without h, u and v, which are keys of Label Studio (pan, unselect, move).
 FRAME_KEYS = tuple(key for key in ascii_lowercase if key not in "huv")
 OTHER_KEYS = ("4", "5", "6")
 _FRAMES_OF_OTHERS = 4
@@ -45,7 +45,7 @@ class TrackletSelection(Interface):
     name = "tracklet-selection"
 
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """The page of one tracklet; what the filter suspects is ticked, but no verdict."""
+        """Return the page of one tracklet; suspicions of the filter are ticked, but no verdict."""
         tracklet = entity.record(Tracklet)
         frames, others = _named(tracklet.frames), _numbered(tracklet.others)
         data = {
@@ -77,7 +77,7 @@ class TrackletSelection(Interface):
         return TaskContent(data, [guess] if regions else [], images)
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
-        """What the regions of an annotation say about the tracklet that was shown.
+        """Parse the answer about a tracklet.
 
         Cuts count only in a split; «same person» counts only without one, as it would not be clear
         which part is meant.
@@ -112,10 +112,10 @@ class TrackletSelection(Interface):
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """The tracklet without the dropped frames, or its parts; nothing if nothing changed.
+        """Return the tracklet without the dropped frames, or its parts; empty if nothing changed.
 
         A tracklet that shows the same person as others names them. The parts of a split keep all
-        candidates, so that each part is asked about them.
+        candidates, so that each part is reviewed with them.
         """
         if answer.verdict != "edit":
             return ()
@@ -133,7 +133,7 @@ class TrackletSelection(Interface):
         )
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """The answer in words."""
+        """Return the answer in words."""
         choices = answer.choices
         tracklet = shown.record(Tracklet)
         names = {str(frame.frame): name for frame, _, name in _named(tracklet.frames)}
@@ -148,7 +148,7 @@ class TrackletSelection(Interface):
 
 
 def _named(frames: Sequence[TrackletFrame]) -> list[tuple[TrackletFrame, str | None, str]]:
-    """The frames, each with its key (None when keys run out) and its name."""
+    """Return the frames, each with its key (None if there are no keys left) and its name."""
     named = []
     for position, frame in enumerate(frames):
         key = FRAME_KEYS[position] if position < len(FRAME_KEYS) else None
@@ -157,13 +157,13 @@ def _named(frames: Sequence[TrackletFrame]) -> list[tuple[TrackletFrame, str | N
 
 
 def _numbered(others: Sequence[OtherTracklet]) -> list[tuple[OtherTracklet, str]]:
-    """The other tracklets that are shown, the likeliest first, each with its key."""
+    """Return the other tracklets to show, the likeliest first, each with its key."""
     likeliest = sorted(others, key=lambda other: -other.similarity)
     return list(zip(likeliest, OTHER_KEYS, strict=False))
 
 
 def _few(frames: Sequence[TrackletFrame]) -> Sequence[TrackletFrame]:
-    """A few frames, spread over the whole length."""
+    """Return a few frames, spread over the whole length."""
     step = max(1, -(-len(frames) // _FRAMES_OF_OTHERS))
     return frames[::step]
 
@@ -205,7 +205,7 @@ def _option(value: str, html: str, key: str | None) -> dict[str, Any]:
 def _parts(
     tracklet: Tracklet, choices: dict[str, tuple[str, ...]]
 ) -> list[tuple[TrackletFrame, ...]]:
-    """The remaining frames, split before each cut; empty parts are left out."""
+    """Return the remaining frames, split before each cut; empty parts are left out."""
     parts: list[list[TrackletFrame]] = [[]]
     for frame in tracklet.frames:
         if str(frame.frame) in choices.get(CUTS, ()):
