@@ -1,4 +1,4 @@
-"""How much of a person shows, by ViTPose (transformers) or by MediaPipe's pose landmarks."""
+"""Pose models: ViTPose (transformers) and MediaPipe's pose landmarks."""
 
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from schemas.video import Body
 
 
 class PoseModel(Protocol):
-    """Sees how much of a person shows."""
+    """Measures how much of a person is visible."""
 
     @property
     def ref(self) -> ModelRef:
@@ -24,7 +24,7 @@ class PoseModel(Protocol):
         ...
 
     def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
-        """What shows of a person in each box, in their order; of 17 keypoints, as in COCO.
+        """Return the visible body in each box, in order; of 17 keypoints, as in COCO.
 
         Args:
             pixels: the frame.
@@ -34,7 +34,7 @@ class PoseModel(Protocol):
 
 
 def build_pose_model(spec: tracking.PoseModelSpec) -> PoseModel:
-    """The pose model that `spec` describes, loaded; only its own libraries are imported.
+    """Build the pose model that `spec` describes; only its own libraries are imported.
 
     Raises:
         MissingExtraError: the extra that the model needs is not installed.
@@ -45,20 +45,20 @@ def build_pose_model(spec: tracking.PoseModelSpec) -> PoseModel:
     return _TransformersPoseModel(spec)
 
 
-# ViTPose (Xu et al., NeurIPS 2022) as transformers has it.
+# ViTPose (Xu et al., NeurIPS 2022) as implemented in transformers.
 
 _PEOPLE_AT_ONCE = 32
 _SMALLEST_SIDE_PX = 1.0
 
 
 class _TransformersPoseModel:
-    """Counts the keypoints whose heat is at least `spec.visible_score` somewhere.
+    """Counts the keypoints whose heatmap reaches `spec.visible_score`.
 
-    Weights are taken from safetensors files only, which hold no code.
+    Weights are loaded from safetensors files only, which contain no code.
 
     Raises:
         MissingExtraError: torch, torchvision or transformers is not installed.
-        ModelError: the model could not be loaded, or is none of this class.
+        ModelError: the model could not be loaded, or is of another class.
     """
 
     def __init__(self, spec: tracking.ViTPoseModel) -> None:
@@ -79,11 +79,11 @@ class _TransformersPoseModel:
 
     @property
     def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; the revision is what is loaded."""
+        """Name and revision as the profile states them; that revision is loaded."""
         return self._spec.ref
 
     def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
-        """How many keypoints show in each box: see `PoseModel`."""
+        """Return the number of visible keypoints in each box: see `PoseModel`."""
         frame = Image.fromarray(np.ascontiguousarray(pixels))
         counts: list[int] = []
         for start in range(0, len(boxes_xyxy), _PEOPLE_AT_ONCE):
@@ -121,7 +121,7 @@ class _TransformersPoseModel:
         return counts
 
     def _expert(self, people: int) -> dict[str, Any]:
-        """Which expert of ViTPose+ to ask, one a data set: the first is COCO's."""
+        """Return the expert of ViTPose+ to use; there is one per dataset, the first is COCO's."""
         if not self._has_experts:
             return {}
         return {
@@ -138,7 +138,7 @@ _VISIBILITY = 3  # of a landmark's five values: x, y, z, visibility, presence
 
 
 class _MediaPipePoseModel:
-    """Landmarks, a person flag and a mask of the person, of one person in each box.
+    """Landmarks, person score and person mask, of one person in each box.
 
     Raises:
         MissingExtraError: the package `mediapipe` is not installed.
@@ -157,7 +157,7 @@ class _MediaPipePoseModel:
         return self._spec.ref
 
     def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
-        """What shows in each box: see `PoseModel`."""
+        """Return the visible body in each box: see `PoseModel`."""
         return [self._body(pixels, box) for box in boxes_xyxy]
 
     def _body(self, pixels: Pixels, box_xyxy: NDArray[np.floating]) -> Body:

@@ -1,4 +1,4 @@
-"""FairMOT behind the seam of person detectors."""
+"""FairMOT as a person detector."""
 
 import hashlib
 from functools import lru_cache
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from models.fairmot.network import Candidates, FairMOTNetwork, HeadMaps
 
 
-# The digest of a checkpoint, read once for as long as the file stays what it is.
+# The digest of a checkpoint, which is read again only if the file changed.
 
 _REMEMBERED = 8
 
 
 def checkpoint_digest(path: Path) -> str:
-    """SHA-256 of a file, as 64 hex digits.
+    """Return the SHA-256 of a file, as 64 hex digits.
 
     Raises:
         ModelError: the file cannot be read.
@@ -47,9 +47,9 @@ def _digest(path: Path, _size: int, _changed_ns: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# How a frame gets into the network, and what the network saw gets back into the frame.
+# Converts frames to the network's input, and the network's boxes back to the frame.
 
-_PADDING = 128  # on uint8; 127.5 is what was trained with
+_PADDING = 128  # on uint8; the network was trained with 127.5
 _CHANNEL_MAXIMUM = 255
 
 
@@ -71,15 +71,15 @@ class Placement(NamedTuple):
 
 
 def size_of(pixels: Pixels) -> Size:
-    """Width and height of a picture."""
+    """Return the width and height of an image."""
     height, width, _ = pixels.shape
     return Size(width, height)
 
 
 def place(frame: Size, network: Size) -> Placement:
-    """The frame as large as it fits, in the middle; an odd pixel of padding goes right or below."""
+    """Scale the frame to fit and centre it; an odd pixel of padding goes right or below."""
     ratio = min(network.height / frame.height, network.width / frame.width)
-    # A frame far longer than it is wide still keeps a pixel of width.
+    # The width of a frame that is far longer than wide is at least one pixel.
     size = Size(max(round(frame.width * ratio), 1), max(round(frame.height * ratio), 1))
     beside, above = (network.width - size.width) / 2, (network.height - size.height) / 2
     return Placement(
@@ -92,7 +92,7 @@ def place(frame: Size, network: Size) -> Placement:
 
 
 def letterbox(pixels: Pixels, network: Size) -> Pixels:
-    """The picture at the network's size, its shape kept, on grey; made larger too."""
+    """Scale the image up or down to the network's size, keeping its aspect ratio, on grey."""
     import cv2
 
     placement = place(size_of(pixels), network)
@@ -104,9 +104,9 @@ def letterbox(pixels: Pixels, network: Size) -> Pixels:
 
 
 def network_input(boxed: Pixels) -> NDArray[np.float32]:
-    """(h, w, 3) uint8 to (1, 3, h, w) float32 in [0, 1].
+    """Convert (h, w, 3) uint8 to (1, 3, h, w) float32 in [0, 1].
 
-    FairMOT carries a mean and a deviation in its options, and was trained without applying them.
+    FairMOT has a mean and a deviation in its options, but was trained without applying them.
     """
     channels_first = np.ascontiguousarray(boxed.transpose(2, 0, 1)[None], dtype=np.float32)
     return channels_first / np.float32(_CHANNEL_MAXIMUM)
@@ -115,10 +115,10 @@ def network_input(boxed: Pixels) -> NDArray[np.float32]:
 def boxes_in_frame(
     boxes_xyxy: NDArray[np.floating], cells: Size, frame: Size
 ) -> NDArray[np.float32]:
-    """(n, 4) boxes in cells of a map of size `cells` to pixels of the frame, not clipped.
+    """Convert (n, 4) boxes in cells of a map of size `cells` to pixels of the frame, not clipped.
 
-    This is FairMOT's own way back: one scale for both axes about the middle, which does not know of
-    the rounding in `place` and so differs from its exact inverse by less than a cell.
+    This is FairMOT's own inverse: one scale for both axes about the centre. It ignores the rounding
+    in `place` and so differs from the exact inverse by less than a cell.
     """
     scale = max(cells.width / cells.height * frame.height, frame.width) / cells.width
     middle_of_cells = np.array([cells.width, cells.height] * 2) / 2
@@ -127,32 +127,32 @@ def boxes_in_frame(
     return boxes.astype(np.float32)
 
 
-# FairMOT behind the seam of person detectors.
+# FairMOT as a person detector.
 
 _ONE_AT_A_TIME = Lock()
 
 
 @lru_cache(maxsize=1)
 def _network(checkpoint: Path, sha256: str, device: "torch.device") -> "FairMOTNetwork":
-    """The network on a device; all detectors share it, as it remembers nothing."""
+    """Return the network on a device; all detectors share it, because it has no state."""
     from models.fairmot.network import load_network
 
     return load_network(checkpoint, sha256).to(device)
 
 
 class FairMOTPersonDetector:
-    """Finds people and their embeddings with a published checkpoint; every frame by itself.
+    """Finds people and their embeddings with a published checkpoint; frames are independent.
 
-    FairMOT's own decoding knows no other suppression than that a cell must be the likeliest of its
-    eight neighbours. Here boxes that a better one covers by more than `overlap_threshold` (IoU) are
-    left out too; a threshold of 1 gives the decoding of the reference.
+    FairMOT's own decoding has no other suppression than that a cell must score highest among its
+    eight neighbours. Here, boxes that overlap a better one by more than `overlap_threshold` (IoU)
+    are left out as well; a threshold of 1 is the decoding of the reference.
 
     Attributes:
         network: the network, which detectors of the same checkpoint on the same device share.
 
     Raises:
         MissingExtraError: torch or torchvision is not installed.
-        ModelError: the checkpoint is missing or cannot be used, or the device cannot.
+        ModelError: the checkpoint is missing or invalid, or the device cannot be used.
     """
 
     def __init__(self, spec: FairMOTDetector) -> None:
@@ -176,7 +176,7 @@ class FairMOTPersonDetector:
         return self._spec.ref
 
     def detect(self, frame: Frame) -> Detections:
-        """The people in `frame`.
+        """Return the people in `frame`.
 
         Raises:
             ModelError: the network does not fit into the memory of the device.
@@ -192,17 +192,17 @@ class FairMOTPersonDetector:
         return Detections(boxes_in_frame(boxes, cells, size_of(frame.pixels)), scores, embeddings)
 
     def reset(self) -> None:
-        """Does nothing: earlier frames are not remembered."""
+        """Do nothing: earlier frames are not remembered."""
 
     def state(self) -> bytes:
-        """Nothing: earlier frames are not remembered."""
+        """Return an empty state: earlier frames are not remembered."""
         return b""
 
     def restore(self, state: bytes) -> None:
-        """Takes nothing, and nothing else.
+        """Accept only the empty state.
 
         Raises:
-            ModelError: the state is another detector's.
+            ModelError: the state is that of another detector.
         """
         if state:
             raise ModelError(f"{self.ref} remembers nothing; got {len(state)} bytes of state")
@@ -215,7 +215,7 @@ class FairMOTPersonDetector:
         return select_people(candidates, spec.score_threshold, spec.overlap_threshold)
 
     def _maps(self, images: NDArray[np.float32]) -> "HeadMaps":
-        # On a GPU, rounded (TF32) or freely chosen algorithms would give other numbers each run.
+        # On a GPU, rounding (TF32) or nondeterministic algorithms would change the results per run.
         exact = self._torch.backends.cudnn.flags(
             enabled=True, benchmark=False, deterministic=True, allow_tf32=False
         )

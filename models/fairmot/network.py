@@ -25,7 +25,7 @@ _KERNEL_POINTS = 9
 
 
 class DeformableConvolution(nn.Module):
-    """A 3x3 convolution that looks beside its grid, as far and as much as it chooses at each cell.
+    """A 3x3 convolution whose sampling points have a learnt offset and weight in each cell.
 
     The channels of `conv_offset_mask` are (dy, dx) of the nine points of the kernel, row by row,
     then the nine weights of the points before their sigmoid.
@@ -42,7 +42,7 @@ class DeformableConvolution(nn.Module):
         nn.init.zeros_(self.conv_offset_mask.bias)  # type: ignore[arg-type]  # it has a bias
 
     def forward(self, features: Tensor) -> Tensor:
-        """(n, inputs, h, w) to (n, outputs, h, w)."""
+        """Map (n, inputs, h, w) to (n, outputs, h, w)."""
         chosen = self.conv_offset_mask(features)
         offsets, mask = chosen.split([2 * _KERNEL_POINTS, _KERNEL_POINTS], dim=1)
         result: Tensor = deform_conv2d(
@@ -52,30 +52,30 @@ class DeformableConvolution(nn.Module):
 
 
 class DeformableUnit(nn.Module):
-    """Deformable convolution, normalisation, ReLU."""
+    """Deformable convolution, normalization, ReLU."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        # Published checkpoints hold the normalisation before the convolution.
+        # Published checkpoints store the normalization before the convolution.
         self.actf = nn.Sequential(nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
         self.conv = DeformableConvolution(inputs, outputs)
 
     def forward(self, features: Tensor) -> Tensor:
-        """(n, inputs, h, w) to (n, outputs, h, w)."""
+        """Map (n, inputs, h, w) to (n, outputs, h, w)."""
         result: Tensor = self.actf(self.conv(features))
         return result
 
 
 # DLA-34, the backbone (Yu et al., "Deep Layer Aggregation", CVPR 2018).
 #
-# Attributes are named as in published checkpoints, and are in their order.
+# Attributes have the names and the order of published checkpoints.
 
 LEVEL_CHANNELS = (64, 128, 256, 512)
 """Channels of levels 2 to 5, whose strides are 4, 8, 16 and 32."""
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions and a shortcut that the caller hands in."""
+    """Two 3x3 convolutions and a shortcut that the caller passes in."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -85,13 +85,13 @@ class ResidualBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(outputs)
 
     def forward(self, features: Tensor, shortcut: Tensor) -> Tensor:
-        """(n, inputs, h, w) and (n, outputs, h/stride, w/stride) to the form of `shortcut`."""
+        """Map (n, inputs, h, w) to the shape of `shortcut`, (n, outputs, h/stride, w/stride)."""
         inner = functional.relu(self.bn1(self.conv1(features)))
         return functional.relu(self.bn2(self.conv2(inner)) + shortcut)
 
 
 class Root(nn.Module):
-    """Where the branches of a tree come together: a 1x1 convolution over all their channels."""
+    """Joins the branches of a tree: a 1x1 convolution over all their channels."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -99,12 +99,12 @@ class Root(nn.Module):
         self.bn = nn.BatchNorm2d(outputs)
 
     def forward(self, *branches: Tensor) -> Tensor:
-        """Maps of one size, `inputs` channels in all, to (n, outputs, h, w)."""
+        """Map feature maps of one size, `inputs` channels in total, to (n, outputs, h, w)."""
         return functional.relu(self.bn(self.conv(torch.cat(branches, dim=1))))
 
 
 class Tree(nn.Module):
-    """Two blocks and their root, which also sees `extra_channels` of maps handed in."""
+    """Two blocks and their root, which also receives `extra_channels` of additional maps."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, extra_channels: int = 0) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class Tree(nn.Module):
         self.project = _projection(inputs, outputs) if inputs != outputs else nn.Identity()
 
     def forward(self, features: Tensor, *extra: Tensor) -> Tensor:
-        """(n, inputs, h, w) to (n, outputs, h/stride, w/stride), the size of `extra`."""
+        """Map (n, inputs, h, w) to (n, outputs, h/stride, w/stride), the size of `extra`."""
         first = self.tree1(features, self.project(self.downsample(features)))
         second = self.tree2(first, first)
         result: Tensor = self.root(second, first, *extra)
@@ -123,20 +123,20 @@ class Tree(nn.Module):
 
 
 class LastTree(Tree):
-    """A tree whose root also sees its own input, made smaller."""
+    """A tree whose root also receives its own downsampled input."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, stride=2, extra_channels=inputs)
 
     def forward(self, features: Tensor, *extra: Tensor) -> Tensor:
-        """(n, inputs, h, w) to (n, outputs, h/2, w/2)."""
+        """Map (n, inputs, h, w) to (n, outputs, h/2, w/2)."""
         return super().forward(features, self.downsample(features), *extra)
 
 
 class DeepTree(nn.Module):
-    """Two trees, one after the other; the root of the second also sees the first and the input.
+    """Two consecutive trees; the root of the second also receives the first and the input.
 
-    `project` is in published checkpoints, and nothing of it reaches the result.
+    `project` exists in published checkpoints but does not affect the result.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -147,7 +147,7 @@ class DeepTree(nn.Module):
         self.project = _projection(inputs, outputs)
 
     def forward(self, features: Tensor) -> Tensor:
-        """(n, inputs, h, w) to (n, outputs, h/2, w/2)."""
+        """Map (n, inputs, h, w) to (n, outputs, h/2, w/2)."""
         first = self.tree1(features)
         result: Tensor = self.tree2(first, self.downsample(features), first)
         return result
@@ -167,7 +167,7 @@ class Backbone(nn.Module):
         self.level5 = LastTree(256, 512)
 
     def forward(self, images: Tensor) -> list[Tensor]:
-        """(n, 3, h, w) to the maps of levels 2 to 5, finest first; h and w multiples of 32."""
+        """Map (n, 3, h, w) to levels 2 to 5, finest first; h and w are multiples of 32."""
         features = self.level1(self.level0(self.base_layer(images)))
         maps: list[Tensor] = []
         for level in (self.level2, self.level3, self.level4, self.level5):
@@ -192,15 +192,15 @@ def _projection(inputs: int, outputs: int) -> nn.Sequential:
 
 # From the four levels of the backbone to one fine map: iterative deep aggregation.
 #
-# Attributes are named as in published checkpoints, and are in their order.
+# Attributes have the names and the order of published checkpoints.
 
 
 class IterativeAggregation(nn.Module):
-    """Carries what is in coarse maps to the finer ones beside them, step by step.
+    """Joins coarse maps with the finer ones before them, step by step.
 
-    Step i (`proj_i`, `up_i`, `node_i`) makes map i, counted from 0, as fine as map i - 1 and adds
-    what that one gave. `coarse_channels` and `factors` say of maps 1 and up how many channels
-    they have and how many times coarser they are than what is added.
+    Step i (`proj_i`, `up_i`, `node_i`) upsamples map i, counted from 0, to the size of map i - 1
+    and adds the result of that one. `coarse_channels` and `factors` are, for maps from 1 on, their
+    number of channels and how many times coarser they are than the map that is added.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class IterativeAggregation(nn.Module):
             self.add_module(f"node_{step}", DeformableUnit(channels, channels))
 
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
-        """The maps, finest first, with all but the first joined to the finer one before them."""
+        """Return the maps, finest first; all but the first are joined with the finer one before."""
         joined = [maps[0]]
         for step, coarse in enumerate(maps[1:], 1):
             project, enlarge, combine = (
@@ -224,7 +224,7 @@ class IterativeAggregation(nn.Module):
 
 
 class LevelAggregation(nn.Module):
-    """Aggregates ever more levels: first the two coarsest, in the end all four."""
+    """Aggregates an increasing number of levels: first the two coarsest, at last all four."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -235,7 +235,7 @@ class LevelAggregation(nn.Module):
         self.ida_2 = IterativeAggregation(finest, [stride_8] * 3, [2, 2, 2])
 
     def forward(self, levels: Sequence[Tensor]) -> list[Tensor]:
-        """Levels 2 to 5, finest first, to what each stage made of the coarsest: finest first."""
+        """Map levels 2 to 5, finest first, to the coarsest map of each stage, finest first."""
         maps = list(levels)
         coarsest: list[Tensor] = []
         for start, stage in ((2, self.ida_0), (1, self.ida_1), (0, self.ida_2)):
@@ -245,7 +245,7 @@ class LevelAggregation(nn.Module):
 
 
 def _enlargement(channels: int, factor: int) -> nn.ConvTranspose2d:
-    """Learnt enlargement, channel by channel, that begins as a bilinear one."""
+    """Return a learnt channelwise upsampling, initialized as bilinear."""
     layer = nn.ConvTranspose2d(
         channels,
         channels,
@@ -270,14 +270,14 @@ _HEAD_CHANNELS = 256
 
 
 class HeadMaps(NamedTuple):
-    """What the heads say of every cell, before anything is read out of it.
+    """Outputs of the heads for every cell, before decoding.
 
     Attributes:
-        centres: (n, 1, h, w): is there the centre of a person? A logit.
+        centres: (n, 1, h, w): logit of the centre of a person.
         extents: (n, 4, h, w): cells from the centre to left, top, right and bottom; older networks
             (n, 2, h, w): width and height.
-        embeddings: (n, d, h, w): who it is; of any length.
-        offsets: (n, 2, h, w): where in the cell the centre is, x and y.
+        embeddings: (n, d, h, w): appearance, not normalized.
+        offsets: (n, 2, h, w): position of the centre in the cell, x and y.
     """
 
     centres: Tensor
@@ -289,7 +289,7 @@ class HeadMaps(NamedTuple):
 class FairMOTNetwork(nn.Module):
     """FairMOT on DLA-34, its parameters named and ordered as in published checkpoints.
 
-    A fresh one is initialised as published, except that its backbone knows nothing of ImageNet.
+    A new one is initialized as published, except that its backbone has no ImageNet weights.
     """
 
     def __init__(self, extent_channels: int = 4, embedding_size: int = 128) -> None:
@@ -305,7 +305,7 @@ class FairMOTNetwork(nn.Module):
         self._initialise_biases()
 
     def forward(self, images: Tensor) -> HeadMaps:
-        """(n, 3, h, w), RGB in [0, 1], h and w multiples of 32, to maps of h/4 x w/4 cells."""
+        """Map (n, 3, h, w), RGB in [0, 1], h and w multiples of 32, to maps of h/4 x w/4 cells."""
         features = self.ida_up(self.dla_up(self.base(images)))[-1]
         return HeadMaps(self.hm(features), self.wh(features), self.id(features), self.reg(features))
 
@@ -313,7 +313,8 @@ class FairMOTNetwork(nn.Module):
         for name, parameter in self.named_parameters():
             if name.endswith("bias") and name.startswith(("wh.", "id.", "reg.")):
                 nn.init.zeros_(parameter)
-        # A tenth of a person in a cell: without this, empty cells rule the first steps of training.
+        # Prior of a tenth of a person a cell; without it, empty cells dominate the first training
+        # steps.
         nn.init.constant_(self.get_parameter("hm.2.bias"), -2.19)
 
 
@@ -325,16 +326,16 @@ def _head(inputs: int, outputs: int) -> nn.Sequential:
     )
 
 
-# People out of the maps of the heads (Zhang et al., section 3.4).
+# Decodes people from the maps of the heads (Zhang et al., section 3.4).
 
 
 class Candidates(NamedTuple):
-    """What may be people in one image, falling by score; of equal scores the upper left first.
+    """Candidates for people in one image, by decreasing score; ties from the upper left on.
 
     Attributes:
         cells: (k,) int64: row * width + column of the cell of the centre.
         boxes_xyxy: (k, 4): left, top, right, bottom in cells, neither clipped nor checked.
-        scores: (k,) in [0, 1]; 0 where a neighbouring cell is likelier to be the centre.
+        scores: (k,) in [0, 1]; 0 if a neighbouring cell scores higher.
         embeddings: (k, d) of unit length.
     """
 
@@ -344,12 +345,12 @@ class Candidates(NamedTuple):
     embeddings: Tensor
 
     def taken(self, which: Tensor) -> "Candidates":
-        """Those that an index or a mask points to."""
+        """Select by an index or a mask."""
         return Candidates(*(part[which] for part in self))
 
 
 def decode(maps: HeadMaps, most: int) -> Candidates:
-    """The `most` likeliest candidates of the first image, or as many as there are cells."""
+    """Return the `most` highest-scoring candidates of the first image, at most one a cell."""
     scores = _peaks(maps.centres[:1].sigmoid()).flatten()
     cells = scores.argsort(descending=True, stable=True)[:most]
     width = maps.centres.shape[-1]
@@ -364,11 +365,10 @@ def decode(maps: HeadMaps, most: int) -> Candidates:
 def select_people(
     candidates: Candidates, score_threshold: float, overlap_threshold: float
 ) -> Candidates:
-    """The candidates above the score that have an extent and overlap no better one too much.
+    """Return candidates above the score that have an extent and do not overlap a better one.
 
-    Two cells that both are peaks can mean one person, whose boxes then cover each other. Of boxes
-    with an IoU above `overlap_threshold` the better stays; at 1 all stay, and the peaks alone
-    decide.
+    Two peaks can belong to one person, whose boxes then overlap. Of boxes with an IoU above
+    `overlap_threshold` the better one is kept; at 1 all are kept and only the peaks decide.
     """
     left, top, right, bottom = candidates.boxes_xyxy.unbind(dim=1)
     plausible = (candidates.scores > score_threshold) & (left < right) & (top < bottom)
@@ -377,34 +377,34 @@ def select_people(
 
 
 def _peaks(likelihoods: Tensor) -> Tensor:
-    """(1, 1, h, w) with 0 where one of the eight neighbours is higher."""
+    """Set cells to 0 if one of the eight neighbours is higher, (1, 1, h, w)."""
     highest = functional.max_pool2d(likelihoods, kernel_size=3, stride=1, padding=1)
     return likelihoods * (likelihoods == highest)
 
 
 def _boxes(centres: Tensor, extents: Tensor) -> Tensor:
-    """(k, 2) and (k, 4) or (k, 2) to (k, 4): see `HeadMaps.extents`."""
+    """Convert centres (k, 2) and extents (k, 4) or (k, 2) to (k, 4): see `HeadMaps.extents`."""
     if extents.shape[1] == 2:
         extents = (extents / 2).repeat(1, 2)
     before, after = extents.chunk(2, dim=1)
     return cat([centres - before, centres + after], dim=1)
 
 
-# Published checkpoints: read as weights and nothing else, and checked against the network.
+# Published checkpoints: read as weights only, and checked against the network.
 
 Weights = dict[str, Tensor]
 
 _WRAPPER = "module."
-"""Put before all names by the wrapper that trains on several GPUs."""
+"""Prefix of all names that the wrapper for training on several GPUs adds."""
 
 _CLASSIFIER = "base.fc."
-"""ImageNet's classifier: published checkpoints carry it, and nothing uses it."""
+"""Prefix of ImageNet's classifier, which published checkpoints contain and nothing uses."""
 
 _EXTENT_CHANNELS = (2, 4)
 _MOST_EMBEDDING_CHANNELS = 4096  # published ones have 128 or 512
 _NAMED_AT_MOST = 3
 _UNREADABLE = (
-    # What pickle and torch raise on bytes that are no checkpoint is not a closed list.
+    # The exceptions that pickle and torch raise on invalid bytes are not a closed list.
     ArithmeticError, AssertionError, AttributeError, EOFError, ImportError, LookupError,
     MemoryError, OSError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError,
     struct.error, zipfile.BadZipFile,
@@ -412,20 +412,20 @@ _UNREADABLE = (
 
 
 def load_network(path: Path, sha256: str | None = None) -> FairMOTNetwork:
-    """The network with the weights of a checkpoint, on the CPU, in float32, ready for inference.
+    """Load the network with the weights of a checkpoint: on the CPU, float32, for inference.
 
-    Nothing in the file is run: what is not a tensor or a plain value is refused.
+    No code in the file is executed: anything but tensors and plain values is rejected.
 
     Args:
         path: a checkpoint as FairMOT's training saves it, or its `state_dict` alone.
         sha256: the digest that the file must have.
 
     Raises:
-        ModelError: the file is missing, has another digest, holds code, is no checkpoint, or is
-            one of another network.
+        ModelError: the file is missing, has another digest, contains code, is not a checkpoint, or
+            is one of another network.
     """
     weights = _named_weights(_read(path, sha256), path)
-    with torch.device("meta"):  # no memory and no random numbers for what is replaced at once
+    with torch.device("meta"):  # no memory or random numbers for weights that are replaced
         network = FairMOTNetwork(*_head_sizes(weights, path))
     _compare(network.state_dict(), weights, path)
     network.load_state_dict({name: _plain(tensor) for name, tensor in weights.items()}, assign=True)
@@ -454,7 +454,7 @@ def _check_digest(file: io.BufferedReader, wanted: str, path: Path) -> None:
 def _unpickle(file: io.BufferedReader, path: Path) -> object:
     try:
         _require_stored(file, path)
-        with warnings.catch_warnings(action="ignore"):  # of what then is refused, or fits
+        with warnings.catch_warnings(action="ignore"):  # tensors are checked later
             return torch.load(file, map_location="cpu", weights_only=True)
     except _UNREADABLE as error:
         named = re.search(r"GLOBAL ([\w.]+)", str(error))
@@ -469,7 +469,7 @@ def _unpickle(file: io.BufferedReader, path: Path) -> object:
 
 
 def _require_stored(file: io.BufferedReader, path: Path) -> None:
-    """Nothing, if the file unpacks to no more than it is; torch itself compresses nothing."""
+    """Raise if the file unpacks to more than its size; torch itself compresses nothing."""
     if not zipfile.is_zipfile(file):
         file.seek(0)
         return
@@ -485,7 +485,7 @@ def _require_stored(file: io.BufferedReader, path: Path) -> None:
 
 
 def _named_weights(checkpoint: object, path: Path) -> Weights:
-    """The tensors by name, without wrapper and classifier."""
+    """Return the tensors by name, without wrapper and classifier."""
     found = checkpoint.get("state_dict", checkpoint) if isinstance(checkpoint, Mapping) else None
     if not isinstance(found, Mapping) or not all(map(_is_named_weight, found.items())):
         raise ModelError(f"the checkpoint {str(path)!r} does not hold tensors by name")
@@ -504,7 +504,7 @@ def _is_named_weight(item: tuple[object, object]) -> bool:
 
 
 def _head_sizes(weights: Weights, path: Path) -> tuple[int, int]:
-    """The channels of extents and of embeddings, which differ among published checkpoints."""
+    """Return the channels of extents and of embeddings, which differ among checkpoints."""
     extents, embedding = (
         weights[name].shape[0] if name in weights and weights[name].ndim else 0
         for name in ("wh.2.weight", "id.2.weight")
@@ -518,10 +518,10 @@ def _head_sizes(weights: Weights, path: Path) -> tuple[int, int]:
 
 
 def _compare(wanted: Mapping[str, Tensor], found: Weights, path: Path) -> None:
-    """Nothing, if all tensors have the names and forms that are wanted, and finite values.
+    """Raise unless all tensors have the expected names and shapes, and finite values.
 
-    Values are looked at last: a tensor that repeats one value takes no room until somebody copies
-    it, so only those of the right form may be.
+    Values are checked last: a tensor that repeats one value takes no memory until it is copied, so
+    only tensors of the right shape may be copied.
     """
     differing = [
         f"{name} {_form(found[name])} for {_form(tensor)}"

@@ -1,1 +1,1 @@
-"""People followed through a video: detector, association, and both together."""
+"""Follow people through a video: detector, association, and both together."""

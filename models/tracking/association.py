@@ -17,14 +17,14 @@ from models.tracking.kalman import ROWS, gate_distances
 from schemas.errors import IntegrityError, ModelError, UsageError
 from schemas.tracking import AssociationSettings
 
-# Overlap of boxes as FairMOT counts it: corners are pixels, and both belong to the box.
+# Overlap of boxes as in FairMOT: corners are pixels, and both belong to the box.
 
 Boxes = NDArray[np.float64]
 """An array of shape (n, 4): left, top, right, bottom."""
 
 
 def overlaps(first: Boxes, second: Boxes) -> NDArray[np.float64]:
-    """Intersection over union of every box with every box, of shape (n, m), in [0, 1].
+    """Return the intersection over union of every pair of boxes, of shape (n, m), in [0, 1].
 
     A side is right - left + 1 pixels long.
     """
@@ -44,26 +44,26 @@ def _areas(boxes: Boxes) -> NDArray[np.float64]:
     return areas
 
 
-# Which detection belongs to which track: the cheapest partial matching of rows and columns.
+# Matches detections and tracks: the cheapest partial matching of rows and columns.
 
 
 class Pairs(NamedTuple):
-    """Matched rows, rising, and the column of each."""
+    """Matched rows, in increasing order, and the column of each."""
 
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
 
 
 def cheapest_pairs(cost: NDArray[np.floating[Any]], limit: float) -> Pairs:
-    """The partial matching of least cost, where one that stays alone costs `limit` / 2.
+    """Return the partial matching of least cost; an unmatched row or column costs `limit` / 2.
 
-    A pair is worth its cost only below `limit`, since leaving both alone costs as much; and two
-    pairs can give way to a single one. Cutting all costs off at `limit` says the same to a solver
-    of full assignments: a pair at the limit then stands for two that stay alone.
+    A pair is worth its cost only below `limit`, because leaving both unmatched costs as much; and
+    two pairs can be replaced by a single one. This equals a full assignment with all costs clipped
+    at `limit`: a pair at the limit then represents two unmatched elements.
 
     Args:
-        cost: of shape (n, m); infinite where a pair must never be.
-        limit: above 0.
+        cost: of shape (n, m); infinite for forbidden pairs.
+        limit: cost that a pair must stay below, above 0.
     """
     if not cost.size:
         none = np.empty(0, np.intp)
@@ -77,12 +77,12 @@ def cheapest_pairs(cost: NDArray[np.floating[Any]], limit: float) -> Pairs:
 
 
 def packed(embedding: NDArray[np.floating]) -> str:
-    """`embedding`, of shape (d,), as text; precise to about three decimal digits."""
+    """Encode `embedding`, of shape (d,), as text; precise to about three decimal digits."""
     return base64.b64encode(embedding.astype("<f2").tobytes()).decode("ascii")
 
 
 def unpacked(text: str) -> NDArray[np.float32]:
-    """The embedding in `text`, of shape (d,), brought back to unit length."""
+    """Decode the embedding in `text`, of shape (d,), normalized to unit length."""
     vector = np.frombuffer(base64.b64decode(text), "<f2").astype(np.float32)
     length = float(np.linalg.norm(vector))
     return vector / length if length else vector
@@ -94,7 +94,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def as_bytes(arrays: Arrays) -> bytes:
-    """The arrays as one value; the same arrays give the same bytes."""
+    """Serialize the arrays; the same arrays result in the same bytes."""
     file = io.BytesIO()
     named: dict[str, Any] = arrays
     np.savez(file, **named)
@@ -102,7 +102,7 @@ def as_bytes(arrays: Arrays) -> bytes:
 
 
 def from_bytes(state: bytes, *wanted: str) -> Arrays:
-    """The arrays that `as_bytes` was given.
+    """Return the arrays that were passed to `as_bytes`.
 
     Raises:
         IntegrityError: these are not the bytes of arrays, or one of `wanted` is not among them.
@@ -114,7 +114,7 @@ def from_bytes(state: bytes, *wanted: str) -> Arrays:
         raise IntegrityError(f"the saved state of a tracker cannot be read: {fault}") from fault
 
 
-# The detections of one frame in the terms of an association.
+# The detections of one frame as an association needs them.
 
 
 class PersonDetections(NamedTuple):
@@ -124,8 +124,8 @@ class PersonDetections(NamedTuple):
         boxes_xyxy: (m, 4): left, top, right, bottom.
         boxes_xyah: (m, 4): centre, width / height, and height.
         scores: (m,) in [0, 1].
-        embeddings: (m, d) of unit length; d is 0 where nothing is known of appearance.
-        sure: (m,): which are above the confidence threshold.
+        embeddings: (m, d) of unit length; d is 0 if the detector provides none.
+        sure: (m,): whether the score is above the confidence threshold.
     """
 
     boxes_xyxy: NDArray[np.float64]
@@ -135,17 +135,17 @@ class PersonDetections(NamedTuple):
     sure: NDArray[np.bool_]
 
     def only(self, rows: NDArray[np.intp]) -> "PersonDetections":
-        """Those of `rows`."""
+        """Return the detections at the indexes `rows`."""
         return PersonDetections._make(part[rows] for part in self)
 
 
 def sightings(detections: Detections, settings: AssociationSettings) -> PersonDetections:
-    """What can be followed of `detections`: boxes that have width and height, scored high enough.
+    """Return the detections that can be followed: boxes with width and height, scored high enough.
 
-    Without embeddings those that get a second chance only are among them.
+    Those that only get a second chance are included only if there are no embeddings.
 
     Raises:
-        ModelError: an array is not of the shape it should be, or a number is not finite.
+        ModelError: an array has another shape than expected, or a number is not finite.
     """
     least = settings.confidence_threshold
     embeddings = detections.embeddings
@@ -185,7 +185,7 @@ def _check(
             raise ModelError(f"the {name} of {count} detections must all be finite numbers")
 
 
-# What a tracker says of one frame.
+# The results of a tracker for one frame.
 
 
 class TrackedPerson(NamedTuple):
@@ -194,9 +194,9 @@ class TrackedPerson(NamedTuple):
     Attributes:
         number: the tracker's number for the person, from 1, unique in the video.
         box_xyxy: (4,) float64: left, top, right, bottom in pixels of the frame, not clipped.
-        score: how sure the detector was, in [0, 1].
-        embedding: (d,) float32 of unit length, that of this frame alone; None where the detector
-            gave none.
+        score: confidence of the detector, in [0, 1].
+        embedding: (d,) float32 of unit length, of this frame alone; None if the detector provides
+            none.
     """
 
     number: int
@@ -208,8 +208,8 @@ class TrackedPerson(NamedTuple):
 class TrackedFrame(NamedTuple):
     """The people in one frame.
 
-    `alive` are the numbers that can still come back in a later one; `boxes_xyxy`, (n, 4), all
-    detections, those of nobody who is followed too.
+    `alive` are the numbers that can still come back in a later frame; `boxes_xyxy`, (n, 4), are all
+    detections, including those that are not followed.
     """
 
     people: tuple[TrackedPerson, ...]
@@ -217,28 +217,28 @@ class TrackedFrame(NamedTuple):
     boxes_xyxy: Boxes
 
 
-# What an association remembers of those it follows: a table with a row for each.
+# The state of an association: a table with a row for each track.
 
 Tracks = NDArray[np.void]
 """A table of `track_type`: first the tracked ones, then the lost ones, each in FairMOT's order."""
 
 ALONE = -1
-"""In place of a detection's row: there is none."""
+"""Instead of the row of a detection: the track has none."""
 
 
 def track_type(embedding_length: int) -> np.dtype[np.void]:
-    """The columns of a table of tracks.
+    """Return the columns of a table of tracks.
 
     number: counts from 1.
     started, seen: the frames of the first and of the last detection, from 1.
-    detection: the row of the sighting it took in the last frame, or `ALONE`.
-    score: of the last detection, but not of one that brought the track back.
-    confirmed: seen a second time in the very next frame, or begun in the first frame.
+    detection: the row of its detection in the last frame, or `ALONE`.
+    score: of the last detection, except one with which the track returned.
+    confirmed: seen again in the next frame, or started in the first frame.
     lost: not found in the last frame.
-    expired: was once lost for longer than remembered. A lost one is forgotten after one more frame;
-        one that came back in that frame is forgotten as soon as it is lost again.
+    expired: was lost for longer than the limit. A lost one is removed after one more frame;
+        one that returned in that frame is removed as soon as it is lost again.
     motion: see `models.tracking.kalman`.
-    look: the embedding, smoothed over time; of length 0 where nothing is known of appearance.
+    look: the embedding, smoothed over time; of length 0 if the detector provides none.
     """
     columns: list[tuple[Any, ...]] = [
         ("number", np.int64),
@@ -256,9 +256,9 @@ def track_type(embedding_length: int) -> np.dtype[np.void]:
 
 
 def joined(*tables: Tracks) -> Tracks:
-    """The rows of all tables of one type, in order.
+    """Concatenate tables of one type.
 
-    They are copied as bytes: NumPy would go field by field, ten times as slow.
+    They are copied as bytes, because NumPy copies field by field, ten times as slowly.
     """
     kind = tables[0].dtype
     as_bytes = np.dtype((np.void, kind.itemsize))
@@ -266,32 +266,31 @@ def joined(*tables: Tracks) -> Tracks:
 
 
 def boxes_xyxy(tracks: Tracks) -> NDArray[np.float64]:
-    """Where the tracks are: (n, 4), left, top, right, bottom."""
+    """Return the boxes of the tracks: (n, 4), left, top, right, bottom."""
     x, y, aspect, height = tracks["motion"][:, 0].T
     half_width, half_height = aspect * height / 2, height / 2
     corners = (x - half_width, y - half_height, x + half_width, y + half_height)
     return np.stack(corners, axis=1)
 
 
-# Which track takes which detection of a frame, in rounds.
+# Matches tracks with the detections of a frame, in rounds.
 #
 # With embeddings these are FairMOT's three rounds. Without them they are ours:
 #
-# 1. Who was followed until the last frame takes what covers its predicted box almost wholly:
-# somebody who has been away must not take the number of somebody who is plainly still there.
-# 2. All others, lost ones included, take what overlaps their predicted box at all, at a place that
-# the filter thinks possible. This is how lost ones come back.
+# 1. Tracks followed until the last frame take detections that cover their predicted box almost
+#    completely: a returning person must not take the number of one who is clearly still there.
+# 2. All others, including lost ones, take detections that overlap their predicted box at all, in a
+#    place that the filter considers possible. This is how lost tracks return.
 # 3. New, unconfirmed tracks: as published.
-# 4. Detections that the detector was unsure of can keep a followed track going, but neither begin
-# one
-# nor bring one back (the second chance of ByteTrack, Zhang et al. 2022).
+# 4. Uncertain detections can continue a followed track, but cannot start one or bring a lost one
+#    back (the second chance of ByteTrack, Zhang et al. 2022).
 
 Mask = NDArray[np.bool_]
 Costs = NDArray[np.float64]
 
 
 class Round(NamedTuple):
-    """Some of the tracks choose among some of the sightings, those already taken left out."""
+    """A round of matching: some of the tracks and some of the detections not yet taken."""
 
     tracks: Mask
     sightings: Mask
@@ -300,9 +299,9 @@ class Round(NamedTuple):
 
 
 def match(tracks: Tracks, found: PersonDetections, settings: AssociationSettings) -> None:
-    """Sets `detection` of each track to the row of the sighting it takes, or to `ALONE`.
+    """Set `detection` of each track to the row of its detection, or to `ALONE`.
 
-    The motions of confirmed tracks must have been predicted for this frame, and no others.
+    The motions of the confirmed tracks, and of no others, must have been predicted for this frame.
     """
     rounds = _published_rounds if found.embeddings.shape[1] else _motion_rounds
     tracks["detection"] = ALONE
@@ -340,12 +339,12 @@ def _motion_rounds(
 
 
 def distance(tracks: Tracks, found: PersonDetections, _: AssociationSettings) -> Costs:
-    """1 - overlap, of shape (n, m)."""
+    """Return 1 - overlap, of shape (n, m)."""
     return 1 - overlaps(boxes_xyxy(tracks), found.boxes_xyxy)
 
 
 def look_and_place(tracks: Tracks, found: PersonDetections, settings: AssociationSettings) -> Costs:
-    """Cosine distance of the embeddings and gate distance, weighted; infinite outside the gate."""
+    """Return weighted cosine distance and gate distance; infinite outside the gate."""
     cosine = np.maximum(1 - tracks["look"] @ found.embeddings.T, 0)
     return _with_place(cosine, tracks, found, settings)
 
@@ -353,7 +352,7 @@ def look_and_place(tracks: Tracks, found: PersonDetections, settings: Associatio
 def distance_and_place(
     tracks: Tracks, found: PersonDetections, settings: AssociationSettings
 ) -> Costs:
-    """1 - overlap and gate distance, weighted; infinite outside the gate."""
+    """Return weighted 1 - overlap and gate distance; infinite outside the gate."""
     return _with_place(distance(tracks, found, settings), tracks, found, settings)
 
 
@@ -369,11 +368,11 @@ def _with_place(
     return fused
 
 
-# How tracks go on, begin, are lost, come back and are forgotten, from frame to frame.
+# The life cycle of tracks from frame to frame: continue, start, get lost, return, expire.
 
 
 def predict(tracks: Tracks) -> None:
-    """Moves the confirmed tracks one frame on; lost ones no longer grow or shrink."""
+    """Predict the confirmed tracks for the next frame; lost ones no longer grow or shrink."""
     confirmed = np.flatnonzero(tracks["confirmed"])
     motions = tracks["motion"][confirmed]
     motions[tracks["lost"][confirmed], 1, 3] = 0
@@ -381,10 +380,10 @@ def predict(tracks: Tracks) -> None:
 
 
 def correct(tracks: Tracks, found: PersonDetections, frame: int, memory: float) -> None:
-    """Tells the tracks what was seen of them in `frame`.
+    """Update the tracks with their detections in `frame`.
 
-    `memory` is the share of the old look in the smoothed one. Who comes back keeps the old
-    score, as published.
+    `memory` is the share of the old embedding in the smoothed one. A track that returns keeps its
+    old score, as published.
     """
     rows = np.flatnonzero(tracks["detection"] != ALONE)
     seen = tracks["detection"][rows]
@@ -400,7 +399,7 @@ def correct(tracks: Tracks, found: PersonDetections, frame: int, memory: float) 
 def smoothed(
     old: NDArray[np.float32], new: NDArray[np.float32], memory: float
 ) -> NDArray[np.float32]:
-    """Looks of shape (n, d) that take in new ones, of unit length."""
+    """Smooth embeddings of shape (n, d) with new ones; return them with unit length."""
     embeddings = memory * old + (1 - memory) * new
     lengths = np.sqrt(np.einsum("nd,nd->n", embeddings, embeddings))[:, None]
     embeddings /= np.where(lengths > 0, lengths, 1)
@@ -414,7 +413,7 @@ def start_tracks(
     frame: int,
     first_number: int,
 ) -> Tracks:
-    """Tracks that begin with the sightings `rows` in `frame`; those of frame 1 are confirmed."""
+    """Start tracks with the detections `rows` in `frame`; those of frame 1 are confirmed."""
     tracks = np.zeros(len(rows), kind)
     tracks["number"] = np.arange(first_number, first_number + len(rows))
     tracks["started"] = tracks["seen"] = frame
@@ -427,10 +426,10 @@ def start_tracks(
 
 
 def after(tracks: Tracks, new: Tracks, frame: int, remembered_frames: int) -> Tracks:
-    """The tracks after `frame`: followed, new and returned ones, then the lost ones.
+    """Return the tracks after `frame`: followed, new and returned ones, then the lost ones.
 
-    Unconfirmed tracks without a detection are gone, and so are expired ones. Those that expire in
-    this frame have one more to come back in, as published.
+    Unconfirmed tracks without a detection are removed, and so are expired ones. Those that expire
+    in this frame can still return in the next one, as published.
     """
     is_seen = tracks["detection"] != ALONE
     was_lost = tracks["lost"].copy()
@@ -444,9 +443,9 @@ def after(tracks: Tracks, new: Tracks, frame: int, remembered_frames: int) -> Tr
 
 
 def remove_duplicate_tracks(tracks: Tracks, limit: float) -> Tracks:
-    """The tracks without those that lie on another: of a followed and a lost one the younger goes.
+    """Remove tracks that overlap another: of a followed and a lost one, the younger.
 
-    They lie on each other where 1 - overlap is below `limit`. Of equal age the lost one stays.
+    Tracks overlap if 1 - overlap is below `limit`. If both have the same age, the lost one is kept.
     """
     lost, followed = np.flatnonzero(tracks["lost"]), np.flatnonzero(~tracks["lost"])
     if not (len(lost) and len(followed)):
@@ -459,21 +458,21 @@ def remove_duplicate_tracks(tracks: Tracks, limit: float) -> Tracks:
     return np.delete(tracks, younger) if len(younger) else tracks
 
 
-# `Association`: who in this frame is who in the frames before.
+# `Association`: matches the people in a frame with those of earlier frames.
 
 
 class Association:
     """Follows people through the frames of one video by their detections alone.
 
-    This is the association of FairMOT (Zhang et al. 2021), of its published code; with its
-    settings it gives the same numbers in the same order, and the same boxes. Nothing is shared
-    between associations; in each, numbers count from 1.
+    This is the association of FairMOT (Zhang et al. 2021) as in its published code. With the same
+    settings it returns the same numbers in the same order, and the same boxes. Associations share
+    no state; in each, numbers count from 1.
 
-    Where detections have no embeddings, overlap replaces the look, detections that the
-    detector was unsure of get a second chance (see `models.tracking.association`), and the boxes
-    given out are the detections' own.
+    If detections have no embeddings, overlap is used instead, uncertain detections get a second
+    chance (see `models.tracking.association`), and the returned boxes are those of the detections.
 
-    `frame_rate` is that of the frames given, in 1/s: it says how long a lost person is remembered.
+    `frame_rate` is that of the frames passed in, in 1/s: it determines how long a lost person is
+    remembered.
     """
 
     def __init__(self, settings: AssociationSettings, frame_rate: float) -> None:
@@ -487,19 +486,19 @@ class Association:
 
     @property
     def tracks(self) -> Tracks:
-        """A copy of all that is followed or remembered; see `models.tracking.association`."""
+        """Return a copy of all tracks; see `models.tracking.association`."""
         return self._tracks.copy()
 
     @property
     def alive(self) -> frozenset[int]:
-        """The numbers that can still come back."""
+        """Return the numbers that can still come back."""
         return frozenset(self._tracks["number"].tolist())
 
     def update(self, detections: Detections) -> tuple[TrackedPerson, ...]:
-        """The people of the next frame, in the order they came in or came back.
+        """Return the people of the next frame, in the order they appeared or reappeared.
 
         Raises:
-            ModelError: the detections are not what `Detections` says.
+            ModelError: the detections do not meet the contract of `Detections`.
         """
         found = self._like_before(sightings(detections, self._settings))
         self._frame += 1
@@ -511,8 +510,8 @@ class Association:
         self._tracks = remove_duplicate_tracks(tracks, self._settings.double_limit)
         return self._reported_tracks(found)
 
-    def _like_before(self, found: PersonDetections) -> PersonDetections:
-        """`found`, whose embeddings are as long as those of the tracks."""
+    def _with_same_length(self, found: PersonDetections) -> PersonDetections:
+        """Check that the embeddings of `found` are as long as those of the tracks."""
         length, known = found.embeddings.shape[1], self._tracks["look"].shape[1]
         if length == known:
             return found
@@ -524,7 +523,7 @@ class Association:
         return found
 
     def _started(self, found: PersonDetections) -> Tracks:
-        """Tracks for the sure sightings that nobody took."""
+        """Start tracks for the confident detections that no track took."""
         is_left = found.sure.copy()
         taken = self._tracks["detection"]
         is_left[taken[taken >= 0]] = False
@@ -535,7 +534,7 @@ class Association:
         return new
 
     def _reported_tracks(self, found: PersonDetections) -> tuple[TrackedPerson, ...]:
-        """Those confirmed and seen in this frame whose boxes are neither tiny nor too wide."""
+        """Return the confirmed tracks of this frame whose boxes are neither tiny nor too wide."""
         tracks = self._tracks
         rows = np.flatnonzero(tracks["confirmed"] & ~tracks["lost"])
         seen = tracks["detection"][rows]
@@ -559,12 +558,12 @@ class Association:
         return fits
 
     def state(self) -> bytes:
-        """All that is remembered."""
+        """Return the complete state."""
         columns = {name: self._tracks[name] for name in _columns(self._tracks)}
         return as_bytes({"counts": np.array([self._frame, self._next_number]), **columns})
 
     def restore(self, state: bytes) -> None:
-        """Goes on, bit for bit, as the association of the same settings that `state` is of.
+        """Continue bit for bit as the association with the same settings that `state` is of.
 
         Raises:
             IntegrityError: `state` is not that of an association.

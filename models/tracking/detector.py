@@ -1,4 +1,4 @@
-"""What every person detector gives: the people of a frame."""
+"""The interface of person detectors: the people of a frame."""
 
 from typing import NamedTuple, Protocol
 
@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from schemas.chat import ModelRef
 
-# A frame of a video, as it passes from the decoder to the detector and the scissors.
+# A frame of a video, as it passes from the decoder to the detector and to the cropping.
 
 Pixels = NDArray[np.uint8]
-"""A picture of shape (height, width, 3), RGB, upright."""
+"""An image of shape (height, width, 3), RGB, upright."""
 
 
 class Frame(NamedTuple):
@@ -21,16 +21,16 @@ class Frame(NamedTuple):
     pixels: Pixels
 
 
-# The seam behind which people are found in frames.
+# The interface of person detectors.
 
 
 class Detections(NamedTuple):
-    """The people in one frame, falling by score.
+    """The people in one frame, in decreasing order of score.
 
     Attributes:
         boxes_xyxy: (n, 4) float32: left, top, right, bottom in pixels of the frame, not clipped.
         scores: (n,) float32 in [0, 1].
-        embeddings: (n, d) float32 of unit length; None where nothing is known of appearance.
+        embeddings: (n, d) float32 of unit length; None if the detector provides none.
     """
 
     boxes_xyxy: NDArray[np.float32]
@@ -42,11 +42,11 @@ class Detections(NamedTuple):
 
 
 class PersonDetector(Protocol):
-    """Finds people in the frames of one video, given in order.
+    """Finds people in consecutive frames of one video.
 
-    A detector may remember earlier frames (where the background is, say) until it is reset for
-    another video. What it remembers is its `state`: restored into a new detector, the next frames
-    give the same detections, bit for bit.
+    A detector may remember earlier frames (for the background, for example) until it is reset for
+    another video. This memory is its `state`. After it is restored into a new detector, the next
+    frames result in the same detections, bit for bit.
     """
 
     @property
@@ -55,17 +55,17 @@ class PersonDetector(Protocol):
         ...
 
     def detect(self, frame: Frame) -> Detections:
-        """The people in `frame`."""
+        """Return the people in `frame`."""
         ...
 
     def reset(self) -> None:
-        """Forgets all frames: the next one is the first of a video."""
+        """Forget all frames: the next one is the first of a video."""
         ...
 
     def state(self) -> bytes:
-        """All that is remembered of earlier frames; empty where that is nothing."""
+        """Return the memory of earlier frames; empty if there is none."""
         ...
 
     def restore(self, state: bytes) -> None:
-        """Remembers what another detector of the same kind did."""
+        """Restore the state of another detector of the same kind."""
         ...

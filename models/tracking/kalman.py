@@ -1,8 +1,8 @@
 """The constant-velocity Kalman filter of DeepSORT and FairMOT, for many boxes at once.
 
 A box is measured as x, y (its centre), a (width / height) and h (height). The filter's matrices are
-all diagonal in these four, so each keeps a filter of its own over value and velocity, and nothing
-larger than 2 × 2 has to be inverted. The published filter over all 8 values is the same.
+all diagonal in these four. Each therefore has a filter of its own over value and velocity, and no
+matrix larger than 2 × 2 is inverted. The published filter over all 8 values is equivalent.
 
 A motion is an array of shape (5, 4), the columns x, y, a and h; its rows are value, velocity,
 variance of the value, covariance of value and velocity, and variance of the velocity. A step is one
@@ -33,13 +33,13 @@ _STEP = np.array(
 
 
 class _Noise(NamedTuple):
-    """Variances that are a share of the squared height for x, y and h, and fixed for a."""
+    """Variances that are a share of the squared height for x, y and h, and constant for a."""
 
     by_height: NDArray[np.float64]
     fixed: NDArray[np.float64]
 
     def at(self, heights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The variances, for each of the heights."""
+        """Return the variances for each of the heights."""
         squares = np.square(heights).reshape(-1, *[1] * self.fixed.ndim)
         noise: NDArray[np.float64] = squares * self.by_height
         noise += self.fixed
@@ -47,7 +47,7 @@ class _Noise(NamedTuple):
 
 
 def _value_noise(height_share: float, aspect: float) -> _Noise:
-    """The noise of values whose standard deviation is a share of the height, and that of a."""
+    """Return the noise of values, with a standard deviation relative to the height, and of a."""
     return _Noise(
         by_height=np.square(height_share * np.array([1.0, 1.0, 0.0, 1.0])),
         fixed=np.square(aspect * np.array([0.0, 0.0, 1.0, 0.0])),
@@ -55,7 +55,7 @@ def _value_noise(height_share: float, aspect: float) -> _Noise:
 
 
 def _motion_noise(value: _Noise, velocity: _Noise) -> _Noise:
-    """The noise of values and velocities, by its place in a motion."""
+    """Return the noise of values and velocities, by its row in a motion."""
     noise = _Noise(np.zeros((ROWS, 4)), np.zeros((ROWS, 4)))
     for whole, of_value, of_velocity in zip(noise, value, velocity, strict=True):
         whole[_VARIANCE], whole[_DRIFT] = of_value, of_velocity
@@ -68,21 +68,21 @@ _MEASUREMENT = _value_noise(1 / 20, 1e-1)
 
 
 def started(boxes_xyah: NDArray[np.float64]) -> Motions:
-    """Motions that begin at rest at `boxes_xyah`, of shape (n, 4)."""
+    """Start motions at rest at `boxes_xyah`, of shape (n, 4)."""
     motions = _START.at(boxes_xyah[:, 3])
     motions[:, _VALUE] = boxes_xyah
     return motions
 
 
 def predicted(motions: Motions) -> Motions:
-    """The motions one step on."""
+    """Predict the motions one step ahead."""
     ahead = _PROCESS.at(motions[:, _VALUE, 3])
     ahead += _STEP @ motions
     return ahead
 
 
 def corrected(motions: Motions, boxes_xyah: NDArray[np.float64]) -> Motions:
-    """The motions after each was measured at its row of `boxes_xyah`, of shape (n, 4)."""
+    """Correct the motions by measurements, the rows of `boxes_xyah`, of shape (n, 4)."""
     innovations = boxes_xyah - motions[:, _VALUE]
     covariances = motions[:, _VARIANCE : _COVARIANCE + 1]
     gains = covariances / measured_variances(motions)[:, None]
@@ -94,7 +94,7 @@ def corrected(motions: Motions, boxes_xyah: NDArray[np.float64]) -> Motions:
 
 
 def gate_distances(motions: Motions, boxes_xyah: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Squared Mahalanobis distances of measurements from motions, of shape (n, m)."""
+    """Return squared Mahalanobis distances of measurements from motions, of shape (n, m)."""
     offsets = boxes_xyah - motions[:, None, _VALUE]
     offsets *= offsets
     weights = 1 / measured_variances(motions)
@@ -103,7 +103,7 @@ def gate_distances(motions: Motions, boxes_xyah: NDArray[np.float64]) -> NDArray
 
 
 def measured_variances(motions: Motions) -> NDArray[np.float64]:
-    """How far a measurement is expected to vary about each value, of shape (n, 4)."""
+    """Return the expected variance of a measurement of each value, of shape (n, 4)."""
     variances = _MEASUREMENT.at(motions[:, _VALUE, 3])
     variances += motions[:, _VARIANCE]
     return variances

@@ -1,4 +1,4 @@
-"""`PersonTracker`: a detector and an association, followed through one video."""
+"""`PersonTracker`: a detector and an association for one video."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ from schemas.tracking import AssociationSettings
 
 
 class PersonTracker:
-    """Follows the people of one video; every video wants a tracker of its own.
+    """Follows the people of one video; every video needs a tracker of its own.
 
     The detector may have seen other videos, which it forgets.
 
-    Its state can be saved after any frame and restored into a new tracker of the same settings,
-    which then goes on exactly as this one would have.
+    Its state can be saved after any frame and restored into a new tracker with the same settings,
+    which then continues exactly as this one would have.
     """
 
     def __init__(
@@ -30,19 +30,19 @@ class PersonTracker:
         return self._detector.ref
 
     def follow(self, frame: Frame) -> TrackedFrame:
-        """The people in the next frame."""
+        """Return the people in the next frame."""
         detections = self._detector.detect(frame)
         people = self._association.update(detections)
         boxes = detections.boxes_xyxy.astype(np.float64)
         return TrackedFrame(people, self._association.alive, boxes)
 
     def state(self) -> bytes:
-        """All that the tracker remembers."""
+        """Return the complete state."""
         parts = {"detector": self._detector.state(), "association": self._association.state()}
         return as_bytes({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     def restore(self, state: bytes) -> None:
-        """Remembers what another tracker did.
+        """Restore the state of another tracker.
 
         Raises:
             IntegrityError: `state` is not that of a tracker.

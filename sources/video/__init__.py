@@ -1,1 +1,1 @@
-"""Videos: found in folders and lists, opened with care, decoded frame by frame."""
+"""Find videos in folders and lists, open them safely, and decode them frame by frame."""

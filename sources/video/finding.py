@@ -1,4 +1,4 @@
-"""Videos named by a folder, a glob, a list file or one path on any file system; and inspected."""
+"""Find videos by folder, glob, list file or path on any file system, and inspect them."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ _MAGIC = frozenset("*?[")
 class FoundVideo(Record):
     """A file that may be a video: `url` is what to open, `file_path` its path below the root.
 
-    `file_path` has forward slashes and is the same wherever the root lies.
+    `file_path` has forward slashes and does not depend on the location of the root.
     """
 
     file_path: str
@@ -40,22 +40,21 @@ class _Root(NamedTuple):
     path: str
 
     def below(self, path: str) -> str:
-        """`path`, of this file system, relative to the root."""
+        """Return `path`, a path of this file system, relative to the root."""
         return path.removeprefix(self.path).lstrip("/")
 
 
 def find_videos(spec: str | Path) -> Iterator[FoundVideo | VideoProblem]:
-    """The videos that `spec` names, in the same order every time.
+    """Yield the videos that `spec` names, in the same order every time.
 
-    - A folder: every file below it, sorted by path. What is not named as a video is a problem;
-      hidden files and folders (`.name`) are passed over.
-    - A glob (`street/**/*.mp4`): what it matches, relative to its part before the first wildcard.
+    - A folder: every file below it, sorted by path. A file without a video suffix is a problem; hidden files and folders (`.name`) are skipped.
+    - A glob (`street/**/*.mp4`): its matches, relative to its part before the first wildcard.
     - A list (`.txt`, `.list`): a path or fsspec URL a line, in the list's order; `#` begins a
       comment. Paths are relative to the list's folder and stay inside it; a URL (`file:///…`,
-      `s3://…`) may lead anywhere, and its `file_path` is the URL without the scheme.
+      `s3://…`) may refer to any place, and its `file_path` is the URL without the scheme.
     - Anything else: that one file.
 
-    `spec` itself may be an fsspec URL. Nothing is opened: what a file holds shows when it is.
+    `spec` itself may be an fsspec URL. Files are not opened, so their contents are not checked.
     """
     try:
         filesystem, path = _located(str(spec))
@@ -79,7 +78,7 @@ def _found(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo |
 
 
 def _located(url: str) -> tuple["AbstractFileSystem", str]:
-    """The file system of `url` and the path on it.
+    """Return the file system of `url` and the path on it.
 
     Raises:
         VideoRefusedError: the scheme is unknown, or what it needs is not installed.
@@ -104,7 +103,7 @@ def _matching(
 
 
 def _checked(root: _Root, paths: list[str], where: str) -> Iterator[FoundVideo | VideoProblem]:
-    """Each of `paths` as a video or a problem; a problem too where there are none at all."""
+    """Yield each of `paths` as a video or a problem, and a problem if there are no paths."""
     visible = [path for path in paths if not _is_hidden(root.below(path))]
     if not visible:
         yield VideoRefusedError(where, "no_videos", "names no files at all").as_problem()
@@ -145,7 +144,7 @@ def _listed(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo 
 
 
 def _lines(filesystem: "AbstractFileSystem", path: str) -> Iterator[str]:
-    """The entries of a list file. A name that is no UTF-8 survives, and can be opened."""
+    """Yield the entries of a list file. Names that are not UTF-8 are kept and can be opened."""
     with filesystem.open(path, "r", encoding="utf-8-sig", errors="surrogateescape") as file:
         for line in file:
             entry = line.partition(" #")[0].strip()
@@ -165,10 +164,10 @@ def _entry(root: _Root, line: str) -> FoundVideo:
 
 
 def _one(root: _Root, file_path: str) -> FoundVideo:
-    """The file at `file_path` below the root.
+    """Return the file at `file_path` below the root.
 
     Raises:
-        VideoRefusedError: it is missing or leads out of the root.
+        VideoRefusedError: it is missing or outside the root.
     """
     file_path = posixpath.normpath(_storable(file_path))
     path = f"{root.path}/{file_path}"
@@ -200,13 +199,13 @@ def _missing(file_path: str) -> VideoRefusedError:
     return VideoRefusedError(file_path, "missing_video", "does not exist, or is no file")
 
 
-# Videos looked at before they are imported: digest, size, and what the container says.
+# Inspects videos before they are imported: digest, size, and the container's metadata.
 
 _CHUNK_BYTES = 1024 * 1024
 
 
 class InspectedVideo(Record):
-    """A video whose first frame decodes; the digest is that of all its bytes."""
+    """A video whose first frame can be decoded; the digest is that of all its bytes."""
 
     file_path: str
     url: str
@@ -216,7 +215,7 @@ class InspectedVideo(Record):
 
 
 def inspect_video(found: FoundVideo) -> InspectedVideo | VideoProblem:
-    """What `found` is, or why it cannot be used. Reads all its bytes; decodes one frame."""
+    """Inspect `found`: read all its bytes and decode one frame; return a problem if unusable."""
     try:
         with open_video(found.url, file_path=found.file_path) as reader:
             facts = reader.facts
@@ -229,7 +228,7 @@ def inspect_video(found: FoundVideo) -> InspectedVideo | VideoProblem:
 
 
 def video_digest(url: str, file_path: str) -> tuple[str, int]:
-    """SHA-256 and number of the bytes of a file, of which one chunk at a time is in memory.
+    """Return the SHA-256 and the number of bytes of a file, reading it in chunks.
 
     Raises:
         VideoRefusedError: the file is missing, empty, or cannot be read.

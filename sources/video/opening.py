@@ -1,4 +1,4 @@
-"""A container opened with care wherever it lies: only video formats, no references elsewhere."""
+"""Open a container safely wherever it is stored: only video formats, no external references."""
 
 import contextlib
 import stat
@@ -14,24 +14,27 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
     from fsspec import AbstractFileSystem
 
-# Playlists, subtitles, scripts and pictures are formats to FFmpeg too; a playlist named `a.mp4`
-# would have it open other files and addresses.
+# FFmpeg also reads playlists, subtitles, scripts and images as formats. A playlist named `a.mp4`
+# would make it open other files and addresses.
 _FORMATS = (
     "asf,av1,avi,dv,flv,h264,hevc,ivf,m4v,matroska,mov,mp4,mpeg,mpegts,mpegvideo,mxf,nut,obu,ogg,"
     "rm,webm,yuv4mpegpipe"
 )
 _OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
 _THREADS = 2
-"""Each holds a frame of its own, 50 MB of an 8K video. The number is fixed, so that a damaged video
-ends at the same frame on every machine."""
+"""Number of decoder threads.
+
+Each holds a frame of its own, 50 MB of an 8K video. The number is fixed, so that a damaged video
+ends at the same frame on every machine.
+"""
 
 
 @contextlib.contextmanager
 def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
-    """The bytes of the video at `url`, a local path or an fsspec URL; `name` is for messages.
+    """Open the bytes of the video at `url`, a local path or an fsspec URL; `name` is for messages.
 
     Raises:
-        VideoRefusedError: it is missing, empty, or no file, or cannot be reached.
+        VideoRefusedError: it is missing, empty, not a file, or unreachable.
     """
     import fsspec
 
@@ -59,7 +62,7 @@ def _remote_file(filesystem: "AbstractFileSystem", path: str, name: str) -> Bina
 
 
 def local_path(url: str) -> Path | None:
-    """The path of a file on this machine; None where `url` leads elsewhere."""
+    """Return the path of a file on this machine; None if `url` refers to another machine."""
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
 
@@ -69,16 +72,17 @@ def local_path(url: str) -> Path | None:
 
 @contextlib.contextmanager
 def opened_container(url: str, name: str) -> Iterator["InputContainer"]:
-    """The container at `url`, its streams known and nothing decoded.
+    """Open the container at `url`: its streams are known and nothing is decoded.
 
     Raises:
-        VideoRefusedError: it is missing, empty, or of no format that we read.
+        VideoRefusedError: it is missing, empty, or of an unsupported format.
     """
     import av
 
     with opened_file(url, name) as file:
         local = local_path(url)
-        # FFmpeg reads local files faster itself; `file:` keeps it from reading names as protocols.
+        # FFmpeg reads local files faster itself; `file:` keeps it from interpreting names as
+        # protocols.
         source = file if local is None else f"file:{local}"
         try:
             container = av.open(
@@ -92,11 +96,11 @@ def opened_container(url: str, name: str) -> Iterator["InputContainer"]:
 
 
 def video_stream(container: "InputContainer", name: str, max_pixels: int) -> "VideoStream":
-    """The stream of moving pictures, ready to be decoded in parallel.
+    """Return the video stream, ready to be decoded in parallel.
 
     Raises:
-        VideoRefusedError: there is none, nobody can decode it, or it has too many pixels by its
-            header, which is asked before anything is decoded.
+        VideoRefusedError: there is none, it cannot be decoded, or it has too many pixels by its
+            header, which is checked before anything is decoded.
     """
     from av.stream import Disposition
 
@@ -110,9 +114,9 @@ def video_stream(container: "InputContainer", name: str, max_pixels: int) -> "Vi
     if width * height > max_pixels:
         what = f"has frames of {width:,}×{height:,} pixels, wanted at most {max_pixels:,} in all"
         raise VideoRefusedError(name, "too_many_pixels", what)
-    # Without `explode` the decoder paints over damage; whether it then marks the frame as damaged
-    # differs from run to run where frames are decoded in parallel. Frames that grow inside the
-    # stream are refused by the decoder itself.
+    # Without `explode` the decoder conceals damage. Whether it then marks the frame as damaged
+    # differs from run to run if frames are decoded in parallel. Frames that become larger inside
+    # the stream are rejected by the decoder itself.
     stream.codec_context.options = {"err_detect": "explode", "max_pixels": str(max_pixels)}
     stream.codec_context.thread_type = "AUTO"
     stream.codec_context.thread_count = _THREADS
@@ -120,7 +124,7 @@ def video_stream(container: "InputContainer", name: str, max_pixels: int) -> "Vi
 
 
 def decoded(container: "InputContainer", stream: "VideoStream") -> Generator["VideoFrame"]:
-    """The frames of `stream`; where it begins between two key frames, from the first whole one on.
+    """Yield the frames of `stream`, from the first complete one if it begins between key frames.
 
     Raises:
         av.FFmpegError: the video is damaged here.

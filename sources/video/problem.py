@@ -1,4 +1,4 @@
-"""What is wrong with a video: as a record, as an exception, and on the way to other machines."""
+"""Problems of videos: as a record, as an exception, and for files on other machines."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class VideoProblem(Record):
-    """Why a file cannot be used as a video, or where its frames end before they should."""
+    """Why a file cannot be used as a video, or why its frames end early."""
 
     file_path: str
     reason: str
@@ -29,7 +29,7 @@ class VideoRefusedError(FormatError):
         super().__init__(f"video {self.file_path!r} {storable(what)}")
 
     def as_problem(self) -> VideoProblem:
-        """The same as a record."""
+        """Return the error as a record."""
         return VideoProblem(file_path=self.file_path, reason=self.reason, detail=str(self))
 
 
@@ -45,13 +45,13 @@ def is_local(filesystem: "AbstractFileSystem") -> bool:
 
 @contextlib.contextmanager
 def reaching(filesystem: "AbstractFileSystem", name: str) -> Iterator[None]:
-    """Turns what the backend of a file system raises into a refusal of `name`.
+    """Turn exceptions of a file system's backend into a `VideoRefusedError` for `name`.
 
-    Each backend raises what its own libraries do, which have no base in common. What is raised
-    about local files is left as it is.
+    Each backend raises the exceptions of its own libraries, which have no common base class.
+    Exceptions about local files are not changed.
 
     Raises:
-        VideoRefusedError: what was asked for is missing or cannot be reached.
+        VideoRefusedError: the file is missing or unreachable.
     """
     try:
         yield
@@ -68,7 +68,7 @@ def reaching(filesystem: "AbstractFileSystem", name: str) -> Iterator[None]:
 
 
 class RemoteFile:
-    """A file on another machine, open for reading, with faults reported as `reaching` does."""
+    """A file on another machine, open for reading; faults are reported as by `reaching`."""
 
     def __init__(self, file: BinaryIO, filesystem: "AbstractFileSystem", name: str) -> None:
         self._file = file
@@ -85,10 +85,10 @@ class RemoteFile:
         self._file.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes.
+        """Read up to `size` bytes.
 
         Raises:
-            VideoRefusedError: the file cannot be reached any more.
+            VideoRefusedError: the file became unreachable.
         """
         with reaching(self._filesystem, self._name):
             return self._file.read(size)

@@ -1,8 +1,8 @@
 """`open_video`: the frames of a video, one by one, upright and with their times.
 
-Files of this machine are decoded in a worker process (`schemas.limited`), which runs a little ahead
-of the reader: a decoder that hangs, crashes or wants all memory ends one video. What is read from
-other machines is decoded here, where their file systems are open.
+Files of this machine are decoded in a worker process (`schemas.limited`), which runs slightly ahead
+of the reader. A decoder that hangs, crashes or exhausts the memory therefore affects one video
+only. Files of other machines are decoded in this process, where their file systems are open.
 """
 
 import contextlib
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 _MOST_MISSING_SECONDS = 1.0
 _MOST_MISSING_SHARE = 0.01
 _FRAME_SECONDS: Final = 60.0
-"""Of processor time that one frame may take, with whatever is read before it."""
+"""Limit on the processor time for one frame and the reading before it, in seconds."""
 _BYTES: Final = 1 << 30
 _BYTES_PER_PIXEL: Final = 64  # decoders keep up to 16 frames, of up to three bytes a pixel
 
 
 class VideoLimits(Record):
-    """How large the frames of a video may be, and how many; 8K has 33 million pixels.
+    """The maximum size and number of the frames of a video; 8K has 33 million pixels.
 
-    Ten million frames are two days at 60 a second.
+    Ten million frames are two days at 60 frames a second.
     """
 
     max_pixels: int = Field(default=50_000_000, gt=0)
@@ -45,7 +45,7 @@ class VideoLimits(Record):
 
     @property
     def memory(self) -> int:
-        """How many bytes decoding such a video may allocate."""
+        """Return how many bytes decoding such a video may allocate."""
         return _BYTES + _BYTES_PER_PIXEL * self.max_pixels
 
 
@@ -53,13 +53,13 @@ class VideoLimits(Record):
 def open_video(
     url: str | Path, limits: VideoLimits | None = None, file_path: str | None = None
 ) -> Iterator["VideoReader"]:
-    """The video at `url` (a local path or an fsspec URL), its first frame decoded.
+    """Open the video at `url` (a local path or an fsspec URL) and decode its first frame.
 
-    `file_path` is what it is called where something is wrong with it; else that is `url`.
+    `file_path` is its name in messages, by default `url`.
 
     Raises:
-        VideoRefusedError: it is missing, empty, damaged, without pictures, has too many pixels by
-            its header, or costs too much to decode.
+        VideoRefusedError: it is missing, empty, damaged or without a video stream, has too many
+            pixels by its header, or exceeds a limit while it is decoded.
     """
     with contextlib.closing(
         VideoReader(str(url), file_path or str(url), limits or VideoLimits())
@@ -68,15 +68,15 @@ def open_video(
 
 
 class VideoReader:
-    """A video that is open: what it says of itself, and its frames, once, in order.
+    """An open video: its metadata, and its frames, once and in order.
 
-    Memory holds the frames that the decoder works on and the few that wait to be given out, however
-    long the video is. Made by `open_video`.
+    Memory holds the frames that the decoder works on and the few that wait to be returned,
+    regardless of the length of the video. Made by `open_video`.
 
     Attributes:
-        facts: what the container says; width and height are those of every frame.
-        problem: why the frames ended before they should have; None as long as nothing is known to
-            be wrong. What was given before the damage is good.
+        facts: metadata of the container; width and height are those of every frame.
+        problem: why the frames ended early; None as long as no problem is known. Frames returned
+            before the damage are valid.
     """
 
     def __init__(self, url: str, file_path: str, limits: VideoLimits) -> None:
@@ -86,7 +86,7 @@ class VideoReader:
         self._frames: Iterator[_Told] | None = None
         path = _path_here(url)
         self._is_local = path is not None
-        self._url = str(path or url)  # absolute: workers began in another folder, perhaps
+        self._url = str(path or url)  # absolute: the worker may run in another folder
         opening = (self._url, file_path, limits)
         try:
             self.facts: VideoFacts = (
@@ -99,26 +99,26 @@ class VideoReader:
             raise VideoRefusedError(file_path, fault.reason, what) from None
 
     def close(self) -> None:
-        """Ends decoding; frames that were given out stay good."""
+        """Stop decoding; frames that were returned stay valid."""
         if isinstance(self._frames, Generator):
             self._frames.close()
 
     def frames(self, start: int = 0, every: int = 1) -> Iterator[Frame]:
-        """The frames with a number from `start` on that `every` divides, upright.
+        """Yield the frames with a number from `start` on that is a multiple of `every`, upright.
 
-        Numbers count decoded frames from 0, whatever `start` and `every` are: a run that stopped
-        goes on with `start` one past its last frame and sees what it would have seen. There is no
-        seeking, which is exact in few formats: frames before `start` are decoded and thrown away,
-        and only those given out are converted to RGB. A frame of another size than the first is
-        scaled to the first's.
+        Numbers count decoded frames from 0, regardless of `start` and `every`: a run that was
+        stopped continues with `start` one after its last frame and sees the same frames. There is
+        no seeking, which is exact in few formats: frames before `start` are decoded and discarded,
+        and only the returned ones are converted to RGB. A frame of another size than the first is
+        scaled to the size of the first.
 
         `time_seconds` counts from the first frame and follows the presentation times of the
         container, so a variable frame rate is kept. A frame without a time, or with one that is not
-        after its predecessor's, stands one mean frame interval after it; AVI holds no presentation
-        times at all.
+        after its predecessor's, is placed one mean frame interval after it. AVI stores no
+        presentation times.
 
         Raises:
-            ValueError: `start` is negative, `every` is not positive, or the frames were asked for
+            ValueError: `start` is negative, `every` is not positive, or the frames were requested
                 before.
         """
         if start < 0 or every < 1:
@@ -153,7 +153,7 @@ class VideoReader:
 
 
 _Told = Frame | VideoProblem | None
-"""A frame, None for one that is passed over, or why there are no more."""
+"""A frame, None for a skipped one, or the reason why there are no more."""
 
 
 def _path_here(url: str) -> Path | None:
@@ -164,7 +164,7 @@ def _path_here(url: str) -> Path | None:
 
 
 def _facts(url: str, file_path: str, limits: VideoLimits) -> VideoFacts:
-    """What the container says, with the first frame decoded."""
+    """Return the container's metadata, with the first frame decoded."""
     with _opened(url, file_path, limits) as decoder:
         return decoder.facts
 
@@ -172,7 +172,7 @@ def _facts(url: str, file_path: str, limits: VideoLimits) -> VideoFacts:
 def _frames(
     url: str, file_path: str, limits: VideoLimits, start: int, every: int
 ) -> Iterator[_Told]:
-    """Every frame, or None in its place, and the problem that ended them, if there was one."""
+    """Yield every frame, or None for a skipped one, then the problem that ended them, if any."""
     with _opened(url, file_path, limits) as decoder:
         yield from decoder.frames(start, every)
         if decoder.problem is not None:
@@ -184,13 +184,13 @@ def _opened(url: str, file_path: str, limits: VideoLimits) -> "Iterator[_Decoder
     with opened_container(url, file_path) as container:
         stream = video_stream(container, file_path, limits.max_pixels)
         decoder = _Decoder(file_path, container, stream, limits.max_frames)
-        # An unfinished generator would hold the decoder past the life of its container.
+        # An unfinished generator would use the decoder after its container is closed.
         with contextlib.closing(decoder):
             yield decoder
 
 
 class _Decoder:
-    """Decodes an open container, in whatever process."""
+    """Decodes an open container, in any process."""
 
     def __init__(
         self,
@@ -205,7 +205,8 @@ class _Decoder:
         self._file_path = file_path
         self._max_frames = max_frames
         self._decoded = decoded(container, stream)
-        # One for all frames: each frame's own would make its tables again, twice the whole cost.
+        # One for all frames: a reformatter per frame would make its tables again, at twice the
+        # cost.
         self._converter = VideoReformatter()
         self._first = self._first_frame()
         self.facts = facts_of(container, stream, self._first)
@@ -214,18 +215,18 @@ class _Decoder:
         self._clock = Clock(self.facts.frame_rate, has_times=has_times)
 
     def close(self) -> None:
-        """Ends decoding."""
+        """Stop decoding."""
         self._decoded.close()
 
     def frames(self, start: int, every: int) -> Iterator[Frame | None]:
-        """As the reader's, with None for each frame that is passed over."""
+        """Yield frames like the reader, with None for each skipped one."""
         for number, picture in enumerate(self._pictures(self._first)):
             time_seconds = self._clock.tell(picture)
             is_wanted = number >= start and number % every == 0
             yield Frame(number, time_seconds, self._upright(picture)) if is_wanted else None
 
     def _pictures(self, first: "VideoFrame") -> Iterator["VideoFrame"]:
-        """All frames in the order of showing, until the end or the first damage."""
+        """Yield all frames in presentation order, until the end or the first damage."""
         import av
 
         count = 0
@@ -258,7 +259,7 @@ class _Decoder:
         return first
 
     def _note_missing_end(self, count: int) -> None:
-        """Some formats say nothing of an end that is missing, but state how long it should be."""
+        """Report a missing end: some formats do not signal it but state the full length."""
         rate = self.facts.frame_rate
         stated_frames = self.facts.frame_count or 0
         stated_seconds = self._pictures_seconds or 0.0
@@ -281,16 +282,16 @@ class _Decoder:
         return np.ascontiguousarray(np.rot90(pixels, -turns)) if turns else pixels
 
 
-# When the frames of a video are shown.
+# The presentation times of frames.
 
 
 class Clock:
-    """Tells the times of frames given in order, in seconds since the first one; they always rise.
+    """Computes the times of consecutive frames in seconds since the first one, always increasing.
 
     Args:
         frame_rate: mean number of frames a second.
-        has_times: whether the container stores presentation times. In AVI, which does not, what
-            FFmpeg guesses for B-frames jumps back and forth.
+        has_times: whether the container stores presentation times. AVI does not, and the times that
+            FFmpeg guesses for B-frames jump back and forth.
     """
 
     def __init__(self, frame_rate: float, *, has_times: bool) -> None:
@@ -303,11 +304,11 @@ class Clock:
 
     @property
     def end(self) -> float:
-        """When the last announced frame ends."""
+        """Return when the last announced frame ends."""
         return self._last + self._duration
 
     def tell(self, picture: "VideoFrame") -> float:
-        """The time of the next frame; one interval after the last where `picture` knows none."""
+        """Return the time of the next frame; one interval after the last if `picture` has none."""
         if not self._has_times:
             self._last = self._announced * self._interval
         else:
@@ -331,7 +332,7 @@ class Clock:
         return float((ticks or 0) * (picture.time_base or 0))
 
 
-# `VideoFacts` of an opened container and its first frame.
+# Makes `VideoFacts` from an opened container and its first frame.
 
 _MICROSECONDS: Final = 1_000_000
 _ASSUMED_FRAME_RATE: Final = 25.0
@@ -340,9 +341,9 @@ _FASTEST_RATE: Final = 1000.0
 
 
 def facts_of(container: "InputContainer", stream: "VideoStream", first: "VideoFrame") -> VideoFacts:
-    """What the container says, with the size and the rotation of the first frame.
+    """Return the container's metadata, with the size and the rotation of the first frame.
 
-    Where it tells no frame rate that can be (0, or a clock's 90,000), 25 is assumed.
+    If the frame rate is missing or impossible (0, or a clock's 90,000), 25 is assumed.
     """
     rotation = -round(first.rotation / 90) * 90 % 360
     width, height = first.width, first.height
@@ -361,7 +362,7 @@ def facts_of(container: "InputContainer", stream: "VideoStream", first: "VideoFr
 
 
 def _pictures_seconds(container: "InputContainer", stream: "VideoStream") -> float | None:
-    """How long the pictures last, as stated; None where only all streams' length is known."""
+    """Return the stated duration of the video stream; None if only that of the file is known."""
     if stream.duration and stream.time_base:
         return max(0.0, float(stream.duration * stream.time_base))
     return _container_seconds(container) if len(container.streams) == 1 else None
