@@ -1,4 +1,4 @@
-"""What to build: the sources of a dataset, its sample or its split, its gates."""
+"""Build files: the sources of a dataset, its sample or its split, its gates."""
 
 import os
 from pathlib import Path
@@ -36,7 +36,7 @@ def _is_sample(rate: str, seed: str = "0") -> bool:
 
 
 Gate = Annotated[str, AfterValidator(_checked_gate)]
-"""Who looks at a step: a policy as `annotate.queues` reads it."""
+"""A policy for the review of a step, as `annotate.queues` reads it."""
 LICENSED_IMAGES = "licensed-images"
 """The format of sources in which each image has a licence of its own."""
 _POOL_OF_EACH = 8
@@ -44,12 +44,12 @@ Version = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
 
 
 def _placed(path: Path, info: ValidationInfo) -> Path:
-    """The path relative to the folder of the file that it is written in, where that is known."""
+    """Resolve a path relative to the folder of its build file, if that is known."""
     return info.context["folder"] / at_home(path) if info.context else path
 
 
 def _placed_other(named: str, info: ValidationInfo) -> str:
-    """What a release is compared with; a folder, also as `NAME=FOLDER`, gets its whole path."""
+    """Resolve something a release is compared with; a folder may also be given as `NAME=FOLDER`."""
     name, separator, path = named.rpartition("=")
     found = _placed(Path(path), info)
     is_folder = os.path.isdir(found)  # noqa: PTH112 - pathlib raises where a name is too long
@@ -57,7 +57,7 @@ def _placed_other(named: str, info: ValidationInfo) -> str:
 
 
 def _placed_video(address: str, info: ValidationInfo) -> str:
-    """The address of videos; one with a scheme (`s3://…`) stays as it is."""
+    """Resolve the address of videos; one with a scheme (`s3://…`) is not changed."""
     return address if "://" in address else str(_placed(Path(address), info))
 
 
@@ -67,11 +67,10 @@ PlacedPath = Annotated[Path, AfterValidator(_placed)]
 class SourceSpec(Record):
     """An annotation file and the folder that its image paths are relative to.
 
-    `identities` and `images_per_identity` override the build's; licence and citation override what
-    is known of the format. Of a source that is imported already they correct the terms, for the
-    reason in `correction`, if one is given. `permitted_by` says why terms in words of their own,
-    which are no licence that a program can read, permit what is built to be released; it is part of
-    the release.
+    `identities` and `images_per_identity` override those of the build; licence and citation
+    override those of the format. For a source that is imported already they correct the terms, with
+    the reason in `correction`, if given. `permitted_by` explains why free-text terms, which are not
+    a licence that a program can check, permit the release; it is part of the release.
     """
 
     name: Name
@@ -94,12 +93,12 @@ def _listed(value: object) -> object:
 
 
 class VideoSourceSpec(Record):
-    """A collection of videos, and the terms that they may be used under.
+    """A collection of videos, and their terms of use.
 
     `videos` are files, folders, patterns such as `street/*.mp4`, lists (`.txt`, one address a line)
-    or addresses that fsspec reads. Nothing is known of a collection of videos but what is said
-    here, so that the licence has to be given. `every_nth_frame` overrides the profile's;
-    `correction` and `permitted_by` are as for other sources.
+    or addresses that fsspec reads. The licence is required, because a collection of videos has no
+    other metadata. `every_nth_frame` overrides that of the profile; `correction` and `permitted_by`
+    are as for other sources.
     """
 
     name: Name
@@ -117,18 +116,19 @@ class VideoSourceSpec(Record):
 
 
 class Build(Record):
-    """What the build files of all pipelines hold.
+    """The keys that the build files of all pipelines share.
 
     Attributes:
-        dataset: the dataset that is built. A source is imported whole into the dataset of its name;
-            what is built is another.
-        seed: of all draws.
-        against: what a release is compared with: releases, datasets, folders.
-        strict_version: whether nothing is released where the version is too small for what differs
-            from the one before; otherwise that is only reported (`flows.engine.releasing`).
-        max_unusable_share: the share of a model's answers that may be unusable; beyond, nothing is
+        dataset: the dataset that is built. It differs from the datasets of the sources, which are
+            imported completely under their own names.
+        seed: the seed of all draws.
+        against: releases, datasets and folders that a release is compared with.
+        strict_version: whether a version number that is too small for the changes since the
+            previous release prevents the release; otherwise it is only reported
+            (`flows.engine.releasing`).
+        max_unusable_share: maximum share of unusable answers of a model; above it, nothing is
             released.
-        sources: what it is built from.
+        sources: the sources of the dataset.
     """
 
     dataset: Name
@@ -157,13 +157,13 @@ class UFine3CBuild(Build):
     """A UFine3C-style evaluation set (UFineBench, section 3.3).
 
     The paper takes 750 test identities of each of three sources. CUHK-PEDES and UFine6926 have
-    about 3 and 4 images an identity, ICFG-PEDES about 20: capped at 3, and with the original
-    descriptions kept beside their two rewrites, the published totals (7,446 images, 37,939 texts)
-    come out within 1 %.
+    about 3 and 4 images an identity, ICFG-PEDES about 20. With at most 3 images, and with the
+    original descriptions kept in addition to their two rewrites, the published totals (7,446
+    images, 37,939 texts) are reproduced within 1 %.
 
-    `gate` says who looks at the rewrites: `required` (people, at all), `sample:RATE` (people, at
-    the suspected ones and this share of the others) or `auto` (nobody; suspects are dropped and
-    the release says *unreviewed*).
+    `gate` is the policy for rewrites: `required` (annotators review all), `sample:RATE` (annotators
+    review the suspected ones and this share of the others) or `auto` (no review; suspects are
+    dropped and the release is marked *unreviewed*).
     """
 
     dataset: Name = "ufine3c"
@@ -176,13 +176,13 @@ class UFine3CBuild(Build):
 class UFine6926Build(Build):
     """A UFine6926-style dataset, made from videos (UFineBench, section 3.2).
 
-    `tracklets_gate` and `descriptions_gate` say who looks at tracklets and who describes images:
-    `required` (people, at all), `sample:RATE` (people, at this share) or `auto` (nobody: what the
-    filter suspects is left out, descriptions are drafted by the profile's models, and the release
-    says so). With `drafts`, one of the people who describe an image begins with a draft of the
-    first of those models; in the paper nobody does. Of the identities, `test_share` are for
-    testing: 2,000 of 6,926 in the paper. `drawn` says that the people are drawings, which models of
-    photographs do not know: the built-in detector looks for them, and no pose model.
+    `tracklets_gate` and `descriptions_gate` are the policies for tracklets and for descriptions:
+    `required` (annotators, all), `sample:RATE` (annotators, this share) or `auto` (no annotators:
+    what the filter suspects is left out, descriptions are drafted by the profile's models, and the
+    release states it). With `drafts`, one of the annotators of an image starts from a draft of the
+    first of those models; in the paper nobody does. `test_share` of the identities are for testing:
+    2,000 of 6,926 in the paper. `drawn` says that the people are drawings, which models of
+    photographs do not know: the built-in detector is used, and no pose model.
     """
 
     dataset: Name = "ufine6926"
@@ -196,14 +196,14 @@ class UFine6926Build(Build):
 
 
 class TaskSpec(Record):
-    """The images that a task begins with: so many of a source, or drawn for it.
+    """The first images of a task: a number of images of a source, or drawn for it.
 
-    Of a source, images are taken that a file `names` (a path a line), or those nearest to `query`
-    by the profile's embedder, or at random: of those that have at least one of `categories`, where
-    the source knows them, or of all. Without a source they are drawn, where the task is
-    one of those that are: then `pool` is how many, as what is drawn is also what they are confused
-    with and lost among. Of texts to translate, `further_pairs` are written by the model that writes
-    captions, beside those that are shipped.
+    Images of a source are selected by a file of `names` (a path a line), by similarity to `query`
+    with the profile's embedder, or at random: among those with at least one of `categories`, if the
+    source has them, or among all. Without a source they are drawn, if the task supports it: then
+    `pool` is the number of images, because the drawn images are also the ones for confusing
+    captions and the distractors. For texts to translate, `further_pairs` are written by the
+    captioning model, in addition to the built-in ones.
     """
 
     task: RetrievalTask
@@ -236,20 +236,20 @@ class TaskSpec(Record):
 
     @property
     def drawn(self) -> int:
-        """How many images are drawn, where they are."""
+        """Return the number of images to draw, if they are drawn."""
         return max(self.images, self.pool or _POOL_OF_EACH * self.images)
 
 
 class RecosBuild(Build):
     """A ReCoS-style benchmark (ReCoS, section 3), in its versions up to `last`.
 
-    v0 are the images that tasks begin with, five captions each; v1 adds to each a similar one of
-    the same source with captions that can be confused with its; v2 adds `neighbours` images for
-    each of those, without captions. They are released as 0.REVISION, 1.REVISION and 2.REVISION.
-    `selection_gate` says who looks whether images from sources fit their task (with `auto` nobody:
-    all do), `captions_gate` and `confusions_gate` at captions, and at what may fit two images,
-    `duplicates_gate` at pairs of images of v2 that may be the same: `required`, `sample:RATE` or
-    `auto` (nobody: of what is in doubt captions fall, and images stay).
+    v0 are the first images of the tasks, with five captions each. v1 adds to each a similar one of
+    the same source with confusing captions. v2 adds `neighbours` images for each of those, without
+    captions. They are released as 0.REVISION, 1.REVISION and 2.REVISION. The gates are `required`,
+    `sample:RATE` or `auto` (no review: uncertain captions are dropped, and images are kept).
+    `selection_gate` is for whether images from sources fit their task (with `auto` all do),
+    `captions_gate` and `confusions_gate` are for captions and for captions that may fit two images,
+    `duplicates_gate` is for pairs of images of v2 that may be the same.
     """
 
     dataset: Name = "recos"
@@ -273,7 +273,7 @@ class RecosBuild(Build):
 
     @model_validator(mode="after")
     def _show_only_people_with_licences(self) -> Self:
-        """People of public life have rights in their pictures: the user has to know these."""
+        """Public figures have rights in their pictures: the user has to know them."""
         formats = {one.name: format_name(one.format) for one in self.sources}
         for task in self.tasks:
             if task.task is not RetrievalTask.CELEBRITY or task.source is None:
@@ -286,22 +286,22 @@ class RecosBuild(Build):
         return self
 
     def version(self, tier: Tier) -> str:
-        """The version that a tier is released as."""
+        """Return the version number that a tier is released as."""
         return f"{tier[1:]}.{self.revision}"
 
 
 class CcdBuild(Build):
     """A CCD-style benchmark: images in groups that differ in one labelled detail (CCD, section 2).
 
-    Of each source, `anchors` images are drawn (all, where it is None), each with its captions.
-    `ways` are tried in their order: a strategy for which one gave no image that people accept goes
-    on to the next. With a `search_folder`, images are searched there (each with a licence, in the
-    format of `licensed-images`) and not with a service on the web. The gates say who looks at
-    strategies, at the images made or found, and at the captions of whole groups: `required`,
-    `sample:RATE` or `auto` (nobody; what is doubted is dropped and the release says *unreviewed*).
-    With a `second_language` (ISO 639-1) every caption is written in it, too. `keep_lone_anchors`
-    refines and releases anchors without a contrastive image as well, so that the queries are those
-    of the original dataset.
+    From each source, `anchors` images are drawn (all, if it is None), each with its captions.
+    `ways` are tried in order: a strategy for which one way produced no accepted image is passed to
+    the next. With a `search_folder`, images are searched there (each with a licence, in the format
+    of `licensed-images`) instead of with a service on the web. The gates are for strategies, for
+    the images made or found, and for the captions of whole groups: `required`, `sample:RATE` or
+    `auto` (no review; flagged items are dropped and the release is marked *unreviewed*). With a
+    `second_language` (ISO 639-1) every caption is written in it as well. `keep_lone_anchors` also
+    refines and releases anchors without a contrastive image, so that the queries are those of the
+    original dataset.
     """
 
     dataset: Name = "ccd"
@@ -325,5 +325,5 @@ class CcdBuild(Build):
 
 
 def format_name(written: str) -> str:
-    """A format's name from how the user writes it: case, blanks around and underscores aside."""
+    """Return a format's name; case, surrounding whitespace and underscores do not matter."""
     return written.strip().casefold().replace("_", "-")

@@ -1,4 +1,4 @@
-"""Settings of CFAM and what a training records."""
+"""Settings of CFAM and the records of a training."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,12 +17,12 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class CfamBackbone(Record):
-    """The CLIP that CFAM starts from, as OpenCLIP names it.
+    """The CLIP model that CFAM starts from, as OpenCLIP names it.
 
-    `weights` is one of OpenCLIP's pretrained tags, None (in a file: "") for random weights;
-    `checkpoint` a file in their place. `architecture_file` describes an architecture that OpenCLIP
-    does not know (JSON in OpenCLIP's form). Where `text_tokens` is more than the weights were
-    trained for, the positions of the first `kept_text_positions` tokens stay and the rest is
+    `weights` is one of OpenCLIP's pretrained tags, or None (in a file: "") for random weights;
+    `checkpoint` is a file to use instead. `architecture_file` describes an architecture that
+    OpenCLIP does not know (JSON in OpenCLIP's form). If `text_tokens` is more than the weights were
+    trained for, the positions of the first `kept_text_positions` tokens are kept and the rest are
     stretched; 0 stretches all.
     """
 
@@ -38,7 +38,7 @@ class CfamBackbone(Record):
     @field_validator("weights", mode="before")
     @classmethod
     def _nothing_is_none(cls, weights: object) -> object:
-        return None if weights == "" else weights  # TOML has no word for None
+        return None if weights == "" else weights  # TOML has no null value
 
     @property
     def starts_random(self) -> bool:
@@ -49,8 +49,8 @@ class CfamBackbone(Record):
 class CfamDecoder(Record):
     """The granularity decoder: `shared` by images and texts, or one for each.
 
-    The paper's text says 16 learnable queries (section 5.1, supplement 9): its table 9, row 7, with
-    R@1 71.83. Its headline of 72.87 is row 4, with 4 queries.
+    The paper's text states 16 learnable queries (section 5.1, supplement 9), which is row 7 of its
+    table 9, with R@1 71.83. Its headline result of 72.87 is row 4, with 4 queries.
     """
 
     shared: bool = True
@@ -67,14 +67,14 @@ class CfamDecoder(Record):
 
 
 class CfamMatcher(Record):
-    """The head that tells matching pairs from hard negatives, over fine-grained vectors."""
+    """The head that distinguishes matching pairs from hard negatives, on fine-grained vectors."""
 
     blocks: Positive = 2
     heads: Positive = 8
 
 
 class CfamLosses(Record):
-    """The weight of each loss; 0 switches it off. `info_nce` is the ablation's starting point."""
+    """The weight of each loss; 0 disables it. `info_nce` is the baseline of the ablation."""
 
     global_sdm: float = Field(default=1.0, ge=0)
     local_sdm: float = Field(default=1.0, ge=0)
@@ -96,11 +96,11 @@ class CfamLosses(Record):
 
 
 class CfamAugmentation(Record):
-    """What is done to images and texts in training.
+    """Augmentation of images and texts in training.
 
-    `flipped_sides` says how to change a text that names a side («a bag in her left hand») when
-    its image is flipped: `swap` exchanges left and right in it, `keep` leaves such an image
-    unflipped, `ignore` lets the text become false, as published trainers do.
+    `flipped_sides` says how to handle a text that names a side («a bag in her left hand») if its
+    image is flipped: `swap` exchanges left and right in the text, `keep` does not flip such an
+    image, `ignore` lets the text become false, as published trainers do.
     """
 
     flip: Probability = 0.5
@@ -135,11 +135,11 @@ class CfamSchedule(Record):
 
 
 class CfamTraining(Record):
-    """A whole training: network, losses, data, schedule, and where it runs.
+    """A complete training: network, losses, data, schedule, and device.
 
     The best checkpoint is the one with the highest `best_by` on the identities held out of the
-    training split; where none are (`validation_share` 0), the last. A checkpoint is written after
-    each epoch, and every `checkpoint_every_steps`.
+    training split; if there are none (`validation_share` 0), it is the last. A checkpoint is
+    written after each epoch, and every `checkpoint_every_steps`.
     """
 
     name: str = "cfam"
@@ -169,14 +169,14 @@ class CfamTraining(Record):
         return self
 
 
-# What a training writes down: a line for each step and each validation, and what came of it.
+# Records of a training: a line for each step and each validation, and a summary.
 
 
 class StepLine(Record):
-    """One step of the optimiser: `step` counts from 1, `epoch` from 0; `losses` are unweighted.
+    """One step of the optimizer: `step` counts from 1, `epoch` from 0; `losses` are unweighted.
 
-    `gradient_norm` is None where gradients overflowed under fp16, whose scaler leaves such a step
-    out and goes on with a smaller scale.
+    `gradient_norm` is None if gradients overflowed under fp16; its scaler skips such a step and
+    continues with a smaller scale.
     """
 
     kind: Literal["step"] = "step"
@@ -191,9 +191,9 @@ class StepLine(Record):
 
 
 class ValidationLine(Record):
-    """How well texts find the identities that were held out, after a step.
+    """Retrieval of the held-out identities by text, after a step.
 
-    All is in percent but the median rank.
+    All values are in percent except the median rank.
     """
 
     kind: Literal["validation"] = "validation"
@@ -205,7 +205,7 @@ class ValidationLine(Record):
 
 
 class BestCheckpoint(Record):
-    """The checkpoint that did best on the identities held out; without any the last, unmeasured."""
+    """The best checkpoint on the held-out identities; without any, the last one, unmeasured."""
 
     step: int
     epoch: int
@@ -213,11 +213,11 @@ class BestCheckpoint(Record):
 
 
 class TrainingProgress(Record):
-    """Where a training stands: what, beside the tensors, it needs to go on.
+    """The state of a training that is needed to continue, in addition to the tensors.
 
-    `settings` and `images` are digests of what it was begun with. `loss_scale` is the state of
-    fp16's scaler, `seconds` what all runs took up to here. There are no states of random
-    generators: every step seeds them by its number.
+    `settings` and `images` are digests of the inputs it was started with. `loss_scale` is the state
+    of fp16's scaler, `seconds` the time of all runs so far. States of random generators are not
+    needed, because every step seeds them by its number.
     """
 
     step: int
@@ -229,10 +229,10 @@ class TrainingProgress(Record):
 
 
 class TrainingRecord(Record):
-    """`training.json`: what was trained on what, by which code, and what came of it.
+    """`training.json`: the model, the data, the code revision and the results of a training.
 
-    `release_id` is None where it was trained on a file of annotations, not on a release. Images of
-    the train split that have no caption are left out and counted apart.
+    `release_id` is None if it was trained on a file of annotations instead of a release. Images of
+    the train split without a caption are left out and counted separately.
     """
 
     settings: CfamTraining
@@ -258,5 +258,5 @@ class TrainingRecord(Record):
     last_sha256: Sha256
 
     def as_json(self) -> dict[str, Any]:
-        """The record for `--json`."""
+        """Return the record for `--json`."""
         return self.model_dump(mode="json")

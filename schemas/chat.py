@@ -1,4 +1,4 @@
-"""Requests to chat models and what comes back."""
+"""Requests to chat models and their answers."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -12,10 +12,10 @@ def _storable(text: str) -> str:
 
 
 REFUSED = "refused_request"
-"""The reason of a request that a model does not take as it is; nothing is paid for it."""
+"""Reason for a request that a model does not accept in this form; it costs nothing."""
 
 RawText = Annotated[str, AfterValidator(_storable)]
-"""What a server said. NULs and lone surrogates, which databases do not hold, are written out."""
+"""A text by a server. NULs and lone surrogates, which databases cannot store, are escaped."""
 
 
 class ModelRef(Record):
@@ -33,7 +33,7 @@ class NamedModel(Record):
     """A model, or a service, as a profile names it.
 
     Attributes:
-        determined_by: the fields that, beside name and revision, determine what it gives.
+        determined_by: the fields that, besides name and revision, determine its results.
     """
 
     determined_by: ClassVar[tuple[str, ...]] = ()
@@ -47,15 +47,15 @@ class NamedModel(Record):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside name and revision, determines what it gives."""
+        """Return everything, besides name and revision, that determines its results."""
         return {name: getattr(self, name) for name in self.determined_by}
 
 
 class ServedModel(Record):
-    """What a server says of a model that it serves, in its list of models.
+    """A model in the list of models of a server.
 
-    `root` is what it loaded under the name `id`. `created` is a time; servers that state none of a
-    model, such as vLLM, state that of the question.
+    `root` is the model that it loaded under the name `id`. `created` is a time; servers that state
+    none for a model, such as vLLM, return the time of the request.
     """
 
     id: RawText
@@ -66,18 +66,18 @@ class ServedModel(Record):
 
 
 class ChatImage(Record):
-    """An encoded image that goes with a request."""
+    """An encoded image that is sent with a request."""
 
     media_type: str
     data: bytes = Field(repr=False)
 
 
 class ChatRequest(Record):
-    """One request: an instruction, optional images, and the JSON schema that the answer must meet.
+    """A request: an instruction, optional images, and the JSON schema of the answer.
 
-    `prompt_digest` is the digest of the prompt *template*, `purpose` the stage that asks. `subject`
-    is the text that the request is about (a caption to rewrite, say): built-in models, which do not
-    read English instructions, work on it.
+    `prompt_digest` is the digest of the prompt *template*, `purpose` the stage that sends it.
+    `subject` is the text that the request is about (a caption to rewrite, for example); built-in
+    models, which do not read English instructions, work on it.
     """
 
     purpose: str
@@ -101,11 +101,11 @@ class ChatRequest(Record):
 
 
 class ChatAnswer(Record):
-    """A model's answer. `text` is as the model wrote it: stages take reasoning and chatter out.
+    """A model's answer. `text` is as the model wrote it; stages remove reasoning and chatter.
 
     `truncated` says that the answer ended at the token limit; `seconds` is the time of the call.
-    Tokens are None where the server did not state them in a way that can be believed. `raw` is the
-    whole body that a server sent; empty for models that run in this process.
+    Tokens are None if the server did not state them, or not credibly. `raw` is the whole body that
+    a server sent; empty for models that run in this process.
     """
 
     text: RawText
@@ -117,13 +117,13 @@ class ChatAnswer(Record):
 
 
 class ChatFailure(Record):
-    """A call without a usable answer, after the retries that its kind of failure deserves.
+    """A call without a usable answer, after the retries for its kind of failure.
 
     `reason` is a snake_case word (`timeout`, `rate_limited`, `server_error`, `refused_request`,
-    `unreachable`, `unreadable_answer`, `misconfigured`: key, address or model name is wrong);
-    `retriable` tells whether asking again later may help: such inputs stay pending, the others are
-    quarantined. `raw` is what the server said. Tokens are what was paid for all the same: None
-    where an answer came that does not state them.
+    `unreachable`, `unreadable_answer`, `misconfigured`: key, address or model name is wrong).
+    `retriable` says whether a later attempt may succeed: such inputs stay pending, the others are
+    quarantined. `raw` is the server's response. Tokens are those that were charged nevertheless;
+    None if an answer does not state them.
     """
 
     reason: str
@@ -135,7 +135,7 @@ class ChatFailure(Record):
 
     @property
     def is_paid(self) -> bool:
-        """Whether an answer came, of whatever kind: it must not be asked for twice."""
+        """Whether an answer of any kind was returned, so that the call must not be repeated."""
         return not self.retriable and self.reason != REFUSED
 
 

@@ -1,4 +1,4 @@
-"""Which model turns images and texts into vectors of one space."""
+"""Specifications of models that map images and texts to vectors of one space."""
 
 import tomllib
 from functools import cache
@@ -14,7 +14,7 @@ from schemas.device import TorchDevice
 _FAMILIES = Path(__file__).with_name("mllm_families.toml")
 
 ModelWord = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
-"""What a model or its revision is called: something, without control characters."""
+"""Name of a model or its revision: not empty, without control characters."""
 
 
 class _EmbedderBase(NamedModel):
@@ -23,7 +23,7 @@ class _EmbedderBase(NamedModel):
 
 
 class BuiltinEmbedder(_EmbedderBase):
-    """Colours of images by their place, read by a lexicon out of texts: no download."""
+    """Colours of images by position, extracted from texts by a lexicon: no download."""
 
     provider: Literal["builtin"] = "builtin"
     name: ModelWord = "loupe-colour-lexicon"
@@ -31,7 +31,7 @@ class BuiltinEmbedder(_EmbedderBase):
 
 
 class BuiltinStillsEmbedder(_EmbedderBase):
-    """What the code on drawn stills says, against what a lexicon reads in texts: no download."""
+    """Contents of the code on drawn stills, extracted from texts by a lexicon: no download."""
 
     provider: Literal["builtin-stills"] = "builtin-stills"
     name: ModelWord = "loupe-coded-stills-lexicon"
@@ -39,9 +39,9 @@ class BuiltinStillsEmbedder(_EmbedderBase):
 
 
 class TorchEmbedderSpec(_EmbedderBase):
-    """What embedders on torch share.
+    """Common fields of embedders that use torch.
 
-    `dtype` says what the network computes in, on every device: so a cached vector is right.
+    `dtype` is the data type of computations, on every device, so that cached vectors are valid.
     """
 
     device: TorchDevice = "auto"
@@ -52,10 +52,10 @@ class TorchEmbedderSpec(_EmbedderBase):
 class OpenClipEmbedder(TorchEmbedderSpec):
     """A CLIP of OpenCLIP (extra `torch`): `name` is its architecture, `revision` its weights.
 
-    `revision` is one of OpenCLIP's pretrained tags, or any word where weights lie on this machine:
-    `checkpoint` names a file of them; a name `local-dir:FOLDER` a folder as OpenCLIP saves it
-    (then `checkpoint_sha256` is the folder's, as for `TransformersEmbedder`). `architecture_file`
-    is JSON in OpenCLIP's form, for an architecture that it does not know.
+    `revision` is one of OpenCLIP's pretrained tags, or any word if the weights are on this machine:
+    `checkpoint` is a file of them; a name `local-dir:FOLDER` is a folder as OpenCLIP saves it (then
+    `checkpoint_sha256` is the digest of the folder, as for `TransformersEmbedder`).
+    `architecture_file` is JSON in OpenCLIP's form, for an architecture that OpenCLIP does not know.
     """
 
     determined_by = ("dtype", "architecture_sha256", "checkpoint_sha256")
@@ -71,11 +71,11 @@ class TransformersEmbedder(TorchEmbedderSpec):
 
     ALIGN, AltCLIP, CLIP, SigLIP, SigLIP 2, and BLIP and BLIP-2 for image-text retrieval.
 
-    `name` is one of the hub at `revision`, or a folder, whose files have the digest
+    `name` is a model of the hub at `revision`, or a folder whose files have the digest
     `folder_sha256`: that of the lines which `sha256sum *.json *.safetensors` prints in it.
     `scoring` is for BLIP-2, whose images have many vectors: evaluations compare a text with their
-    mean, or with the most similar one. `rerank` is for BLIP and BLIP-2: evaluations have their
-    matching head sort the first so many of each query.
+    mean, or with the most similar one. `rerank` is for BLIP and BLIP-2: evaluations rerank this
+    many of the first results of each query with the matching head.
     """
 
     provider: Literal["transformers"]
@@ -85,13 +85,13 @@ class TransformersEmbedder(TorchEmbedderSpec):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside name and revision, determines a vector."""
+        """Return everything, besides name and revision, that determines a vector."""
         found: dict[str, Any] = {"dtype": self.dtype, "folder_sha256": self.folder_sha256}
         return found if self.scoring == "mean" else {**found, "scoring": self.scoring}
 
 
 class MllmFamily(Record):
-    """How a family of multimodal language models is asked for a vector.
+    """How a family of multimodal language models is prompted for a vector.
 
     The four prompts are explained in `mllm_families.toml`, which holds the known families.
     """
@@ -107,18 +107,18 @@ class MllmFamily(Record):
 
 @cache
 def mllm_families() -> dict[str, MllmFamily]:
-    """The known families by name."""
+    """Return the known families by name."""
     values = tomllib.loads(_FAMILIES.read_text(encoding="utf-8"))
     return {name: MllmFamily.model_validate(family) for name, family in values.items()}
 
 
 class MllmEmbedder(TorchEmbedderSpec):
-    """A multimodal language model made to embed (GME, VLM2Vec, UniME and such): extra `torch`.
+    """A multimodal language model for embedding (GME, VLM2Vec, UniME and others): extra `torch`.
 
     Its vector is the state of the last token of a prompt of its `family`, which may be left out for
-    the published checkpoints. These models were trained with one prompt for what asks and another
-    for what is found. `queries` says what asks; `directed` gives the specification that is right
-    for one direction. With `none`, the default, both sides have the prompts of what is found.
+    the published checkpoints. These models were trained with different prompts for queries and for
+    candidates. `queries` says which side the queries are; `directed` returns the specification for
+    one direction. With `none`, the default, both sides use the prompts of candidates.
 
     `name` and `folder_sha256` are as for `TransformersEmbedder`. `least_pixels` and `most_pixels`
     are for models that take images of any size (Qwen2-VL).
@@ -154,19 +154,19 @@ class MllmEmbedder(TorchEmbedderSpec):
 
     @property
     def image_prompt(self) -> str:
-        """What stands around an image."""
+        """Return the prompt around an image."""
         family = mllm_families()[self.family]
         return family.image_query if self.queries == "images" else family.image_candidate
 
     @property
     def text_prompt(self) -> str:
-        """What stands around `{text}`."""
+        """Return the prompt around `{text}`."""
         family = mllm_families()[self.family]
         return family.text_query if self.queries == "texts" else family.text_candidate
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside name and revision, determines a vector."""
+        """Return everything, besides name and revision, that determines a vector."""
         left_out = {"provider", "name", "revision", "device", "batch_size", "queries"}
         prompts = {"image_prompt": self.image_prompt, "text_prompt": self.text_prompt}
         return self.model_dump(mode="json", exclude=left_out) | prompts
@@ -184,10 +184,10 @@ class CfamEmbedder(TorchEmbedderSpec):
 
 
 class PrecomputedEmbedder(_EmbedderBase):
-    """Vectors that are there already, as `.npy`, a row for each image and text of the release.
+    """Existing vectors as `.npy`, with a row for each image and text of the release.
 
-    Rows have the order of the release: images by row, texts by row and then by caption. No
-    model stands behind it: `retrieval.embeddings` reads the vectors.
+    Rows have the order of the release: images by row, texts by row and then by caption. There is no
+    model; `retrieval.embeddings` reads the vectors.
     """
 
     determined_by = ("images_sha256", "texts_sha256")
@@ -202,10 +202,10 @@ class PrecomputedEmbedder(_EmbedderBase):
 PlainModelSpec = (
     BuiltinEmbedder | BuiltinStillsEmbedder | OpenClipEmbedder | TransformersEmbedder | MllmEmbedder
 )
-"""What `models.embedders` builds."""
+"""The embedders that `models.embedders` builds."""
 
 EmbeddingModelSpec = Annotated[PlainModelSpec | CfamEmbedder, Field(discriminator="provider")]
-"""What `retrieval.embedders` builds: every model."""
+"""The embedders that `retrieval.embedders` builds: all models."""
 
 EmbedderSpec = Annotated[
     PlainModelSpec | CfamEmbedder | PrecomputedEmbedder, Field(discriminator="provider")
@@ -214,7 +214,7 @@ EmbedderSpec = Annotated[
 
 
 def directed(spec: EmbedderSpec, queries: Literal["images", "texts"]) -> EmbedderSpec:
-    """`spec` for the direction in which `queries` ask: itself, unless it takes instructions."""
+    """Return `spec` for the direction of `queries`; unchanged if it takes no instructions."""
     if isinstance(spec, MllmEmbedder) and spec.queries == "none":
         return spec.model_copy(update={"queries": queries})
     return spec

@@ -1,4 +1,4 @@
-"""What an evaluation found: a model's scores on a split of a release, and all they depend on."""
+"""Results of an evaluation: a model's scores on a split of a release, and all dependencies."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -18,18 +18,19 @@ from schemas.taxonomy import DifferenceType
 Direction = Literal["text-to-image", "image-to-text"]
 DIRECTIONS: tuple[Direction, ...] = ("text-to-image", "image-to-text")
 METRICS = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
-"""The metrics of retrieval by identity, as `loupe metrics` names them; all but the last percent."""
+"""The metrics of retrieval by identity, named as in `loupe metrics`; percent except the last.
+"""
 CONTRAST_METRICS = ("FG-CDA", "FG-CDE")
 """The metrics of contrastive pairs, in percent: FG-CDE is the error, 100 − FG-CDA."""
 EDITED = "+changed"
-"""What the revision of code ends with that was edited after its commit."""
+"""Suffix of the revision of code that was edited after its commit."""
 
 EvaluationId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Seconds = Annotated[float, Field(ge=0)]
 
 
 class Score(Record):
-    """A metric's value and, where it was estimated, its 95 % interval."""
+    """The value of a metric and its 95 % interval, if it was estimated."""
 
     value: float
     low: float | None = None
@@ -41,7 +42,7 @@ Scores = dict[str, Score]
 
 
 class EvaluatedRelease(Record):
-    """The release that was scored on; `id` is that of its manifest."""
+    """The release of the evaluation; `id` is that of its manifest."""
 
     dataset: DatasetName
     version: Version
@@ -50,11 +51,11 @@ class EvaluatedRelease(Record):
 
 
 class EvaluatedModel(Record):
-    """The model that was scored.
+    """The evaluated model.
 
-    `parameters` determine a vector together with `ref`; `checkpoint_sha256` is the digest of the
-    weights where they are a file of this machine; those of given vectors are among `parameters`. A
-    model is a demonstration where it is one of the built-in ones.
+    `parameters` determine a vector together with `ref`. `checkpoint_sha256` is the digest of the
+    weights if they are a file of this machine; those of precomputed vectors are in `parameters`.
+    Built-in models are demonstrations.
     """
 
     ref: ModelRef
@@ -65,7 +66,7 @@ class EvaluatedModel(Record):
 
     @property
     def key(self) -> str:
-        """What tells this model from any other one."""
+        """Return a key that distinguishes this model from any other."""
         parameters = canonical_json(self.parameters)
         return digest_of(self.provider, str(self.ref), parameters, self.checkpoint_sha256 or "")
 
@@ -80,10 +81,10 @@ class Hardware(Record):
 
 
 class SimilarityHistogram(Record):
-    """How often a cosine lies in which of equally wide bins from `low` to `high`.
+    """Counts of cosines in equally wide bins from `low` to `high`.
 
-    Counted are the pairs of `queries` queries, drawn by seed where there are more, with the whole
-    gallery.
+    The pairs of `queries` queries with the whole gallery are counted; the queries are drawn by seed
+    if there are more.
     """
 
     low: float
@@ -94,10 +95,10 @@ class SimilarityHistogram(Record):
 
 
 class ShownItem(Record):
-    """An image or a text of the release. `person` is its `id` there; `position` the text's place.
+    """An image or a text of the release. `person` is its `id` there; `position` that of the text.
 
-    Of an image `text` and `position` are None; of a text `entity_id` and `file_path` are those of
-    the caption and of the image that it describes.
+    For an image, `text` and `position` are None. For a text, `entity_id` and `file_path` are those
+    of the caption and of the image that it describes.
     """
 
     entity_id: EntityId
@@ -110,7 +111,7 @@ class ShownItem(Record):
 
 
 class Retrieved(Record):
-    """Something that a query found. `rank` counts from 1."""
+    """A result of a query. `rank` counts from 1."""
 
     item: ShownItem
     rank: int = Field(gt=0)
@@ -119,9 +120,9 @@ class Retrieved(Record):
 
 
 class HardQuery(Record):
-    """A query whose first match stands far down, with what it found in its place.
+    """A query whose first match has a low rank, with the results above it.
 
-    `retrieved` are the first few of the gallery and, below them, the first match.
+    `retrieved` are the first few of the gallery, followed by the first match.
     """
 
     query: ShownItem
@@ -133,8 +134,8 @@ class DirectionResult(Record):
     """The scores of all queries of one direction.
 
     `unmatched` queries have no match in the gallery and are left out of the scores. `rank_curve`
-    has at place k − 1 the percentage of queries with a match among the first k. `chance` and
-    `chance_curve` are what random orders of the gallery are expected to give.
+    holds at position k − 1 the percentage of queries with a match among the first k. `chance` and
+    `chance_curve` are the expected values for random orders of the gallery.
     """
 
     direction: Direction
@@ -152,10 +153,10 @@ class DirectionResult(Record):
 class GroupResult(Record):
     """The scores of a part of the queries, against the whole gallery.
 
-    `dimension` says by what queries are grouped ("task", "tier", "source", "granularity" or
-    "wording"), `group` which part this is. Contrastive releases are scored by "difference",
-    "aspect" and "method" too, where `queries` are the contrastive pairs that were separated, and by
-    "setting", which says who asks and what can be found.
+    `dimension` is the property by which queries are grouped ("task", "tier", "source",
+    "granularity" or "wording"), `group` its value. Contrastive releases are also scored by
+    "difference", "aspect" and "method", where `queries` counts contrastive pairs, and by "setting",
+    which is the kind of queries and gallery.
     """
 
     dimension: str
@@ -167,9 +168,9 @@ class GroupResult(Record):
 
 
 class PairSimilarities(Record):
-    """How similar the images of contrastive pairs of one type are: cosines (CCD, figure 5).
+    """Cosines between the images of contrastive pairs of one type (CCD, figure 5).
 
-    `quantiles` are pairs of a share from 0 to 1 and the cosine that so many lie below;
+    `quantiles` are pairs of a share from 0 to 1 and the cosine below which that share lies;
     `histogram` counts them in equally wide bins from −1 to 1.
     """
 
@@ -181,10 +182,10 @@ class PairSimilarities(Record):
 
 
 class ContrastiveResult(Record):
-    """Further figures of a model on a contrastive release.
+    """Additional figures of a model on a contrastive release.
 
     `nearest_images` and `nearest_texts` are mean cosines of a sample with its five nearest other
-    samples (CCD, table 1); None where there are no others.
+    samples (CCD, table 1); None if there are no others.
     """
 
     similarities: tuple[PairSimilarities, ...]
@@ -195,8 +196,8 @@ class ContrastiveResult(Record):
 class EvaluationResult(Record):
     """One evaluation: of a model, on a split of a release, by a protocol, with a code revision.
 
-    `seconds` is the time of scoring; `embedding_seconds` that of embedding, in which what had been
-    embedded before took none. `interval` says in words how intervals were estimated.
+    `seconds` is the time of scoring. `embedding_seconds` is that of embedding, without vectors that
+    were cached. `interval` describes how intervals were estimated.
     """
 
     release: EvaluatedRelease
@@ -219,9 +220,10 @@ class EvaluationResult(Record):
 
     @property
     def id(self) -> EvaluationId:
-        """A digest of all that the scores depend on: equal evaluations are one.
+        """Return a digest of everything that the scores depend on: equal evaluations have one id.
 
-        Code that was edited has no revision of its own; there, the scores tell evaluations apart.
+        Edited code has no revision of its own, so the scores are included to tell evaluations
+        apart.
         """
         parts = [self.release.id, self.split, self.protocol, self.model.key, self.code_revision]
         if self.code_revision.endswith(EDITED):
@@ -229,48 +231,51 @@ class EvaluationResult(Record):
         return digest_of(*parts)
 
     def direction(self, name: Direction) -> DirectionResult | None:
-        """The scores of one direction, if it was evaluated."""
+        """Return the scores of one direction, if it was evaluated."""
         return next((one for one in self.directions if one.direction == name), None)
 
 
-# When a caption passes, and when the criterion itself says nothing (ReCoS, section 3.2).
+# When a caption passes, and when the criterion itself is not informative (ReCoS, section 3.2).
 
 FEWEST_JUDGED = 20
-"""Of fewer captions nothing is said about the criterion: all of them may pass by chance."""
+"""Minimum number of captions to judge the criterion; fewer may all pass by chance."""
 LEAST_PASSING, MOST_PASSING = 0.01, 0.99
-"""Where a smaller or larger share of captions pass, the criterion does not tell them apart."""
+"""If a smaller or larger share of captions passes, the criterion does not distinguish them."""
 
 _BINS = 12
 _WIDEST = 40
 
 
 class AcceptedInterval(NamedTuple):
-    """The dis(t) that pass, both ends included: (1 ∓ η) / 2 · log k."""
+    """The interval of dis(t) that passes, both ends included: (1 ∓ η) / 2 · log k."""
 
     lower: float
     upper: float
 
     @classmethod
     def of(cls, k: int, eta: float) -> "AcceptedInterval":
-        """The interval for `k` images. A larger `eta` widens it (the paper's prose errs there)."""
+        """Return the interval for `k` images.
+
+        A larger `eta` widens it; the paper's prose states the opposite by mistake.
+        """
         return cls((1 - eta) / 2 * math.log(k), (1 + eta) / 2 * math.log(k))
 
     def verdict(self, dis: float) -> CaptionVerdict:
-        """What dis(t) says of a caption: low is over-detailed, high is under-detailed."""
+        """Return the verdict for dis(t): low is over-detailed, high is under-detailed."""
         if dis < self.lower:
             return CaptionVerdict.OVER_DETAILED
         return CaptionVerdict.UNDER_DETAILED if dis > self.upper else CaptionVerdict.PASS
 
 
 def share_passing(verdicts: Collection[CaptionVerdict]) -> float:
-    """The share, in [0, 1], of captions that pass; 0 of none."""
+    """Return the share of captions that pass, in [0, 1]; 0 if there are none."""
     return sum(one is CaptionVerdict.PASS for one in verdicts) / max(1, len(verdicts))
 
 
 def is_degenerate(verdicts: Collection[CaptionVerdict]) -> bool:
     """Whether under 1 % or over 99 % of at least 20 captions pass.
 
-    To be asked of captions as they were first written: after regeneration all are to pass.
+    Use it for captions as they were first written: after regeneration all are supposed to pass.
     """
     judged = len(verdicts) >= FEWEST_JUDGED
     return judged and not LEAST_PASSING <= share_passing(verdicts) <= MOST_PASSING
@@ -279,12 +284,12 @@ def is_degenerate(verdicts: Collection[CaptionVerdict]) -> bool:
 def check_not_degenerate(
     dis: Sequence[float], settings: DiscriminabilitySettings, temperature: float
 ) -> None:
-    """Stops where the criterion separates no captions, before any is rewritten.
+    """Raise if the criterion does not separate captions, before any is rewritten.
 
     Args:
-        dis: of the captions as they were first written.
-        settings: when a caption passes.
-        temperature: what similarities were divided by.
+        dis: dis(t) of the captions as they were first written.
+        settings: the settings of the criterion.
+        temperature: the divisor of the similarities.
 
     Raises:
         DegenerateCriterionError: see `is_degenerate`; its message has the histogram.
@@ -298,7 +303,7 @@ def check_not_degenerate(
 def degeneracy_text(
     dis: Sequence[float], settings: DiscriminabilitySettings, temperature: float
 ) -> str:
-    """What is wrong with the criterion and what to do, then the histogram of `dis`."""
+    """Return the problem with the criterion and its remedy, then the histogram of `dis`."""
     interval = AcceptedInterval.of(settings.k, settings.eta)
     verdicts = [interval.verdict(one) for one in dis]
     passing = sum(one is CaptionVerdict.PASS for one in verdicts)
@@ -329,7 +334,7 @@ _ADVICE = {
 
 
 def _advice(most: CaptionVerdict, dis: Sequence[float], settings: DiscriminabilitySettings) -> str:
-    """The setting to change, and to what: where all pass, to the eta with which half would."""
+    """Return the setting to change; if all pass, the eta with which half would."""
     if most is not CaptionVerdict.PASS:
         return _ADVICE[most]
     middle = math.log(settings.k) / 2
@@ -343,10 +348,10 @@ def _advice(most: CaptionVerdict, dis: Sequence[float], settings: Discriminabili
 
 
 def dis_histogram(dis: Sequence[float], k: int, interval: AcceptedInterval) -> str:
-    """A histogram in text: a line for each twelfth of the range from 0 to log k.
+    """Return a histogram as text: a line for each twelfth of the range from 0 to log k.
 
-    The range of values comes first, because a bar does not show how thin it is. Bars of values that
-    pass are full, others are light; a bar across an end of the interval has both.
+    The range of values comes first, because a bar does not show how narrow it is. Bars of values
+    that pass are full, others are light; a bar across an end of the interval has both.
     """
     width = math.log(k) / _BINS
     counts: list[dict[bool, int]] = [{True: 0, False: 0} for _ in range(_BINS)]

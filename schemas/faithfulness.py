@@ -1,4 +1,4 @@
-"""What a description says of a person, and how a rewrite changed it."""
+"""The facts that a description states about a person, and how a rewrite changed them."""
 
 from enum import StrEnum
 from typing import ClassVar, Literal
@@ -32,7 +32,7 @@ class Attribute(StrEnum):
 
 
 class Fact(Record):
-    """One stated attribute: `subject` (what it is said of), `attribute`, canonical `value`, `span`.
+    """One stated attribute: `subject` (what it describes), `attribute`, canonical `value`, `span`.
 
     For example «a dark blue jacket» states (jacket, garment, jacket) and (jacket, colour, blue).
     """
@@ -47,9 +47,9 @@ class Finding(Record):
     """One difference between a source description and its rewrite.
 
     `source` and `rewrite` are the facts concerned; an addition has no `source`, a loss no
-    `rewrite`. `message` is one plain sentence for the reviewer. A `minor` one is of the size in
-    which honest annotators of one image differ: neighbouring steps of a scale (average or tall), an
-    impression added (slim), a closer word (sneakers for shoes).
+    `rewrite`. `message` is one plain sentence for the reviewer. A `minor` finding is no larger than
+    the differences between careful annotators of one image: neighbouring steps of a scale (average
+    or tall), an added impression (slim), a closer word (sneakers for shoes).
     """
 
     change: Literal["added", "lost", "contradicted"]
@@ -62,9 +62,9 @@ class Finding(Record):
 class FaithfulnessReport(EntityRecord):
     """The comparison of a rewrite with its source description.
 
-    `verdict` is `faithful` when nothing was added or contradicted but for minor findings
-    (omissions are allowed: the styles of UFine3C vary in length), else `suspect`: a person must
-    look. `FaithfulnessSettings.strict` makes minor findings count as well.
+    `verdict` is `faithful` if nothing was added or contradicted except for minor findings
+    (omissions are allowed: the styles of UFine3C vary in length). Otherwise it is `suspect`, and a
+    person must review it. `FaithfulnessSettings.strict` makes minor findings count as well.
     """
 
     kind: ClassVar[str] = "faithfulness"

@@ -1,4 +1,4 @@
-"""What a grammar check says of a text, and what it leaves unsaid."""
+"""Findings and settings of a grammar check."""
 
 from pydantic import Field
 
@@ -6,15 +6,15 @@ from schemas.base import Record
 
 
 class GrammarFinding(Record):
-    """Something that is wrong with a text.
+    """An error in a text.
 
     Attributes:
         rule: the name of the rule, a stable word.
-        category: what kind of fault it is: `Spelling`, `Agreement`, `Repetition` …
-        message: a sentence for people.
-        start: where the fault begins, in characters.
+        category: the kind of error: `Spelling`, `Agreement`, `Repetition` …
+        message: a sentence for users.
+        start: where the error begins, in characters.
         end: where it ends, the end excluded.
-        text: the faulty text.
+        text: the text with the error.
         suggestions: replacements, the best first; an empty one removes the text.
     """
 
@@ -28,19 +28,19 @@ class GrammarFinding(Record):
 
 
 class GrammarSettings(Record):
-    """What is allowed in a caption.
+    """Settings for checking captions.
 
-    The defaults are what was wrong about right captions: rules of taste, of one side of the
-    Atlantic, and of technical prose ("front end" is a compound there). Captions need no capital at
-    their beginning: many published ones have none.
+    The defaults exclude rules that report errors in correct captions: rules of style, of one
+    variety of English, and of technical prose ("front end" is a compound there). Captions need not
+    begin with a capital, because many published ones do not.
 
     Attributes:
-        ignored_categories: kinds of faults that are not reported.
+        ignored_categories: kinds of errors that are not reported.
         ignored_rules: rules that are not reported.
-        words: words that are right, beside those of the dictionary; case matters.
-        names: whether capitalised words inside a sentence are taken for names, not misspellings.
-        quotes: whether what stands between quotation marks is left alone: it is quoted as it is.
-        code: whether calls, names of files and formulas are left alone: `range(9)`, `i * 4`.
+        words: correct words in addition to those of the dictionary; case matters.
+        names: whether capitalized words inside a sentence count as names instead of misspellings.
+        quotes: whether text in quotation marks is not checked.
+        code: whether calls, file names and formulas are not checked: `range(9)`, `i * 4`.
     """
 
     ignored_categories: tuple[str, ...] = (

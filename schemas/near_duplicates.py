@@ -9,19 +9,19 @@ from schemas.base import EntityRecord, Record
 from schemas.records import Sha256
 
 FINGERPRINT = "dct-fingerprint@1"
-"""What makes `ImageFingerprint`s."""
+"""Version of the algorithm that makes `ImageFingerprint`s."""
 
 
 class NearDuplicateSettings(Record):
     """When two images have the same content; see docs/near-duplicates.md.
 
     Attributes:
-        hash_bits: only images whose perceptual hashes differ in no more bits than this are held
-            against each other by their spectra.
+        hash_bits: spectra are compared only for images whose perceptual hashes differ in at most
+            this many bits.
         spectrum_distance: cosine distance of spectra up to which two images look the same.
-        doubtful_spectrum_distance: the distance beyond which they surely do not.
-        embedding_distance: cosine distance up to which embeddings say the same.
-        doubtful_embedding_distance: the distance beyond which they say another.
+        doubtful_spectrum_distance: distance of spectra beyond which they certainly differ.
+        embedding_distance: cosine distance of embeddings up to which two images look the same.
+        doubtful_embedding_distance: distance of embeddings beyond which they certainly differ.
         mirrored: whether an image and its mirror image have the same content.
     """
 
@@ -42,17 +42,17 @@ class NearDuplicateSettings(Record):
 
 
 class ImageFingerprint(EntityRecord):
-    """What an image looks like, in 64 bits and in 255 numbers.
+    """The content of an image as a 64-bit hash and a spectrum of 255 numbers.
 
     Attributes:
         sha256: the digest of its bytes.
-        width_px: as the bytes say it, an orientation in metadata not applied.
-        height_px: its height.
-        perceptual_hash: 16 hex digits; None for a picture without anything on it.
-        mirrored_hash: that of its mirror image.
+        width_px: the width as stored; an orientation in metadata is not applied.
+        height_px: the height as stored.
+        perceptual_hash: 16 hex digits; None for an image without contrast.
+        mirrored_hash: the hash of its mirror image.
         spectrum: 255 whole numbers from -127 to 127, as hex digits of signed bytes: the lowest
-            16 x 16 frequencies without the mean, row by row; empty where there is no hash.
-        made_by: the algorithm.
+            16 x 16 frequencies without the mean, row by row; empty if there is no hash.
+        made_by: the version of the algorithm.
     """
 
     kind: ClassVar[str] = "image_fingerprint"
@@ -66,29 +66,29 @@ class ImageFingerprint(EntityRecord):
 
     @property
     def pixels(self) -> int:
-        """How many it has."""
+        """Return the number of pixels."""
         return self.width_px * self.height_px
 
 
 class Sameness(StrEnum):
-    """What two images are to each other."""
+    """The relation of two images."""
 
     SAME = "same"
     DOUBTFUL = "doubtful"
 
 
 class AlikePair(EntityRecord):
-    """Two images that have, or may have, the same content, and what speaks for it.
+    """Two images that have, or may have, the same content, and the evidence for it.
 
     Attributes:
         first: the id of one image, the earlier one.
-        second: that of the other.
-        sameness: whether that is sure; where it is not, people decide.
+        second: the id of the other.
+        sameness: whether the relation is certain; otherwise annotators decide.
         exact: whether they are the same bytes.
         mirrored: whether the second looks like the mirror image of the first.
-        hash_bits: bits that differ between their hashes; None where these were not near.
-        spectrum_distance: cosine distance of their spectra; None where it was not computed.
-        embedding_distance: that of their embeddings; None where either has none.
+        hash_bits: number of bits that differ between their hashes; None if it is too large.
+        spectrum_distance: cosine distance of their spectra; None if it was not computed.
+        embedding_distance: cosine distance of their embeddings; None if one has no embedding.
     """
 
     kind: ClassVar[str] = "alike_pair"
@@ -103,11 +103,11 @@ class AlikePair(EntityRecord):
 
 
 class DuplicateCluster(EntityRecord):
-    """Images of one content: the kept one, and with it each that goes.
+    """Images of one content: the one that is kept, and the dropped ones.
 
     Attributes:
-        kept: the id of the image that stays.
-        dropped: what goes, in order: each with what it has in common with the kept one.
+        kept: the id of the image that is kept.
+        dropped: the other images in order, each with its relation to the kept one.
     """
 
     kind: ClassVar[str] = "duplicate_cluster"
@@ -116,27 +116,27 @@ class DuplicateCluster(EntityRecord):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """All its images, the kept one first."""
+        """Return all its images, the kept one first."""
         others = (pair.second if pair.first == self.kept else pair.first for pair in self.dropped)
         return (self.kept, *others)
 
 
 class NearDuplicateReport(EntityRecord):
-    """What was found in a collection, in numbers, and with which settings.
+    """The near-duplicates of a collection in numbers, and the settings used.
 
     Attributes:
-        images: how many were looked at.
-        kept: how many are left.
-        exact: how many go because they are the same bytes as what is kept.
-        near: how many go because they look the same.
-        mirrored: how many go because they look the same in a mirror.
-        doubtful: how many pairs people have to decide.
-        clusters: how many images that are kept have duplicates.
+        images: number of images that were compared.
+        kept: number of images that are kept.
+        exact: number dropped because they have the same bytes as a kept image.
+        near: number dropped because they look the same.
+        mirrored: number dropped because their mirror image looks the same.
+        doubtful: number of pairs that annotators have to decide.
+        clusters: number of kept images that have duplicates.
         settings: when two images have the same content.
         fingerprint: the algorithm of the fingerprints.
         embedder: the model whose embeddings were compared, as `name@revision`.
-        embedding_recall: the share of pairs of near embeddings that are found, where there were too
-            many images to compare all; None where all were.
+        embedding_recall: estimated share of pairs of near embeddings that were found, if there were
+            too many images to compare all pairs; None if all were compared.
     """
 
     kind: ClassVar[str] = "near_duplicate_report"
@@ -154,4 +154,4 @@ class NearDuplicateReport(EntityRecord):
 
 
 Evidence = Literal["same", "unclear", "different", "none"]
-"""What one measure says of two images; `none` where it cannot say."""
+"""The result of one measure for two images; `none` if it is not conclusive."""

@@ -1,4 +1,4 @@
-"""The shape of a profile: which models do the work, with which settings, at which price."""
+"""The schema of a profile: models, their settings, and prices."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -24,14 +24,14 @@ from schemas.tracking import FilterSettings, TrackingSettings
 
 
 class Prices(Record):
-    """What a model's tokens cost, per million, in `currency`."""
+    """The price of a model's tokens, per million, in `currency`."""
 
     input_per_million: float = Field(ge=0)
     output_per_million: float = Field(ge=0)
     currency: str = "USD"
 
     def cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
-        """The price of one call; None where it depends on tokens that are not known."""
+        """Return the price of one call; None if it depends on unknown token counts."""
         priced = ((tokens_in, self.input_per_million), (tokens_out, self.output_per_million))
         if any(tokens is None and price for tokens, price in priced):
             return None
@@ -39,7 +39,7 @@ class Prices(Record):
 
 
 class Sampling(Record):
-    """How answers are drawn. A `seed` of None leaves the draw to the server."""
+    """Sampling parameters. A `seed` of None lets the server choose."""
 
     temperature: float = Field(default=0.7, ge=0, le=2)
     top_p: float = Field(default=1.0, gt=0, le=1)
@@ -67,11 +67,10 @@ class BuiltinRewriter(_FreeModel):
 
 
 class ImportedRewrites(_FreeModel):
-    """Rewrites that exist already, written by people or by a model elsewhere; `name` is the author.
+    """Existing rewrites, by people or by a model elsewhere; `name` is the author.
 
     `path` is a file of JSON lines, `{"source": "…", "rewrite": "…"}`, and `sha256` is its digest: a
-    file that changed is read again. Where a description has several rewrites, `number` says which
-    one is taken, from 1.
+    changed file is read again. If a description has several rewrites, `number` selects one, from 1.
     """
 
     determined_by = ("sha256", "number")
@@ -91,7 +90,7 @@ class ImportedRewrites(_FreeModel):
 
 
 class BuiltinDescriber(_FreeModel):
-    """The describer that names colours and where they are: no download, deterministic."""
+    """The describer that names colours and their positions: no download, deterministic."""
 
     determined_by = ("style",)
     provider: Literal["builtin-describer"] = "builtin-describer"
@@ -103,8 +102,8 @@ class BuiltinDescriber(_FreeModel):
 class BuiltinCaptioner(_FreeModel):
     """The captioner that reads the code on drawn stills and repeats given facts: no download.
 
-    `details` is how many details (things after the first, colours, numbers, a place …) a caption
-    has that is written for the first time.
+    `details` is the number of details (things after the first, colours, numbers, a place …) of a
+    first caption.
     """
 
     determined_by = ("details",)
@@ -115,9 +114,9 @@ class BuiltinCaptioner(_FreeModel):
 
 
 class BuiltinContraster(_FreeModel):
-    """What proposes strategies for drawn stills and refines their captions: no download.
+    """Proposes strategies for drawn stills and refines their captions: no download.
 
-    It says what it reads in the code on the pictures and in the brief; deterministic.
+    It uses the code on the drawings and the brief; deterministic.
     """
 
     provider: Literal["builtin-contraster"] = "builtin-contraster"
@@ -130,15 +129,15 @@ class _SampledModel(_ChatModelBase):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside the model, determines an answer."""
+        """Return everything, besides the model, that determines an answer."""
         return self.sampling.model_dump()
 
 
 class Launch(Record):
-    """How vLLM serves a model on a machine of one's own; `loupe doctor` prints the command.
+    """How to serve a model with vLLM on your own machine; `loupe doctor` prints the command.
 
     `architecture` is the class that the model's configuration names, `flags` follow the address,
-    `vllm` is the version where today's does not serve the model any more.
+    and `vllm` is the version to use if the current one no longer serves the model.
     """
 
     architecture: str
@@ -149,14 +148,15 @@ class Launch(Record):
 class OpenAIChat(_SampledModel):
     """A model behind an OpenAI-compatible server, such as vLLM.
 
-    `api_key_variable` names the environment variable that holds the key: keys themselves never
-    are in a profile. The key is sent as a bearer token, or in `api_key_header` (Azure: `api-key`).
+    `api_key_variable` names the environment variable that holds the key: keys themselves are never
+    stored in a profile. The key is sent as a bearer token, or in `api_key_header` (Azure:
+    `api-key`).
 
-    Servers differ in what they take. `limit_parameter` names the limit on an answer's tokens;
-    `leave_out` are sampling parameters that are not sent, `headers`, `query` and `body` are sent
-    with every request. `structured` is how the form of an answer is asked for: by its JSON schema,
-    as any JSON object, or in the words of the prompt alone. `launch` says how a server of one's own
-    is started; answers do not depend on it.
+    Servers accept different parameters. `limit_parameter` names the limit on an answer's tokens;
+    `leave_out` are sampling parameters that are not sent; `headers`, `query` and `body` are sent
+    with every request. `structured` is how the form of an answer is requested: by its JSON schema,
+    as any JSON object, or only in the words of the prompt. `launch` says how to start a server of
+    your own; answers do not depend on it.
     """
 
     provider: Literal["openai"]
@@ -176,13 +176,13 @@ class OpenAIChat(_SampledModel):
 
     @property
     def sent_sampling(self) -> dict[str, Any]:
-        """The sampling parameters that the server is sent, by their names here."""
+        """Return the sampling parameters that are sent to the server, by their names here."""
         values = self.sampling.model_dump()
         return {name: value for name, value in values.items() if name not in self.leave_out}
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside the model, determines an answer."""
+        """Return everything, besides the model, that determines an answer."""
         asked = {} if self.structured == "json_schema" else {"structured": self.structured}
         return {**self.sent_sampling, **asked, **self.body}
 
@@ -203,14 +203,14 @@ class VllmChat(_SampledModel):
 
     @property
     def max_in_flight(self) -> int:
-        """How many requests the engine works on at once, as vLLM has it by default."""
+        """Return the number of concurrent requests of the engine, by default that of vLLM."""
         return int(self.engine_arguments.get("max_num_seqs", 256))
 
 
 class TransformersChat(_SampledModel):
     """A model that transformers loads into this process (extra `torch`).
 
-    `device_map` and `quantization_config` are given to `from_pretrained` as they are. With the
+    `device_map` and `quantization_config` are passed to `from_pretrained` unchanged. With the
     first, layers are on several devices, and `device` stays `auto`; the second changes answers.
     """
 
@@ -223,7 +223,7 @@ class TransformersChat(_SampledModel):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside the model, determines an answer."""
+        """Return everything, besides the model, that determines an answer."""
         quantized = self.quantization_config
         return {**super().parameters, **({"quantization": quantized} if quantized else {})}
 
@@ -270,7 +270,7 @@ class RewriteSettings(_WriterSettings):
 
 
 class DescribeSettings(_WriterSettings):
-    """The models that draft descriptions of images which no person describes, one draft each."""
+    """The models that draft descriptions of images without a human one, one draft each."""
 
     prompt: str = "describe_person"
     models: tuple[ChatModelSpec, ...] = Field(
@@ -285,9 +285,9 @@ class DescribeSettings(_WriterSettings):
 class FaithfulnessSettings(Record):
     """When a rewrite counts as a copy, and whether small differences count.
 
-    `near_identical_similarity` is a normalised edit similarity in [0, 1]: a copy is at or above it.
-    With `strict`, minor findings (neighbouring steps of a scale, impressions added, closer words)
-    make a rewrite suspect too.
+    `near_identical_similarity` is a normalized edit similarity in [0, 1]: a copy is at or above it.
+    With `strict`, minor findings (neighbouring steps of a scale, added impressions, closer words)
+    also make a rewrite suspect.
     """
 
     near_identical_similarity: float = Field(default=0.97, gt=0, le=1)
@@ -296,14 +296,14 @@ class FaithfulnessSettings(Record):
 
 
 TextReaderName = Literal["auto", "pp-ocr", "none"]
-"""What reads texts in pictures: `auto` is PP-OCR where the extra `ocr` is installed."""
+"""The reader of texts in images: `auto` is PP-OCR if the extra `ocr` is installed."""
 
 
 class CaptioningSettings(Record):
-    """Who captions images for tasks, and when captions and images are near each other.
+    """The models that caption images for tasks, and the thresholds of similarity.
 
-    `model` is a multimodal one; `embedder` says what is similar (BLIP-2 in ReCoS). `text_reader`
-    reads rendered pictures back, and the words in photographs of the OCR task.
+    `model` is a multimodal one; `embedder` determines similarity (BLIP-2 in ReCoS). `text_reader`
+    reads the text of rendered images, and the words in photographs of the OCR task.
     """
 
     model: ChatModelSpec = BuiltinCaptioner()
@@ -318,13 +318,13 @@ class CaptioningSettings(Record):
 
 
 class ContrastSettings(Record):
-    """Who proposes, finds, makes and describes contrastive images (CCD), and what is let pass.
+    """Models that propose, find, edit and describe contrastive images (CCD), and thresholds.
 
-    `strategist` and `refiner` are multimodal models, which are shown images in the size of
-    `image_area`. `search` is the service that images are searched with; None where nothing is
-    searched on the web. `embedder` says which result is most similar, whether an edit changed what
-    it should, and which captions fit several images of a group. `bounds_measured_with` names the
-    embedder that the bounds of `choice` and `edit_check` were measured with; None where nobody has.
+    `strategist` and `refiner` are multimodal models; images are sent to them in the size of
+    `image_area`. `search` is the service for image search, None to disable it. `embedder`
+    determines which result is most similar, whether an edit had the intended effect, and which
+    captions fit several images of a group. `bounds_measured_with` names the embedder for which the
+    bounds of `choice` and `edit_check` were calibrated; None if they are not calibrated.
     """
 
     strategist: ChatModelSpec = BuiltinContraster()
@@ -346,13 +346,13 @@ class ContrastSettings(Record):
 
 
 class EvaluationSettings(Record):
-    """The models that releases are scored with, where no other one is named."""
+    """The default models that releases are evaluated with."""
 
     embedders: tuple[EmbedderSpec, ...] = Field(default=(BuiltinEmbedder(),), min_length=1)
 
 
 class Profile(Record):
-    """A named choice of models and thresholds for every stage."""
+    """Models and thresholds for every stage, under one name."""
 
     name: str
     description: str

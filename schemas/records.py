@@ -1,4 +1,4 @@
-"""The entities of an image-text dataset, and what a stage says of an input that it cannot use."""
+"""The entities of an image-text dataset, and the rejections of stages."""
 
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
@@ -14,7 +14,7 @@ Split = Literal["train", "val", "test"]
 
 
 class Granularity(StrEnum):
-    """How detailed the captions of a source are (UFineBench, section 3.3)."""
+    """The level of detail of a source's captions (UFineBench, section 3.3)."""
 
     FINE = "fine"
     MEDIUM = "medium"
@@ -22,7 +22,7 @@ class Granularity(StrEnum):
 
 
 class Source(EntityRecord):
-    """A collection that was imported: one annotation file in a known format, with its terms."""
+    """An imported collection: one annotation file in a known format, with its terms."""
 
     kind: ClassVar[str] = "source"
     name: str
@@ -36,12 +36,12 @@ class Source(EntityRecord):
 
     @property
     def terms(self) -> "SourceTerms":
-        """The terms that it was imported under."""
+        """Return the terms that it was imported under."""
         return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
 
 
 class SourceTerms(Record):
-    """The terms of use of a source, its citation, and where it is described."""
+    """The terms of use of a source, its citation, and its homepage."""
 
     licence: str
     citation: str
@@ -49,9 +49,9 @@ class SourceTerms(Record):
 
 
 class TermsCorrection(SourceTerms, EntityRecord):
-    """The right terms of a source that was imported under wrong ones.
+    """The correct terms of a source that was imported under wrong ones.
 
-    Ids depend on the source as it was imported, so that it stays as it is. Its corrections are
+    Ids depend on the source as it was imported, so the source does not change. Its corrections are
     numbered from 1; the last one counts. `reason` is published.
     """
 
@@ -63,16 +63,16 @@ class TermsCorrection(SourceTerms, EntityRecord):
 
     @property
     def terms(self) -> SourceTerms:
-        """The terms alone."""
+        """Return only the terms."""
         return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
 
 
 class Attribution(Record):
-    """The terms of one image, where they are its own, and the author to name.
+    """The terms of one image, if they are its own, and the author to name.
 
-    Of images that were found: `licence_url` is where the terms stand, `licence_basis` whether the
-    service states them of this image, or only lets images pass that have one of some licences.
-    Elsewhere these are no part of the payload.
+    For images from a search, `licence_url` is where the terms are published, and `licence_basis`
+    says whether the service states them for this image, or only filters images by a set of
+    licences. Otherwise these are not part of the payload.
     """
 
     licence: str
@@ -89,10 +89,10 @@ class Contrast(Record):
 
     Attributes:
         anchor_id: the anchor, an image of the same dataset.
-        difference: the type of the one difference.
-        detail: the detail of the anchor that is another here.
-        plan: what it became.
-        way: whether the image was found or edited; None where its source does not say.
+        difference: the type of the difference.
+        detail: the detail of the anchor that differs.
+        plan: its replacement.
+        way: whether the image was found or edited; None if its source does not state it.
     """
 
     anchor_id: str
@@ -103,16 +103,15 @@ class Contrast(Record):
 
 
 class Image(EntityRecord):
-    """An image whose bytes lie in the blob store under `sha256`, upright and known to decode.
+    """An image whose bytes are in the blob store under `sha256`, upright and decodable.
 
     `file_path` is relative to the image root of its source, with forward slashes. `identity` is the
-    person (or, where the source knows no persons, the image) as the source names it.
-    `source_sha256` differs from `sha256` only where an EXIF orientation had to be applied, or where
-    something beside pixels and colours, which may tell a place, had to be taken out. `task` and
-    `tier` are for benchmarks of tasks: what the image is for, and the version that it first stands
-    in; `attribution` is for images that have terms of their own beside those of their source;
-    `contrast` for those that were made or found to differ from another. Elsewhere these are no part
-    of the payload.
+    person (or the image, if the source has no persons) as the source names it. `source_sha256`
+    differs from `sha256` only if an EXIF orientation was applied, or if data other than pixels and
+    colours, which may reveal a place, was removed. `task` and `tier` are for benchmarks of tasks:
+    the task of the image, and the version it first belongs to. `attribution` is for images with
+    terms of their own in addition to those of their source, `contrast` for those that were made or
+    found to differ from another. Otherwise these are not part of the payload.
     """
 
     kind: ClassVar[str] = "image"
@@ -132,10 +131,11 @@ class Image(EntityRecord):
 
 
 class ImageFacts(EntityRecord):
-    """What a source knows of an image beside its captions.
+    """Facts that a source states about an image in addition to its captions.
 
-    `facts` are short English sentences that are true of the image, the most important first: a
-    caption may say each of them. `categories` are the source's words for what is in it.
+    `facts` are short English sentences that are true of the image, the most important first; a
+    caption may state each of them. `categories` are the source's words for the contents of the
+    image.
     """
 
     kind: ClassVar[str] = "image_facts"
@@ -146,12 +146,12 @@ class ImageFacts(EntityRecord):
 
 
 class Caption(EntityRecord):
-    """A description of one image as its source gave it; `position` counts from 0 in the image.
+    """A description of one image as its source states it; `position` counts from 0 in the image.
 
-    `author` is the pseudonym of who wrote it here, or rewrote it. Where it is None it is no part
-    of the payload, so that the ids of imported captions do not depend on it. So it is with
-    `granularity` and `language` (ISO 639-1), which a contrastive benchmark gives: the coarse
-    captions that its fine ones were made of, and translations.
+    `author` is the pseudonym of the person who wrote or rewrote it here. If it is None it is not
+    part of the payload, so that the ids of imported captions do not depend on it. The same applies
+    to `granularity` and `language` (ISO 639-1) of contrastive benchmarks: the coarse captions that
+    their fine ones were made of, and translations.
     """
 
     kind: ClassVar[str] = "caption"
@@ -164,7 +164,7 @@ class Caption(EntityRecord):
 
 
 class PromptText(EntityRecord):
-    """A prompt as it was used: what a rewrite is derived from beside its caption."""
+    """A prompt as it was used; rewrites derive from it and from their caption."""
 
     kind: ClassVar[str] = "prompt"
     prompt_id: str
@@ -174,7 +174,7 @@ class PromptText(EntityRecord):
 
 
 class Rewrite(EntityRecord):
-    """A caption said in another way. `author` is a model (`name@revision`) or a person's pseudonym.
+    """A caption in other words. `author` is a model (`name@revision`) or a person's pseudonym.
 
     A person's edit is a rewrite too, derived (`edited_from`) from the one that was shown.
     """
@@ -188,8 +188,8 @@ class Rewrite(EntityRecord):
 class Rejection(Record):
     """Why a stage could not use one input. `reason` is a stable snake_case word, for counting.
 
-    `detail` is the sentence for people; `context` holds what is needed to fix or repeat it (file,
-    index, field, raw answer …).
+    `detail` is a sentence for users; `context` holds the data to fix or repeat it (file, index,
+    field, raw answer …).
     """
 
     stage: str
@@ -199,7 +199,7 @@ class Rejection(Record):
 
 
 class Sample(EntityRecord):
-    """The draw of identities from one source: settings, and a digest of what came out."""
+    """The draw of identities from one source: settings, and a digest of the result."""
 
     kind: ClassVar[str] = "sample"
     source: str

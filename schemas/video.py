@@ -1,4 +1,4 @@
-"""Videos, the tracks of the people in them, and what the noise filter says of every crop."""
+"""Videos, the tracks of the people in them, and the noise filter's report on every crop."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal
@@ -13,19 +13,19 @@ LINKED_LATER: Final[Mapping[str, frozenset[str]]] = {
     "filter_report": frozenset({"filtered_with"}),
     "tracklet": frozenset({"proposed_with", "tracked_with"}),
 }
-"""By kind the roles of parents that are no part of an id: settings that lead to the same result.
+"""By kind, the roles of parents that are not part of an id, such as settings.
 
-Where other thresholds give the same report or tracklet, it keeps its id and the decisions on it,
-and is linked to those settings, too.
+If other thresholds lead to the same report or tracklet, it keeps its id and the decisions on it,
+and is linked to those settings as well.
 """
 
 
 class VideoFacts(Record):
-    """What the container says of a video. Width and height are those of the upright picture.
+    """Metadata from the container of a video. Width and height are those of the upright image.
 
-    `frame_rate` is the mean number of frames a second; `frame_count` is what the container claims,
-    None where it claims nothing. `rotation_degrees` is how far the stored picture was turned
-    clockwise to stand upright: 0, 90, 180 or 270.
+    `frame_rate` is the mean number of frames a second; `frame_count` is the number that the
+    container states, None if it states none. `rotation_degrees` is the clockwise rotation that
+    makes the stored image upright: 0, 90, 180 or 270.
     """
 
     width_px: int = Field(gt=0)
@@ -38,7 +38,7 @@ class VideoFacts(Record):
 
 
 class Video(EntityRecord):
-    """A video that was imported: its bytes stay where they are, and are known by their digest.
+    """A video that was imported, identified by its digest; its bytes are not copied.
 
     `file_path` is relative to the root of its source, with forward slashes.
     """
@@ -52,23 +52,23 @@ class Video(EntityRecord):
 
 
 class CropMeasures(Record):
-    """What was measured of a crop; thresholds are compared with these numbers alone.
+    """Measurements of a crop; thresholds are compared with these numbers only.
 
     Attributes:
         width_px: width of the box inside the frame.
         height_px: height of the box inside the frame.
         cut_off: share of the box (as detected) that lies outside the frame, 0 to 1.
-        border_px: distance of the box to the nearest border of the frame; 0 where it touches it.
+        border_px: distance of the box to the nearest border of the frame; 0 if it touches it.
         sharpness: variance of the Laplacian of the grey crop, scaled to 128 pixels of height.
         brightness: mean luma, 0 to 255.
         contrast: standard deviation of luma.
         overlap: the largest share of the box that another person's box covers, 0 to 1.
-        other_people: other persons of whose box at least half lies in this one.
-        keypoints: visible keypoints of the body, None where no pose model was asked.
+        other_people: number of other persons with at least half of their box in this one.
+        keypoints: number of visible keypoints of the body, None without a pose model.
         perceptual_hash: 64 bits (pHash) as 16 hex digits.
-        person: how sure the pose model is that this is a person, 0 to 1; None as for `keypoints`.
-        person_share: share of the crop that the pose model sees as that person, None as for
-            `keypoints`.
+        person: confidence of the pose model that this is a person, 0 to 1; may be None as well.
+        person_share: share of the crop that the pose model assigns to that person; may be None as
+            well.
     """
 
     width_px: float = Field(ge=0)
@@ -87,9 +87,9 @@ class CropMeasures(Record):
 
 
 class Body(Record):
-    """What a pose model saw in a crop; the fields are those of `CropMeasures`.
+    """The results of a pose model for a crop; the fields are those of `CropMeasures`.
 
-    A model that only finds keypoints says nothing of the rest.
+    Fields that a model does not provide are None.
     """
 
     keypoints: int = Field(ge=0)
@@ -98,7 +98,7 @@ class Body(Record):
 
 
 class Observation(Record):
-    """A person in one frame, as the tracker saw them.
+    """A person in one frame, as detected by the tracker.
 
     `embedding` is the detector's re-identification vector, of unit length, as base64 of
     little-endian float16 (see `models.tracking.association`).
@@ -114,11 +114,11 @@ class Observation(Record):
 
 
 class Track(EntityRecord):
-    """What the tracker took for one person, before anything is filtered.
+    """The frames that the tracker assigned to one person, before filtering.
 
     `number` is the tracker's, unique in the video. Between `first_frame` and `last_frame` the
-    person was seen in `seen_frames` frames, of which `observations` are the ones that were kept:
-    rising, spread over the whole time, the better of neighbours. `author` is the tracker
+    person was seen in `seen_frames` frames. `observations` are those that were kept: in increasing
+    order, spread over the whole time, the better of neighbours. `author` is the tracker
     (`name@revision`).
     """
 
@@ -142,10 +142,10 @@ class Track(EntityRecord):
 
 
 class Finding(Record):
-    """A rule that spoke against a frame (or, where `frame` is None, against the whole track).
+    """A rule that a frame (or, if `frame` is None, the whole track) violates.
 
-    `value` is what was measured and `threshold` what it was compared with. What is `suspected` is
-    shown to people with a mark; what is `dropped` is not shown.
+    `value` was measured and `threshold` is what it was compared with. `suspected` frames are shown
+    to annotators with a mark; `dropped` ones are not shown.
     """
 
     frame: int | None
@@ -156,12 +156,11 @@ class Finding(Record):
 
 
 class FilterReport(EntityRecord):
-    """What the noise filter made of one track: every finding, and the frames that are left.
+    """The results of the noise filter for one track: every finding, and the remaining frames.
 
     `parts` are the frame numbers that are kept, as one tracklet each: a track with an identity
-    switch has several, a track that was dropped none. `switches` are the frames at which a new part
-    begins or is suspected to. `bodies` are what a pose model saw, by frame; empty where none was
-    asked.
+    switch has several, a dropped track none. `switches` are the frames at which a new part begins
+    or is suspected to begin. `bodies` are the results of a pose model, by frame; empty without one.
     """
 
     kind: ClassVar[str] = "filter_report"
@@ -173,13 +172,14 @@ class FilterReport(EntityRecord):
     bodies: dict[int, Body] = Field(default_factory=dict)
 
 
-# What is recorded of the work on a whole video, beside the tracks that it gave.
+# Records about the processing of a whole video, in addition to its tracks.
 
 
 class StageSettings(EntityRecord):
-    """What a stage was set to. What it made derives from this, too.
+    """The settings of a stage. The results of the stage also derive from them.
 
-    So results of other settings are other entities, and those of the settings in force are known.
+    Results of other settings are therefore other entities, and those of the current settings can be
+    told apart.
     """
 
     kind: ClassVar[str] = "settings"
@@ -189,10 +189,11 @@ class StageSettings(EntityRecord):
 
 
 class TrackedVideo(EntityRecord):
-    """What came of following the people of one video: a summary of its tracks.
+    """The result of tracking one video: a summary of its tracks.
 
-    `frames` were looked at and gave `tracks`. `notices` say what is wrong with the video (it breaks
-    off, say) or with single tracks: what was found before stands.
+    `frames` is the number of frames that were processed, `tracks` that of the tracks. `notices` are
+    problems of the video (such as a missing end) or of single tracks; results from before a problem
+    are kept.
     """
 
     kind: ClassVar[str] = "tracked_video"

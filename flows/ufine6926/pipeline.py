@@ -102,7 +102,7 @@ def _require_own_dataset(run: UFine6926Run) -> None:
     for kind in (Source.kind, Sample.kind):
         if next(find(run.store, run.dataset, kind), None) is not None:
             raise ConfigurationError(
-                f"dataset {run.dataset!r} holds what is not built from videos; "
+                f"dataset {run.dataset!r} holds items that are not built from videos; "
                 f"build under another dataset name"
             )
 
@@ -143,8 +143,8 @@ def _form_identities(run: UFine6926Run) -> None:
     run.add(form_identities(run.context, run.dataset, run.groups, settings))
     if not count_entities(run.store, run.dataset, Image.kind, states=LIVE):
         raise ConfigurationError(
-            f"no tracklet of {run.dataset!r} was accepted, or none with an image that counts, "
-            f"so that there is nobody to describe; look at: loupe quarantine {run.dataset}"
+            f"no tracklet of {run.dataset!r} was accepted, or none with an active image, "
+            f"so there are no identities to describe; look at: loupe quarantine {run.dataset}"
         )
 
 

@@ -205,7 +205,7 @@ class FairMOTPersonDetector:
             ModelError: the state is that of another detector.
         """
         if state:
-            raise ModelError(f"{self.ref} remembers nothing; got {len(state)} bytes of state")
+            raise ModelError(f"{self.ref} has no state; got {len(state)} bytes of state")
 
     def _find(self, images: NDArray[np.float32]) -> "Candidates":
         from models.fairmot.network import decode, select_people

@@ -464,7 +464,7 @@ def _unpickle(file: io.BufferedReader, path: Path) -> object:
                 f"refused, and nothing of it was run"
             ) from error
         raise ModelError(
-            f"{str(path)!r} is no checkpoint that torch can read as weights alone"
+            f"{str(path)!r} is not a checkpoint that torch can read as weights only"
         ) from error
 
 
@@ -511,8 +511,9 @@ def _head_sizes(weights: Weights, path: Path) -> tuple[int, int]:
     )
     if extents not in _EXTENT_CHANNELS or not 0 < embedding <= _MOST_EMBEDDING_CHANNELS:
         raise ModelError(
-            f"{str(path)!r} is no checkpoint of FairMOT: 'wh.2.weight' must have 2 or 4 channels "
-            f"and 'id.2.weight' 1 to {_MOST_EMBEDDING_CHANNELS}; got {extents} and {embedding}"
+            f"{str(path)!r} is not a checkpoint of FairMOT: 'wh.2.weight' must have 2 or 4 "
+            f"channels and 'id.2.weight' 1 to {_MOST_EMBEDDING_CHANNELS}; got {extents} and "
+            f"{embedding}"
         )
     return extents, embedding
 
@@ -530,7 +531,7 @@ def _compare(wanted: Mapping[str, Tensor], found: Weights, path: Path) -> None:
     ]
     _refuse_any("lacks", [name for name in wanted if name not in found], path)
     _refuse_any("has too much:", [name for name in found if name not in wanted], path)
-    _refuse_any("has parameters of another form:", differing, path)
+    _refuse_any("has parameters of another shape:", differing, path)
     infinite = [name for name, tensor in found.items() if not _is_finite(tensor)]
     _refuse_any("has values that are not finite in", infinite, path)
 
@@ -538,7 +539,7 @@ def _compare(wanted: Mapping[str, Tensor], found: Weights, path: Path) -> None:
 def _refuse_any(problem: str, names: Sequence[str], path: Path) -> None:
     if names:
         raise ModelError(
-            f"{str(path)!r} is no checkpoint of FairMOT on DLA-34: it {problem} {_some(names)}"
+            f"{str(path)!r} is not a checkpoint of FairMOT on DLA-34: it {problem} {_some(names)}"
         )
 
 

@@ -500,7 +500,7 @@ class Association:
         Raises:
             ModelError: the detections do not meet the contract of `Detections`.
         """
-        found = self._like_before(sightings(detections, self._settings))
+        found = self._with_same_length(sightings(detections, self._settings))
         self._frame += 1
         tracks = self._tracks
         predict(tracks)

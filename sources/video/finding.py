@@ -47,7 +47,8 @@ class _Root(NamedTuple):
 def find_videos(spec: str | Path) -> Iterator[FoundVideo | VideoProblem]:
     """Yield the videos that `spec` names, in the same order every time.
 
-    - A folder: every file below it, sorted by path. A file without a video suffix is a problem; hidden files and folders (`.name`) are skipped.
+    - A folder: every file below it, sorted by path. A file without a video suffix is a problem;
+      hidden files and folders (`.name`) are skipped.
     - A glob (`street/**/*.mp4`): its matches, relative to its part before the first wildcard.
     - A list (`.txt`, `.list`): a path or fsspec URL a line, in the list's order; `#` begins a
       comment. Paths are relative to the list's folder and stay inside it; a URL (`file:///…`,

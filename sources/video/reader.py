@@ -125,7 +125,7 @@ class VideoReader:
             raise ValueError(f"start must be >= 0 and every >= 1; got {start!r} and {every!r}")
         if self._frames is not None:
             raise ValueError(
-                f"the frames of {self._file_path!r} were asked for before; open it again"
+                f"the frames of {self._file_path!r} were requested before; open it again"
             )
         asked = (self._url, self._file_path, self._limits, start, every)
         memory = self._limits.memory

@@ -276,7 +276,7 @@ def test_frames_can_be_left_early_and_outlive_the_video(clip: Path) -> None:
 def test_frames_are_given_once(clip: Path) -> None:
     with open_video(clip) as reader:
         list(reader.frames())
-        with pytest.raises(ValueError, match="asked for before"):
+        with pytest.raises(ValueError, match="requested before"):
             reader.frames()
 
 
