@@ -178,8 +178,8 @@ class FilterReport(EntityRecord):
 class StageSettings(EntityRecord):
     """The settings of a stage. The results of the stage also derive from them.
 
-    Results of other settings are therefore other entities, and those of the current settings can be
-    told apart.
+    Results of other settings are therefore other entities, and can be distinguished from those of
+    the current settings.
     """
 
     kind: ClassVar[str] = "settings"

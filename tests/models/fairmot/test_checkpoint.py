@@ -135,7 +135,7 @@ def test_what_torch_cannot_read_is_refused(subtests: pytest.Subtests, tmp_path: 
         with subtests.test(case=case):
             path = tmp_path / "checkpoint.pth"
             path.write_bytes(content)
-            assert "no checkpoint" in refusal(path)
+            assert "is not a checkpoint" in refusal(path)
 
 
 @settings(
@@ -166,7 +166,7 @@ def test_what_holds_no_weights_by_name_is_refused(
 
 def test_checkpoints_of_other_networks_are_refused(tmp_path: Path) -> None:
     message = refusal(saved(tmp_path, {"conv1.weight": torch.zeros(64, 3, 7, 7)}))
-    assert "no checkpoint of FairMOT" in message
+    assert "is not a checkpoint of FairMOT" in message
     assert "'wh.2.weight'" in message
 
 
