@@ -1,1 +1,1 @@
-"""Reading public annotation files: every record validated, every image proven to be one."""
+"""Read public annotation files; every record is validated and every image checked."""

@@ -1,4 +1,4 @@
-"""What importers share: the terms of a collection, and its annotations as a stream of records."""
+"""Common parts of importers: terms of a collection, and its annotations as a stream of records."""
 
 import hashlib
 import json
@@ -19,10 +19,10 @@ Stream = Callable[[JsonCursor], Iterator[Element]]
 
 
 class Importer(Record):
-    """Reads one annotation format; a value without state, safe to share between threads.
+    """Reads one annotation format; immutable and safe to share between threads.
 
-    The terms are those that the authors of the collection state (`formats.toml`). `granularity`
-    says how detailed its captions are, where all of them are alike.
+    The terms are those that the authors of the collection state (`formats.toml`). `granularity` is
+    the level of detail of its captions, if it is the same for all.
     """
 
     format: str
@@ -33,18 +33,18 @@ class Importer(Record):
 
     @abstractmethod
     def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
-        """The file's records in its order, holding one at a time in memory.
+        """Yield the file's records in order, holding one at a time in memory.
 
-        Each record gives exactly one `SourceRow` or one `BadRow` of scope `record`; a row whose
-        captions or facts are partly bad is preceded by one `BadRow` of scope `caption` or `fact`
-        for each of those; a file that breaks off ends with one `BadRow` of scope `file`.
+        Each record results in exactly one `SourceRow` or one `BadRow` of scope `record`. If some of
+        its captions or facts are invalid, the row is preceded by one `BadRow` of scope `caption` or
+        `fact` for each of those. A file that is cut off ends with one `BadRow` of scope `file`.
 
         Raises:
-            FormatError: on the first step, where the file is not of this format at all.
+            FormatError: on the first step, if the file is not of this format.
         """
 
     def digest(self, path: Path) -> str:
-        """The SHA-256 of the annotations, by which they are known again.
+        """Return the SHA-256 of the annotations, which identifies them.
 
         Raises:
             FormatError: they cannot be read.
@@ -61,11 +61,12 @@ class Importer(Record):
         homepage: str | None = None,
         granularity: Granularity | None = None,
     ) -> Source:
-        """The source that `path` is, by the importer's terms where the user gives no other.
+        """Return the source at `path`, with the importer's terms as defaults.
 
-        The name is the format's by default, the homepage the importer's unless the citation is
-        another than the importer's: then the collection is another one too. Of the path only the
-        file's name is kept, so that the same file imported from another folder is the same source.
+        The name is by default that of the format. The homepage is the importer's unless the user
+        gives another citation, because the collection is then another one as well. Only the file's
+        name is kept of the path, so that the same file imported from another folder is the same
+        source.
 
         Raises:
             FormatError: the annotations cannot be read.
@@ -82,7 +83,7 @@ class Importer(Record):
         )
 
     def stranger(self, path: Path, what: str) -> FormatError:
-        """The error to raise on a file that is not of this format."""
+        """Return the error for a file that is not of this format."""
         return FormatError(f"{path} is not a {self.format} file{what}")
 
     def elements(
@@ -93,15 +94,15 @@ class Importer(Record):
         options: ReadOptions,
         optional: AbstractSet[str] = frozenset(),
     ) -> Iterator[Element | BadRow]:
-        """The records of a JSON file, and one last bad row of scope `file` where it breaks off.
+        """Yield the records of a JSON file, and a last bad row of scope `file` if it is cut off.
 
         Args:
             path: the annotation file.
-            stream: `stream_list`, `stream_sections` or alike.
-            sections: the arrays that matter, each with the fields of which its first record must
-                have at least one; other arrays are read past.
-            options: the limits on what is read.
-            optional: those of the arrays that may be missing or empty.
+            stream: `stream_list`, `stream_sections` or a similar function.
+            sections: the arrays to read, each with fields of which its first record must have at
+                least one; other arrays are skipped.
+            options: the limits for reading.
+            optional: the arrays that may be missing or empty.
 
         Raises:
             FormatError: the file cannot be opened, is not JSON, lacks one of the arrays, or its
@@ -142,18 +143,19 @@ class Importer(Record):
         is_ours: Callable[[AbstractSet[str]], bool],
         wanted: str,
     ) -> Iterator[Element | BadRow]:
-        """The values of a file of JSON lines, by their places among those that are not blank.
+        """Yield the values of a file of JSON lines with their positions among non-blank lines.
 
-        A broken line costs itself.
+        A broken line affects only itself.
 
         Args:
             path: the annotation file.
-            options: the limits on what is read.
+            options: the limits for reading.
             is_ours: whether the fields of the first record are those of this format.
             wanted: these fields in words.
 
         Raises:
-            FormatError: the file cannot be opened, or its first line is not such an object.
+            FormatError: the file cannot be opened, or its first line is not an object of this
+                format.
         """
         is_empty = True
         with open_annotations(path) as file:
@@ -176,7 +178,7 @@ class Importer(Record):
 
 
 def digest_file(path: Path) -> str:
-    """The SHA-256 of a file as 64 hex digits, read piece by piece.
+    """Return the SHA-256 of a file as 64 hex digits, reading it in chunks.
 
     Raises:
         FormatError: it cannot be read.
@@ -209,7 +211,7 @@ def _end_of_file(path: Path, fault: JsonBreak, records: int) -> BadRow:
 
 
 class _Line(NamedTuple):
-    """A line that is not blank: its place among those, its number in the file from 1, its text."""
+    """A non-blank line: its position among those, its line number in the file from 1, its text."""
 
     place: int
     number: int
@@ -217,7 +219,7 @@ class _Line(NamedTuple):
 
 
 def _lines_of(file: BinaryIO, max_bytes: int) -> Iterator[_Line]:
-    """The lines that are not blank, each read no further than one byte past the limit."""
+    """Yield the non-blank lines, each read to at most one byte past the limit."""
     index = number = 0
     while data := file.readline(max_bytes + 1):
         number += 1
@@ -230,10 +232,10 @@ def _lines_of(file: BinaryIO, max_bytes: int) -> Iterator[_Line]:
 
 
 def _parsed(line: _Line, options: ReadOptions) -> Any:
-    """The JSON value that a line is.
+    """Parse the JSON value of a line.
 
     Raises:
-        FieldError: it is too long, or none.
+        FieldError: it is too long or invalid.
     """
     where = f"line {line.number:,}"
     if len(line.text) > options.max_record_characters:

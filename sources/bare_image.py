@@ -1,8 +1,8 @@
-"""Encoded images with nothing in them but pixels and colours.
+"""Encoded images that contain only pixels and colours.
 
-What may stay is listed, not what has to go: a place is in EXIF (also by a second block of it),
-XMP (in parts, in UTF-16), IPTC, comments, texts, and by files that hang behind the picture, such as
-the video of a moving photograph. A colour profile stays as it is.
+The parts to keep are listed instead of the parts to remove, because a place may be stated in EXIF
+(also in a second block of it), XMP (in parts, in UTF-16), IPTC, comments, texts, and files appended
+to the image, such as the video of a motion photo. A colour profile is kept unchanged.
 """
 
 import re
@@ -16,16 +16,16 @@ _PALETTE_BITS: Final = 8
 
 
 def bare_image(data: bytes) -> bytes | None:
-    """An image's bytes without all else, recognised by content; its pixels stay the same.
+    """Remove everything but pixels and colours from an image's bytes; the pixels do not change.
 
-    Nothing is decoded, and damage that decoders forgive stays in. `data` itself where there is
-    nothing to take out.
+    The format is recognized by content. Nothing is decoded, and damage that decoders tolerate is
+    kept. Returns `data` itself if there is nothing to remove.
 
     Args:
         data: a JPEG, PNG, WebP or BMP that decodes.
 
     Returns:
-        None where it is not built in a way that can be copied: it has to be encoded again.
+        None if its structure cannot be copied, so that it has to be encoded again.
     """
     if data.startswith(b"\xff\xd8\xff"):
         return _bare_jpeg(data)
@@ -37,7 +37,7 @@ def bare_image(data: bytes) -> bytes | None:
 
 
 def _is_bare_bmp(data: bytes) -> bool:
-    """Whether it is header, palette and rows of pixels, uncompressed, with no gap between them."""
+    """Whether it consists of header, palette and rows of uncompressed pixels, without gaps."""
     if len(data) < _BMP_HEADER.size:
         return False
     magic, file_bytes, pixels_at, info_bytes, width, height, _, bits, compression, *rest = (
@@ -59,8 +59,8 @@ _JPEG_BEGIN: Final = b"\xff\xd8"
 _JPEG_SCAN: Final = 0xDA
 _JPEG_BEGINS_AGAIN: Final = 0xD8
 _JPEG_ENDS: Final = 0xD9
-# Frames (C0 to CF, but for C8, which no decoder reads), Huffman (C4) and arithmetic (CC) tables,
-# quantisation tables, restart interval, scans.
+# Frames (C0 to CF, except C8, which no decoder reads), Huffman (C4) and arithmetic (CC) tables,
+# quantization tables, restart interval, scans.
 _JPEG_KEPT: Final = frozenset({*range(0xC0, 0xD0), 0xDB, 0xDD, _JPEG_SCAN}) - {0xC8}
 _JPEG_WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD8)})
 _APP0, _APP2, _APP14 = 0xE0, 0xE2, 0xEE
@@ -70,18 +70,18 @@ _NO_THUMBNAIL: Final = b"\x00\x00"
 _ICC: Final = b"ICC_PROFILE\x00"
 _ADOBE: Final = b"Adobe"
 _ADOBE_BYTES: Final = 14
-# In entropy-coded data FF stands before 00 (a byte FF), FF (filling) and D0 to D7 (restarts).
+# In entropy-coded data FF precedes 00 (a byte FF), FF (padding) and D0 to D7 (restarts).
 _BEHIND_A_JPEG_SCAN: Final = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 
 
 def _bare_jpeg(data: bytes) -> bytes | None:
-    """`data` without metadata, thumbnails and whatever stands between segments or behind the end.
+    """Remove metadata, thumbnails and everything between segments or after the end of a JPEG.
 
-    Kept are tables, frames, scans, JFIF and Adobe headers (which say what the colours mean) and
-    colour profiles. Nothing is decoded. `data` itself where nothing else is in it.
+    Tables, frames, scans, JFIF and Adobe headers (which define the colours) and colour profiles are
+    kept. Nothing is decoded. Returns `data` itself if it contains nothing else.
 
     Returns:
-        None where its segments do not lead to its end, as in a file that is cut off.
+        None if its segments do not lead to its end, as in a file that is cut off.
     """
     parts, at, scans = [_JPEG_BEGIN], len(_JPEG_BEGIN), 0
     while (begin := data.find(b"\xff", at)) >= 0:
@@ -113,12 +113,12 @@ def _bare_jpeg(data: bytes) -> bytes | None:
 
 
 def _jpeg_colours(marker: int, head: bytes, segment: bytes) -> bytes:
-    """What a segment beside the pixels says of colours; empty where that is nothing.
+    """Return the part of a segment that defines colours; empty if there is none.
 
     Args:
-        marker: which segment it is.
+        marker: the type of the segment.
         head: the marker as it is in the file.
-        segment: its length, two bytes, and what it holds.
+        segment: its length, two bytes, and its contents.
     """
     holds = segment[2:]
     if marker == _APP2 and holds.startswith(_ICC):
@@ -136,7 +136,7 @@ _PNG_BEGIN: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_FRAME_BYTES: Final = 12  # length, name and checksum of a chunk
 _PNG_PIXELS, _PNG_END = b"IDAT", b"IEND"
 _UNLIMITED: Final = 2**31 - 1
-# What is kept, and the most bytes that it may have: nothing else fits into these.
+# Chunks to keep, and their maximum number of bytes, so that they cannot hold other data.
 _PNG_KEPT: Final = {
     b"IHDR": 13,
     b"PLTE": 768,
@@ -161,13 +161,13 @@ _WEBP_ICC_AND_ALPHA: Final = 0x30
 
 
 def _bare_png(data: bytes) -> bytes | None:
-    """`data` without texts, EXIF, times, animations, chunks of others and what is behind its end.
+    """Remove texts, EXIF, times, animations, private chunks and data after the end of a PNG.
 
-    Kept are pixels, palette, transparency, and what says what the colours mean and how large a
-    pixel is. Nothing is decoded. `data` itself where nothing else is in it.
+    Pixels, palette, transparency, and the chunks that define the colours and the size of a pixel
+    are kept. Nothing is decoded. Returns `data` itself if it contains nothing else.
 
     Returns:
-        None where its chunks do not lead to its end, or its pixels are in several places.
+        None if its chunks do not lead to its end, or its pixels are in several places.
     """
     parts, at, pixels_end = [_PNG_BEGIN], len(_PNG_BEGIN), 0
     while len(data) - at >= _PNG_FRAME_BYTES:
@@ -182,7 +182,7 @@ def _bare_png(data: bytes) -> bytes | None:
             pixels_end = end
         if size <= _PNG_KEPT.get(name, -1):
             parts.append(data[at:end])
-        elif name[:1].isupper():  # what decoders must know
+        elif name[:1].isupper():  # critical chunks
             return None
         if name == _PNG_END:
             bare = b"".join(parts)
@@ -192,13 +192,13 @@ def _bare_png(data: bytes) -> bytes | None:
 
 
 def _bare_webp(data: bytes) -> bytes | None:
-    """`data` without EXIF, XMP, chunks of others and what is behind its end.
+    """Remove EXIF, XMP, private chunks and data after the end of a WebP.
 
-    Kept are pixels, transparency and the colour profile. Nothing is decoded. `data` itself where
-    nothing else is in it.
+    Pixels, transparency and the colour profile are kept. Nothing is decoded. Returns `data` itself
+    if it contains nothing else.
 
     Returns:
-        None where its chunks do not lead to its end, or are not those of one still picture.
+        None if its chunks do not lead to its end, or are not those of one still image.
     """
     parts, at, names = [b"WEBP"], _WEBP_HEAD_BYTES, []
     riff_end = 8 + int.from_bytes(data[4:8], "little")
@@ -224,5 +224,5 @@ def _bare_webp(data: bytes) -> bytes | None:
 
 
 def _without_other_flags(chunk: bytes) -> bytes:
-    """The header of the chunks, which says of those that are kept only whether they are there."""
+    """Return the header of the chunks, with flags only for the chunks that are kept."""
     return chunk[:8] + bytes([chunk[8] & _WEBP_ICC_AND_ALPHA, 0, 0, 0]) + chunk[12:]

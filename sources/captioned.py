@@ -23,7 +23,7 @@ from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 
 class CaptionedImporter(Importer):
-    """Reads records of an image each: CUHK-PEDES and what took its form over, Karpathy's splits.
+    """Reads records of one image each: CUHK-PEDES and formats like it, Karpathy's splits.
 
     Attributes:
         layout: whether the file is a list of records, an object with a list of `images`, or JSON
@@ -32,10 +32,10 @@ class CaptionedImporter(Importer):
         file_path: the field with the image's path.
         folder: the field with the folder of that path, which a record may have.
         captions: the field with the list of captions.
-        caption_key: the key of the text where captions are objects; a plain string is taken as it
-            is.
-        renamed_splits: splits that go by another name.
-        split_is_optional: whether a record without a split is in the one asked for, else in test.
+        caption_key: the key of the text if captions are objects; a plain string is used directly.
+        renamed_splits: splits with another name.
+        split_is_optional: whether a record may lack a split; it is then in that of the options,
+            else in test.
     """
 
     layout: Literal["list", "images", "lines"] = "list"
@@ -48,7 +48,7 @@ class CaptionedImporter(Importer):
     split_is_optional: bool = False
 
     def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
-        """One row or one bad row for each record, in the file's order.
+        """Yield one row or one bad row for each record, in the file's order.
 
         Raises:
             FormatError: the file is not of this format.
@@ -90,7 +90,7 @@ class CaptionedImporter(Importer):
         return self.elements(path, stream_list, {"": frozenset({*fields, *self.identity})}, options)
 
     def _path(self, record: dict[str, Any]) -> Field:
-        """The image's path, with its folder where the record has one."""
+        """Return the image's path, with its folder if the record has one."""
         folder = record.get(self.folder, "") if self.folder else ""
         name = record.get(self.file_path, MISSING)
         if not isinstance(folder, str):
@@ -103,13 +103,13 @@ class CaptionedImporter(Importer):
 class FineGrainedImporter(Importer):
     """Reads MSCOCO-FG and Flickr30K-FG: finer captions of two test sets, `{"name": [texts]}`.
 
-    Each image is its own identity, and its file is named `NAME.jpg`. The images without captions
-    that the authors add to both galleries are not read: they name them in a file of their own, and
-    ReCoS' table 2 has as many images as the original test sets.
+    Each image is its own identity, and its file is named `NAME.jpg`. The authors add images without
+    captions to both galleries, in a file of their own. These are not read: ReCoS' table 2 has as
+    many images as the original test sets.
     """
 
     def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
-        """One row or one bad row for each image, in the file's order.
+        """Yield one row or one bad row for each image, in the file's order.
 
         Raises:
             FormatError: the file is not of this format.
@@ -153,7 +153,7 @@ def checked_rows(
     captions: Field,
     caption_key: str | None = None,
 ) -> Iterator[Row]:
-    """The row of a record, or the bad row instead; before it, one bad row per bad caption."""
+    """Yield the row of a record, or a bad row instead; before it, one bad row per bad caption."""
     try:
         name = checked_identity(identity)
         checked = checked_split(split)

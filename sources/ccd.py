@@ -1,9 +1,9 @@
 """CCD's published files: a JSON object a line, an image with five captions.
 
-An anchor is `{"image", "captions"}`; a contrastive image tells its `contrastive_aspect` too, and
-its anchor in `ori_image` or by its name: `391895_contrast_0.jpg` differs from `391895.jpg`. Fields
-that releases add to these (`release.json_rows`) are understood. Anchors lie under their own
-name, or under that of the original in COCO or Flickr30k.
+An anchor is `{"image", "captions"}`; a contrastive image also states its `contrastive_aspect`, and
+its anchor in `ori_image` or by its name: `391895_contrast_0.jpg` differs from `391895.jpg`. The
+fields that releases add (`release.json_rows`) are supported. The files of anchors have their own
+name, or that of the original in COCO or Flickr30k.
 """
 
 import re
@@ -50,17 +50,18 @@ _Anchors = Mapping[str, SourceRow]
 
 
 class CcdImporter(Importer):
-    """Reads anchors and what differs from them; each image is its own identity.
+    """Reads anchors and the images that differ from them; each image is its own identity.
 
-    A record must have all five captions: with four, nothing can be compared as the paper does. A
-    contrastive image whose anchor is not there, or cannot be used, cannot be used either.
+    A record must have all five captions, because comparisons as in the paper need them. A
+    contrastive image whose anchor is missing or unusable is unusable as well.
     """
 
     def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
-        """One row or one bad row for each line that is not blank, in the file's order.
+        """Yield one row or one bad row for each non-blank line, in the file's order.
 
         Raises:
-            FormatError: the file cannot be opened, or its first line is not such an object.
+            FormatError: the file cannot be opened, or its first line is not an object of this
+                format.
         """
         anchors = self._anchors(path, options)
         seen: set[str] = set()
@@ -82,7 +83,7 @@ class CcdImporter(Importer):
         return self.lines(path, options, lambda keys: {"image", "captions"} <= keys, wanted)
 
     def _anchors(self, path: Path, options: ReadOptions) -> dict[str, SourceRow]:
-        """The anchors that can be used, without their captions."""
+        """Return the usable anchors, without their captions."""
         anchors: dict[str, SourceRow] = {}
         without = dict.fromkeys(("captions", "positions", "coarse_captions", "translations"), ())
         for element in self._elements(path, options):
@@ -159,7 +160,7 @@ def _contrast(
 
 
 def _anchor_by_name(name: str) -> str:
-    """The anchor of `391895_contrast_0.jpg` is `391895.jpg`."""
+    """Return the anchor by name: that of `391895_contrast_0.jpg` is `391895.jpg`."""
     path = PurePosixPath(name)
     if not path.name:  # "/" has nothing to replace
         return name
@@ -176,7 +177,7 @@ def _difference(value: object) -> DifferenceType:
 
 
 def _texts(fields: Mapping[str, Any], key: str, options: ReadOptions) -> tuple[str, ...]:
-    """The captions of a list; none where there is no such field."""
+    """Return the captions of a list; empty if the field is missing."""
     listed = Field(key, fields.get(key, []))
     if not isinstance(listed.value, list):
         raise wrong_type(listed, "a list of captions")
@@ -189,7 +190,7 @@ def _texts(fields: Mapping[str, Any], key: str, options: ReadOptions) -> tuple[s
 def _texts_or_null(
     fields: Mapping[str, Any], key: str, options: ReadOptions
 ) -> tuple[str | None, ...]:
-    """The captions in another language, in their places; None where one is null."""
+    """Return the captions in another language, in their positions; None if one is null."""
     values = fields[key]
     if not isinstance(values, list):
         return _texts(fields, key, options)
@@ -209,7 +210,7 @@ def _attribution(fields: Mapping[str, Any], options: ReadOptions) -> Attribution
 
 
 def _other_paths(name: str) -> Iterator[str]:
-    """Where else the image may lie: in a folder, or under the name that COCO gave it."""
+    """Return other possible paths of the image: in a folder, or under its name in COCO."""
     path = PurePosixPath(name)
     names = [name]
     if _NUMBER.fullmatch(path.stem):

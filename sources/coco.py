@@ -1,4 +1,4 @@
-"""COCO's files: captions of images, or what is on an image, counted, as facts for its captions."""
+"""COCO's files: captions of images, or counted objects in an image as facts for its captions."""
 
 import math
 import sqlite3
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 class CocoImporter(Importer):
-    """Joins images and what is annotated on disk: lists come in any order and fit in no memory.
+    """Joins images and their annotations on disk, because lists are unordered and may be large.
 
-    Each image is its own identity. The file is one split: the one asked for on reading, else the
-    one that its name holds (`captions_val2017.json`), else test. It `lists` captions, or instances
-    of things: an image may have none of them, then nothing is known of it.
+    Each image is its own identity. The file is one split: the one given by the options, else the
+    one in its name (`captions_val2017.json`), else test. It `lists` captions, or instances of
+    objects; an image without instances has no facts.
     """
 
     lists: Literal["captions", "instances"] = "captions"
 
     def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
-        """First what is bad in the file's order, then one row (or bad row) for each good image.
+        """Yield bad rows in the file's order, then one row (or bad row) for each valid image.
 
         Raises:
             FormatError: the file is not of this format.
@@ -63,7 +63,7 @@ class CocoImporter(Importer):
 
 
 class _Join(ABC):
-    """What a file lists, in a temporary SQLite database, which spills to disk as it grows."""
+    """The lists of a file in a temporary SQLite database, which spills to disk as it grows."""
 
     sections: ClassVar[Mapping[str, frozenset[str]]]
     optional: ClassVar[frozenset[str]] = frozenset()
@@ -77,11 +77,11 @@ class _Join(ABC):
         self._tables.executescript(self.tables)
 
     def close(self) -> None:
-        """Ends the database and frees its disk space."""
+        """Close the database and free its disk space."""
         self._tables.close()
 
     def add(self, element: Element) -> None:
-        """Keeps one checked element.
+        """Add one checked element.
 
         Raises:
             FieldError: it breaks a rule.
@@ -109,15 +109,15 @@ class _Join(ABC):
 
     @abstractmethod
     def _add_other(self, section: str, at: str, place: int, record: dict[str, Any], /) -> None:
-        """Keeps what is no image."""
+        """Add an element that is not an image."""
 
     @abstractmethod
     def orphans(self) -> Iterator[BadRow]:
-        """One bad row for each good annotation that belongs to nothing which is there."""
+        """Yield one bad row for each valid annotation of a missing image or category."""
 
     @abstractmethod
     def rows(self, split: Split) -> Iterator[Row]:
-        """The images with what is annotated of them, in the file's order."""
+        """Yield the images with their annotations, in the file's order."""
 
     def _unknown(self, place: int, what: str, got: str, record: dict[str, Any]) -> BadRow:
         field = f"annotations[{place}].{what}_id"
@@ -144,7 +144,7 @@ class _Captions(_Join):
         try:
             text = checked_caption(_field(at, record, "caption"), self._options)
         finally:
-            # A bad caption keeps its place among those of its image.
+            # A bad caption keeps its position among those of its image.
             self._tables.execute("INSERT INTO caption VALUES (?, ?, ?)", (place, image, text))
 
     def orphans(self) -> Iterator[BadRow]:
@@ -182,7 +182,7 @@ class _Captions(_Join):
 
 
 class _Instances(_Join):
-    """Images, instances of things on them, their categories, and licences."""
+    """Images, instances of objects in them, their categories, and licences."""
 
     sections: ClassVar = {
         "images": frozenset({"file_name"}),
@@ -259,7 +259,7 @@ class _Instances(_Join):
             )
 
     def _things(self, image: str) -> list[tuple[str, int | None]]:
-        """Categories and how often each is there, the one that takes most of the picture first."""
+        """Return categories and their counts, in decreasing order of area."""
         found = self._tables.execute(
             "SELECT name, count(*), max(crowd) FROM instance "
             "JOIN category ON category.id = instance.category WHERE image = ? "
@@ -274,28 +274,28 @@ def _field(at: str, record: dict[str, Any], key: str) -> Field:
 
 
 def _terms(record: dict[str, Any]) -> tuple[str | None, str | None]:
-    """The id of an image's licence, and where the image comes from."""
+    """Return the id of an image's licence, and where the image comes from."""
     licence = record.get("license")
     is_id = isinstance(licence, int | str) and not isinstance(licence, bool)
     return str(licence) if is_id else None, _url(record, "flickr_url", "coco_url")
 
 
 def _url(record: dict[str, Any], *keys: str) -> str | None:
-    """The first of these fields that is an address; anything else is passed over."""
+    """Return the first of these fields that is an address; anything else is skipped."""
     found = (record.get(key) for key in keys)
     texts = (one for one in found if isinstance(one, str) and one.isascii() and one.isprintable())
     return next((one for one in texts if one.startswith(("http://", "https://"))), None)
 
 
 def _area(record: dict[str, Any]) -> float:
-    """How many pixels² an instance takes; 0 where that is not stated, as it only orders facts."""
+    """Return the area of an instance in pixels²; 0 if it is not stated. It only orders facts."""
     value = record.get("area")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     return float(value) if 0 <= value < 1e12 and math.isfinite(value) else 0.0
 
 
-# Sentences that say how many of a thing there are.
+# Sentences that state how many objects of a category there are.
 
 _IN_PAIRS = frozenset({"skis", "scissors", "glasses", "sunglasses", "trousers", "jeans", "shorts"})
 _WITHOUT_NUMBER = frozenset({"broccoli", "grass", "water", "bread", "fruit", "food", "furniture"})
@@ -304,7 +304,7 @@ _WORDS_UP_TO = 12
 
 
 def there_are(name: str, count: int | None) -> str:
-    """`There are two dogs.`; None is for many that nobody counted."""
+    """Return a sentence such as `There are two dogs.`; None means an uncounted number."""
     name, words = _SPELLED.get(name, name), _words()
     if name in _WITHOUT_NUMBER:
         return f"There is {name}."

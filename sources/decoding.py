@@ -1,4 +1,4 @@
-"""Encoded images turned into pictures, and pictures that stand wrong into upright ones."""
+"""Decode images, and turn rotated images upright."""
 
 import io
 import re
@@ -18,7 +18,7 @@ from schemas.decoders import DECODER_FAULTS, decode_limited, too_many_scans
 from schemas.limited import LimitExceededError
 
 T = TypeVar("T")
-_IN_MEMORY = re.compile(r" ?<_io\.BytesIO[^>]*>")  # how Pillow names what is no file
+_IN_MEMORY = re.compile(r" ?<_io\.BytesIO[^>]*>")  # Pillow's name for something that is not a file
 UPRIGHT: Final = 1
 _ORIENTATION_TAG: Final = 0x0112
 _ENTRY_BYTES: Final = 12
@@ -41,7 +41,7 @@ _SAVE_OPTIONS: Final[dict[str, dict[str, object]]] = {
 
 
 class ImageRefusedError(Exception):
-    """A file breaks a rule; becomes an `images.ImageProblem` and goes no further."""
+    """A file breaks a rule; becomes an `images.ImageProblem`."""
 
     def __init__(self, reason: str, what: str) -> None:
         super().__init__(what)
@@ -50,17 +50,17 @@ class ImageRefusedError(Exception):
 
 
 class _Jpeg(JpegImageFile):
-    """A JPEG that leaves its EXIF block alone: on a damaged one Pillow's reader warns."""
+    """A JPEG reader that ignores its EXIF block, because Pillow's reader warns of a damaged one."""
 
     def _read_dpi_from_exif(self) -> None:
-        """Nothing: a resolution in dots per inch is not asked for."""
+        """Do nothing: the resolution in dots per inch is not needed."""
 
 
 def limited(function: Callable[..., T], *args: Any, max_pixels: int) -> T:
-    """What `function(*args)`, which decodes a stranger's image, gives in a limited worker process.
+    """Run `function(*args)`, which decodes an untrusted image, in a limited process.
 
     Raises:
-        ImageRefusedError: as `function`, or it took too much time or memory, or crashed.
+        ImageRefusedError: as `function`, or if it exceeded the time or memory, or crashed.
     """
     try:
         return decode_limited(function, *args, max_pixels=max_pixels)
@@ -69,11 +69,12 @@ def limited(function: Callable[..., T], *args: Any, max_pixels: int) -> T:
 
 
 def decoded(data: bytes, max_pixels: int) -> ImageFile:
-    """The image that `data` holds, its pixels decoded; recognised by its content, never by a name.
+    """Decode the image in `data`; the format is recognized by content, never by a name.
 
     Raises:
-        ImageRefusedError: it is none that we read, moves, is damaged, has too many pixels by its
-            header or too many scans, which is asked before anything is decoded.
+        ImageRefusedError: its format is not supported, it is animated or damaged, or it has too
+            many pixels by its header or too many scans, which is checked before anything is
+            decoded.
     """
     picture = opened(data, max_pixels)
     load_pixels(picture)
@@ -81,10 +82,10 @@ def decoded(data: bytes, max_pixels: int) -> ImageFile:
 
 
 def opened(data: bytes, max_pixels: int) -> ImageFile:
-    """The image that `data` holds as its header describes it, with nothing decoded yet.
+    """Open the image in `data` by its header, with nothing decoded yet.
 
     Raises:
-        ImageRefusedError: as `decoded`, but for damage behind the header.
+        ImageRefusedError: as `decoded`, except for damage after the header.
     """
     with _faults_refused(max_pixels):
         picture = _opened(data)
@@ -103,7 +104,7 @@ def opened(data: bytes, max_pixels: int) -> ImageFile:
 
 
 def load_pixels(picture: ImageFile) -> None:
-    """Decodes an image that was opened, in the size that its `draft` may have asked for.
+    """Decode an opened image, in the size that its `draft` may have requested.
 
     Raises:
         ImageRefusedError: it is cut off or damaged.
@@ -114,7 +115,7 @@ def load_pixels(picture: ImageFile) -> None:
 
 @contextmanager
 def _faults_refused(max_pixels: int) -> Iterator[None]:
-    """Turns what Pillow's decoders raise into refusals."""
+    """Turn exceptions of Pillow's decoders into refusals."""
     try:
         yield
     except Image.DecompressionBombError as fault:  # of the WebP decoder's own check
@@ -130,10 +131,10 @@ def _faults_refused(max_pixels: int) -> Iterator[None]:
 
 
 def _opened(data: bytes) -> ImageFile | None:
-    """The image's header, read by the one decoder that its first bytes ask for.
+    """Open the image with the one decoder that its first bytes indicate.
 
-    Not through `Image.open`: its own pixel cap is a process-wide setting, and between one and two
-    times that cap it speaks through the process-wide `warnings` filters.
+    `Image.open` is not used: its pixel cap is a process-wide setting, and between one and two times
+    that cap it uses the process-wide `warnings` filters.
     """
     file = io.BytesIO(data)
     if data.startswith(b"\xff\xd8\xff"):
@@ -148,22 +149,22 @@ def _opened(data: bytes) -> ImageFile | None:
 
 
 def orientation_of(picture: ImageFile) -> int:
-    """How the picture has to be turned, from 1 (not at all) to 8, as EXIF counts it.
+    """Return the orientation of the image, from 1 (upright) to 8, as in EXIF.
 
-    Of some formats it is known only when the pixels are loaded.
+    For some formats it is known only after the pixels are loaded.
     """
     block = picture.info.get("exif")
     return read_orientation(block) if block else UPRIGHT
 
 
-# What an EXIF block says of the orientation is read here and not through Pillow, whose reader
-# reports damage through the process-wide `warnings` filters, which threads share.
+# The orientation of an EXIF block is read here instead of with Pillow, whose reader reports damage
+# through the process-wide `warnings` filters, which threads share.
 
 
 def read_orientation(block: bytes) -> int:
-    """The orientation of an EXIF block (with or without its `Exif` header), from 1 to 8.
+    """Return the orientation of an EXIF block (with or without its `Exif` header), from 1 to 8.
 
-    1 (upright) where it says nothing of it, or is damaged.
+    1 (upright) if it does not state one, or is damaged.
     """
     tiff = block.removeprefix(b"Exif\x00\x00")
     order = {b"II*\x00": "<", b"MM\x00*": ">"}.get(tiff[:4])
@@ -189,9 +190,9 @@ def _first_directory(tiff: bytes, order: str) -> int:
 def encoded_upright(
     picture: Image.Image, orientation: int, *, lossy: bool = False
 ) -> tuple[bytes, tuple[int, int]]:
-    """The picture turned upright in its own format, of its metadata only the colours; its size.
+    """Encode the image upright in its own format, without metadata but colours; return its size.
 
-    A WebP stays as it is to the pixel, unless `lossy` says that it need not.
+    The pixels of a WebP are kept exactly unless `lossy` permits changes.
 
     Raises:
         ImageRefusedError: it cannot be encoded.

@@ -1,4 +1,4 @@
-"""The rules for single fields: what a record must hold to become a row."""
+"""The rules for single fields that a record must meet to become a row."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ from sources.records import BadRow, ReadOptions, Scope, raw_text, shown
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 _SPLIT_IN_NAME = re.compile(rf"(?:^|[^a-z])({'|'.join(SPLITS)})(?![a-z])")
 _MAX_NAME_CHARACTERS = 1000
-# Paths that are in normal form already, which is nearly all: PurePosixPath is slow.
+# Paths in normal form already, which are nearly all, because PurePosixPath is slow.
 _PLAIN_PATH = re.compile(r"[^/\\.][^/\\]*(?:/[^/\\.][^/\\]*)*")
 # Controls that are not white space, lone surrogates, bidirectional overrides, non-characters.
 _CONTROL = re.compile(
@@ -37,12 +37,12 @@ class Field(NamedTuple):
     value: Any
 
     def inner(self, key: str) -> "Field":
-        """The field `key` of this field, which holds an object."""
+        """Return the field `key` of this field, which holds an object."""
         return Field(f"{self.path}.{key}", self.value.get(key, MISSING))
 
 
 class FieldError(Exception):
-    """One field breaks one rule; becomes a `BadRow` and goes no further."""
+    """A field breaks a rule; becomes a `BadRow`."""
 
     def __init__(self, field: str, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -58,7 +58,7 @@ def bad_row(
     record: Any,
     scope: Scope = "record",
 ) -> BadRow:
-    """`fault` as the bad row of record `index`, or of one caption or fact of it."""
+    """Return `fault` as the bad row of record `index`, or of one caption or fact of it."""
     return BadRow(
         file=file,
         index=index,
@@ -71,10 +71,10 @@ def bad_row(
 
 
 def refuse_second(field: str, name: str, seen: Container[str]) -> None:
-    """Refuses an image that an earlier record has already.
+    """Reject an image that an earlier record has already.
 
     Raises:
-        FieldError: `name` is among those that were seen.
+        FieldError: `name` was seen before.
     """
     if name in seen:
         detail = f"{field} repeats {shown(name)} of a record before it, wanted its own"
@@ -82,10 +82,10 @@ def refuse_second(field: str, name: str, seen: Container[str]) -> None:
 
 
 def optional_text(fields: Mapping[str, Any], key: str, options: ReadOptions) -> str | None:
-    """The text of a field; None where there is none.
+    """Return the text of a field; None if it is missing.
 
     Raises:
-        FieldError: it is no text, or one that cannot be used.
+        FieldError: it is not a text, or is unusable.
     """
     value = fields.get(key)
     if value is None or (isinstance(value, str) and not value.strip()):
@@ -94,10 +94,10 @@ def optional_text(fields: Mapping[str, Any], key: str, options: ReadOptions) -> 
 
 
 def source_page(fields: Mapping[str, Any], options: ReadOptions) -> str | None:
-    """The web address in `source_url`; None where there is none.
+    """Return the web address in `source_url`; None if it is missing.
 
     Raises:
-        FieldError: it is no address of the web.
+        FieldError: it is not a web address.
     """
     text = optional_text(fields, "source_url", options)
     if text is not None and (" " in text or not text.startswith(("http://", "https://"))):
@@ -107,7 +107,7 @@ def source_page(fields: Mapping[str, Any], options: ReadOptions) -> str | None:
 
 
 def checked_object(value: Any) -> dict[str, Any]:
-    """`value`, which must be a JSON object.
+    """Return `value`, which must be a JSON object.
 
     Raises:
         FieldError: it is something else.
@@ -118,9 +118,9 @@ def checked_object(value: Any) -> dict[str, Any]:
 
 
 def checked_identity(field: Field) -> str:
-    """A person's or an image's name in its source: a whole number from 0 on, or a short text.
+    """Return the name of a person or image in its source: a non-negative integer or a short text.
 
-    Re-identification sets number what is nobody −1: such a record has no identity.
+    Re-identification sets use −1 for no person: such a record has no identity.
 
     Raises:
         FieldError: it is neither.
@@ -136,7 +136,7 @@ def checked_identity(field: Field) -> str:
 
 
 def checked_split(field: Field) -> Split:
-    """One of the three splits.
+    """Return one of the three splits.
 
     Raises:
         FieldError: it is something else.
@@ -151,13 +151,13 @@ def checked_split(field: Field) -> Split:
 
 
 def split_in_name(name: str) -> Split | None:
-    """The split that the name of a file or a folder holds."""
+    """Return the split in the name of a file or a folder."""
     found = _SPLIT_IN_NAME.search(name.casefold())
     return next((split for split in SPLITS if found and split == found.group(1)), None)
 
 
 def checked_path(field: Field) -> str:
-    """A path with forward slashes and without empty parts. Where it leads is not asked here.
+    """Return a path with forward slashes and without empty parts; its target is not checked here.
 
     Raises:
         FieldError: it is not a text, empty, too long or holds control characters.
@@ -170,10 +170,10 @@ def checked_path(field: Field) -> str:
 
 
 def checked_caption(field: Field, options: ReadOptions) -> str:
-    """A caption in Unicode NFC, its runs of white space made single spaces.
+    """Return a caption in Unicode NFC with normalized white space.
 
-    What a caption says is not judged: one that gives orders to a language model is a text like any
-    other, and who puts it into a prompt marks it off as data.
+    The contents of a caption are not judged. One that gives instructions to a language model is
+    valid; code that puts captions into a prompt marks them as data.
 
     Raises:
         FieldError: it is not a text, without words, over a limit or holds control characters.
@@ -203,7 +203,7 @@ def _name(field: Field, value: str) -> str:
 
 
 def present(field: Field) -> Any:
-    """The value of a field.
+    """Return the value of a field.
 
     Raises:
         FieldError: it is missing.
@@ -226,7 +226,7 @@ def _refuse_controls(field: Field, value: str) -> None:
 
 
 def wrong_type(field: Field, wanted: str, path: str | None = None) -> FieldError:
-    """The fault of a value that is of another type; `path` is that of the field, if it has none."""
+    """Return the error for a value of a wrong type; `path` is that of the field, if it has one."""
     detail = f"{field.path} has the wrong type: got {shown(field.value)}, wanted {wanted}"
     return FieldError(field.path if path is None else path, "wrong_type", detail)
 

@@ -14,13 +14,13 @@ _LONGEST_PATH_BYTES: Final = 4096
 
 
 class ImageListImporter(Importer):
-    """Reads the paths of images, each its own identity; blank lines and `#` lines are passed over.
+    """Reads the paths of images, each its own identity; blank and `#` lines are skipped.
 
-    Nothing is known of such images, so state their licence on import.
+    The list has no metadata, so state the licence of the images on import.
     """
 
     def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
-        """One row, or one bad row, for each line that counts.
+        """Yield one row, or one bad row, for each line that counts.
 
         Raises:
             FormatError: the file cannot be opened, or its first line names no image.

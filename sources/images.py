@@ -1,4 +1,4 @@
-"""Files named by annotations, opened with care: bytes that are proven to be one upright image."""
+"""Open the image files of annotations safely: bytes that decode to one upright image."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class ImageLimits(Record):
-    """How large an image may be: as a file, and in pixels as its header states them."""
+    """The maximum size of an image: as a file, and in pixels by its header."""
 
     max_bytes: int = Field(default=100 * 1024 * 1024, gt=0)
     max_pixels: int = Field(default=50_000_000, gt=0)
@@ -33,10 +33,10 @@ class ImageLimits(Record):
 class InspectedImage(Record):
     """An image that decodes, upright. Width and height are those of the upright image.
 
-    `data` are the file's own bytes where these hold nothing but pixels and colours. Everything else
-    is left out, since it may tell a place, and `source_sha256` differs; the pixels stay the same.
-    Only a picture that had to be turned upright, or whose file cannot be copied in parts, is
-    encoded again.
+    `data` are the file's own bytes if they contain only pixels and colours. Everything else is
+    removed, because it may reveal a place; then `source_sha256` differs but the pixels do not. Only
+    an image that had to be turned upright, or whose file cannot be copied in parts, is encoded
+    again.
     """
 
     file_path: str
@@ -56,7 +56,7 @@ class ImageProblem(Record):
     detail: str
 
     def as_bad_row(self, row: SourceRow, file: str) -> BadRow:
-        """The bad row that `row` of the annotation `file` becomes."""
+        """Return the bad row that `row` of the annotation `file` becomes."""
         return BadRow(
             file=file,
             index=row.index,
@@ -70,10 +70,10 @@ class ImageProblem(Record):
 def inspect_image(
     image_root: Path, file_path: str, limits: ImageLimits | None = None
 ) -> InspectedImage | ImageProblem:
-    """The image at `file_path` below `image_root`, or why it cannot be used. Safe in threads.
+    """Return the image at `file_path` below `image_root`, or why it is unusable. Thread-safe.
 
-    JPEG, PNG, WebP and BMP are images, recognised by their content, never by their name; one that
-    moves is not. The pixel cap is compared with the header, before anything is decoded.
+    JPEG, PNG, WebP and BMP are supported, recognized by their content, never by their name;
+    animations are not. The pixel cap is compared with the header, before anything is decoded.
     """
     limits = limits or ImageLimits()
     try:
@@ -87,7 +87,7 @@ def inspect_image(
 def inspect_any(
     image_root: Path, row: SourceRow, limits: ImageLimits | None = None
 ) -> InspectedImage | ImageProblem:
-    """The image of a row, under the first of its paths that leads to a file; else as above."""
+    """Return the image of a row, from the first of its paths with a file; see `inspect_image`."""
     for path in (row.file_path, *row.other_paths):
         inspected = inspect_image(image_root, path, limits)
         if isinstance(inspected, InspectedImage) or inspected.reason != "missing_image":
@@ -115,12 +115,12 @@ def _read_inside(image_root: Path, file_path: str, max_bytes: int) -> bytes:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Opens a file; a pipe would otherwise wait for somebody to write into it."""
+    """Open a file without waiting; a pipe would otherwise wait for a writer."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def _resolved_inside(image_root: Path, file_path: str) -> Path:
-    """The file behind all symbolic links, which must lie below the image root."""
+    """Return the file behind all symbolic links, which must lie below the image root."""
     path = PurePosixPath(file_path.replace("\\", "/"))
     outside = ImageRefusedError(
         "path_outside_root", "leads out of the image root, wanted a path below it"
@@ -155,7 +155,7 @@ def _inspected(file_path: str, data: bytes, max_pixels: int) -> InspectedImage:
 
 
 def _upright(data: bytes, max_pixels: int) -> tuple[bytes | None, str, tuple[int, int]]:
-    """The bytes to be kept (None where these are `data`), their type and size in pixels."""
+    """Return the bytes to keep (None if these are `data`), their type and size in pixels."""
     picture = decoded(data, max_pixels)
     orientation, size = orientation_of(picture), picture.size
     kept = bare_image(data) if orientation == UPRIGHT else None

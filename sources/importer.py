@@ -38,10 +38,10 @@ IMPORTERS: Final = _known_formats()
 
 
 def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the command line
-    """The importer of a format; upper case and underscores are read as the user means them.
+    """Return the importer of a format; case and underscores in its name do not matter.
 
     Raises:
-        UsageError: no format is called so.
+        UsageError: there is no such format.
     """
     importer = IMPORTERS.get(format_name(format))
     if importer is None:

@@ -31,16 +31,16 @@ _WANTED: Final = "the fields file_name and licence"
 
 
 class LicensedImagesImporter(Importer):
-    """Reads images of which each states its terms; `name` is that of the person who is shown.
+    """Reads images with terms of their own; `name` is that of the person in the image.
 
-    A record may have `name`, `creator` and `source_url`, too. Each image is its own identity.
+    A record may also have `name`, `creator` and `source_url`. Each image is its own identity.
     """
 
     def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
-        """One row or one bad row for each record; a broken line of JSON costs itself.
+        """Yield one row or one bad row for each record; a broken line of JSON affects only itself.
 
         Raises:
-            FormatError: the file cannot be opened, or begins otherwise.
+            FormatError: the file cannot be opened, or is of another format.
         """
         with open_annotations(path) as file:
             start = file.read(_FIRST_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -62,7 +62,7 @@ class LicensedImagesImporter(Importer):
                 yield row
 
     def _csv_elements(self, path: Path) -> Iterator[Element | BadRow]:
-        """The records of a CSV file: texts by column."""
+        """Yield the records of a CSV file: texts by column."""
         with open_annotations(path) as file:
             text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
             reader = csv.reader(text, strict=True)

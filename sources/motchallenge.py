@@ -1,9 +1,9 @@
 """MOTChallenge text files: boxes of people by frame, as detections, ground truth or results.
 
-A line is `frame, id, left, top, width, height, conf` and whatever follows (which is not read), with
-commas, spaces or both between. Frames count from 1 and may come in any order. An id of -1 stands
-for nobody in particular. A `conf` that is missing or -1 is not known, and taken as 1; in ground
-truth it is a flag: 1, or 0 for boxes to be ignored.
+A line is `frame, id, left, top, width, height, conf` and further fields (which are ignored),
+separated by commas, spaces or both. Frames count from 1 and may come in any order. An id of -1
+means no known person. A `conf` that is missing or -1 is unknown, and taken as 1; in ground truth it
+is a flag: 1, or 0 for boxes to be ignored.
 """
 
 import math
@@ -23,13 +23,13 @@ from sources.records import shown
 _SEPARATOR = re.compile(r"[\s,]+")
 _COLUMNS = ("frame", "id", "left", "top", "width", "height", "conf")
 _LEAST_COLUMNS = 6
-_MOST_FRAMES = 2**53  # whole numbers beyond are not distinct
+_MOST_FRAMES = 2**53  # larger integers are not distinct as floats
 _MOST_PX = 1e6
 _NOT_KNOWN = -1.0
 
 
 class BadLine(NamedTuple):
-    """A line that was left out, and why, as a sentence."""
+    """A line that was left out, and the reason as a sentence."""
 
     number: int
     detail: str
@@ -51,7 +51,7 @@ class Boxes(NamedTuple):
     scores: NDArray[np.float64]
 
     def by_frame(self) -> Iterator[tuple[int, "Boxes"]]:
-        """Each frame that has boxes, rising, with them."""
+        """Yield each frame with boxes, in increasing order, and its boxes."""
         frames, starts = np.unique(self.frames, return_index=True)
         ends = pairwise([*starts.tolist(), len(self.frames)])
         for frame, (start, end) in zip(frames.tolist(), ends, strict=True):
@@ -73,10 +73,9 @@ class Result(NamedTuple):
 
 
 def read_boxes(path: Path) -> tuple[Boxes, list[BadLine]]:
-    """The boxes of a MOTChallenge file, and the lines that were left out.
+    """Return the boxes of a MOTChallenge file, and the lines that were left out.
 
-    A line that says what an earlier one says (frame, id, box) is left out. An empty file has no
-    boxes.
+    A line that repeats an earlier one (frame, id, box) is left out. An empty file has no boxes.
 
     Raises:
         FormatError: the file cannot be read, or none of its lines is of this format.
@@ -98,7 +97,7 @@ def read_boxes(path: Path) -> tuple[Boxes, list[BadLine]]:
 
 
 def write_results(path: Path, results: Iterable[Result]) -> None:
-    """Writes tracked people as a MOTChallenge result file, whole or not at all.
+    """Write tracked people as a MOTChallenge result file, atomically.
 
     Raises:
         UsageError: the file cannot be written.
@@ -123,11 +122,11 @@ def _line(result: Result) -> str:
 
 
 class _BadTextError(Exception):
-    """A line cannot be used; becomes a `BadLine` and goes no further."""
+    """A line cannot be used; becomes a `BadLine`."""
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers from 1."""
+    """Yield the non-blank lines, with their numbers from 1."""
     try:
         with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
             for number, text in enumerate(file, start=1):
@@ -139,7 +138,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _parsed(text: str) -> tuple[float, ...]:
-    """Frame, id, left, top, width, height and score of a line."""
+    """Return frame, id, left, top, width, height and score of a line."""
     fields = _SEPARATOR.split(text.rstrip(","))[: len(_COLUMNS)]
     if len(fields) < _LEAST_COLUMNS:
         raise _BadTextError(f"wanted at least {_LEAST_COLUMNS} columns, got {shown(text)}")

@@ -1,4 +1,4 @@
-"""A whole source read in two passes: first who is in which split, then the rows."""
+"""Read a source in two passes: first the split of each identity, then the rows."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -17,9 +17,9 @@ _BATCH_ROWS = 5000
 def read_source(
     importer: Importer, path: Path, options: ReadOptions = DEFAULT_OPTIONS
 ) -> Iterator[Row]:
-    """The rows of `path`, those of identities in two splits taken out as bad rows.
+    """Yield the rows of `path`; those of identities in two splits become bad rows.
 
-    The first pass runs before this returns, so a file of another format is refused here.
+    The first pass runs before this returns, so a file of another format is rejected here.
 
     Raises:
         FormatError: the file is not of the importer's format.
@@ -40,7 +40,7 @@ def read_source(
 
 
 def likely_formats(path: Path) -> list[str]:
-    """The formats in which the first record of a file can be read; lists of paths aside."""
+    """Return the formats that can parse the first record of a file; lists of paths excepted."""
     found = []
     for name, importer in IMPORTERS.items():
         try:
@@ -53,10 +53,10 @@ def likely_formats(path: Path) -> list[str]:
 
 
 def identities_in_two_splits(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
-    """Identity → its splits, for those that have more than one; a test set must know nobody twice.
+    """Map identities in more than one split to their splits; a test set must have unseen ones.
 
-    The pairs seen are kept in a temporary SQLite database that spills to disk: where each image is
-    its own identity there are as many of them as images.
+    The pairs of identity and split are kept in a temporary SQLite database that spills to disk: if
+    each image is its own identity there are as many pairs as images.
     """
     pairs = ((row.identity, row.split) for row in rows if isinstance(row, SourceRow))
     with closing(sqlite3.connect("")) as seen:

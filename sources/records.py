@@ -1,4 +1,4 @@
-"""What comes out of an annotation file: rows that can be used, and records that cannot."""
+"""The results of reading an annotation file: usable rows, and unusable records."""
 
 import json
 from typing import Any, Literal
@@ -24,17 +24,17 @@ class SourceContrast(Record):
 
 
 class SourceRow(Record):
-    """One image with its captions, whatever format it was written in.
+    """One image with its captions, independent of its format.
 
-    `index` counts the file's records from 0 (in line formats: lines that are not blank). `captions`
-    are those that could be used and `positions[i]` is where `captions[i]` stood in the record, so
-    that a quarantined caption leaves a gap and not a shift; formats of bare images have none.
-    `file_path` has forward slashes; that it stays inside the image root is checked when the image
-    is opened. `other_paths` are tried where there is no such file. `facts` and `categories` are
-    those of `schemas.records.ImageFacts`.
+    `index` counts the file's records from 0 (in line formats: non-blank lines). `captions` are the
+    usable ones, and `positions[i]` is the position of `captions[i]` in the record, so that a
+    quarantined caption leaves a gap and does not shift the others. Formats without captions have
+    none. `file_path` has forward slashes; it is checked to be inside the image root when the image
+    is opened. `other_paths` are tried if there is no such file. `facts` and `categories` are those
+    of `schemas.records.ImageFacts`.
 
-    Contrastive benchmarks have more: `coarse_captions`, translations by language (each in the place
-    of its caption, None where there is none), and what an image differs in from which anchor;
+    Contrastive benchmarks have more fields: `coarse_captions`, translations by language (each at
+    the position of its caption, None if there is none), and the difference from an anchor;
     `is_grouped` says that images are in groups.
     """
 
@@ -57,16 +57,16 @@ class SourceRow(Record):
 
 
 Scope = Literal["caption", "fact", "record", "file"]
-"""What was lost."""
+"""The scope of a bad row."""
 
 
 class BadRow(Record):
-    """What could not be used, and why.
+    """An unusable part of a source, and the reason.
 
-    `scope` tells what was lost: one `caption` or one `fact` (its row goes on with the others), one
-    `record`, or the rest of the `file`. `field` is written as a path (`captions[1]`), empty where
-    the record as a whole is wrong. `reason` is a stable snake_case word for counting, `detail` the
-    sentence for people, `raw` the record's JSON text, cut to a readable length.
+    `scope` is what was lost: one `caption` or one `fact` (its row continues with the others), one
+    `record`, or the rest of the `file`. `field` is a path (`captions[1]`), empty if the record as a
+    whole is invalid. `reason` is a stable snake_case word for counting, `detail` a sentence for
+    users, `raw` the record's JSON text, cut to a readable length.
     """
 
     file: str
@@ -78,7 +78,7 @@ class BadRow(Record):
     scope: Scope = "record"
 
     def as_rejection(self) -> Rejection:
-        """The same as the rejection that goes to quarantine."""
+        """Return the rejection that goes to quarantine."""
         context = self.model_dump(exclude={"reason", "detail"})
         return Rejection(
             stage="import_source", reason=self.reason, detail=self.detail, context=context
@@ -89,11 +89,11 @@ Row = SourceRow | BadRow
 
 
 class ReadOptions(Record):
-    """How a file is read.
+    """Options for reading a file.
 
-    `split` is for formats that name none (a format that does ignores it). A caption of more words
-    or characters than the limits is quarantined, and so is what follows a record of more than
-    `max_record_characters`: a file that keeps one record open for ever must not fill the memory.
+    `split` is for formats without splits, and ignored by those with splits. A caption of more words
+    or characters than the limits is quarantined, and so is everything after a record of more than
+    `max_record_characters`: a file with an endless record must not fill the memory.
     """
 
     split: Split | None = None
@@ -103,7 +103,7 @@ class ReadOptions(Record):
 
     @property
     def split_or_test(self) -> Split:
-        """The split of records that name none."""
+        """Return the split of records that name none."""
         return self.split or "test"
 
 
@@ -111,17 +111,17 @@ DEFAULT_OPTIONS = ReadOptions()
 
 
 def raw_text(value: Any) -> str:
-    """`value` as JSON text fit to be stored, cut after 2,000 characters, with its length."""
+    """Return `value` as storable JSON text, cut after 2,000 characters, with its length."""
     return _cut(_json_text(value), _RAW_CHARACTERS)
 
 
 def shown(value: Any) -> str:
-    """`value` as short JSON text, for a sentence."""
+    """Return `value` as short JSON text, for a message."""
     return _cut(_json_text(value), _SHOWN_CHARACTERS)
 
 
 def storable(text: str) -> str:
-    """`text` without what UTF-8 cannot hold: lone surrogates become written-out escapes."""
+    """Return `text` without lone surrogates, which UTF-8 cannot encode; they are escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Total-Text: photographs with the words that are to be read in them."""
+"""Total-Text: photographs with the words that are legible in them."""
 
 import ast
 import hashlib
@@ -17,7 +17,7 @@ from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown,
 # The words of one ground-truth file of Total-Text: numpy's arrays as Python prints them.
 
 ILLEGIBLE = "#"
-"""Stands for writing that cannot be read, or that nobody cares for."""
+"""Stands for text that is illegible or ignored."""
 
 _START = re.compile(r"^[ \t]*x:", re.MULTILINE)
 _NUMBERS = r"(?:array\()?\[\[?(?P<{0}>[-+\d.,eE\s]*)\]?\](?:,?\s*dtype=\w+)?\)?"
@@ -32,17 +32,17 @@ _RECORD = re.compile(
 
 
 class Word(NamedTuple):
-    """A word as it is written on a picture, and the area of the polygon around it in pixels²."""
+    """A word in an image, and the area of the polygon around it in pixels²."""
 
     text: str
     area_px: float
 
 
 def words_of(text: str, options: ReadOptions) -> Iterator[Word | FieldError]:
-    """What each record of a file's text says, in order; what is illegible gives nothing.
+    """Return the word of each record in a file's text, in order; illegible ones are skipped.
 
-    A record begins with `x:` at the start of a line; numpy breaks long arrays, so that it may go on
-    for lines.
+    A record begins with `x:` at the start of a line; numpy wraps long arrays, so that it may
+    continue for several lines.
     """
     starts = [found.start() for found in _START.finditer(text)]
     ends = [*starts, len(text)]
@@ -59,7 +59,7 @@ def words_of(text: str, options: ReadOptions) -> Iterator[Word | FieldError]:
 
 
 def words_of_mat(data: bytes, options: ReadOptions) -> Iterator[Word | FieldError]:
-    """The same of a file in MATLAB's form: rows of `x:`, xs, `y:`, ys, text, orientation.
+    """Return the words of a file in MATLAB's form: rows of `x:`, xs, `y:`, ys, text, orientation.
 
     Raises:
         FieldError: the file is not of that form.
@@ -125,7 +125,7 @@ def _numbers(at: str, text: str) -> list[float]:
 
 
 def _area(at: str, xs: list[float], ys: list[float]) -> float:
-    """The area of a polygon, by the shoelace formula."""
+    """Return the area of a polygon, by the shoelace formula."""
     if len(xs) != len(ys):
         detail = f"{at} has {len(xs)} x and {len(ys)} y coordinates, wanted as many of both"
         raise FieldError(at, "malformed_record", detail)
@@ -143,30 +143,30 @@ def _area(at: str, xs: list[float], ys: list[float]) -> float:
 
 _PREFIX, _MATLAB = "poly_gt_", ".mat"
 _SUFFIXES = (".jpg", ".JPG", ".jpeg", ".png")
-"""Of an image of which its ground truth gives the name alone; one of Total-Text's is `.JPG`."""
+"""Suffix of images, whose ground truth states only a name; one of Total-Text's is `.JPG`."""
 
 
 class TotalTextImporter(Importer):
-    """Reads the words on images, each its own identity; a picture without a legible word stays.
+    """Reads the words in images, each its own identity; images without legible words are kept.
 
-    The split is that of the folder that a file lies in, where it is named so (`Train`, `Test`),
-    else the one asked for on reading, else test.
+    The split is that of the folder of a file, if it has such a name (`Train`, `Test`), else the one
+    given by the options, else test.
     """
 
     def digest(self, path: Path) -> str:
-        """The SHA-256 of the list of all files of ground truth.
+        """Return the SHA-256 of the list of all ground-truth files.
 
         Raises:
             FormatError: there is none, or one cannot be read.
         """
-        listed = hashlib.sha256()  # of what `sha256sum` writes
+        listed = hashlib.sha256()  # in the format of `sha256sum`
         for name in self._files(path):
             line = f"{digest_file(path / name)}  {name}\n"
             listed.update(line.encode("utf-8", "surrogateescape"))
         return listed.hexdigest()
 
     def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
-        """For each file its bad words, one bad row for each, and its row, or one bad row.
+        """Yield for each file one bad row per bad word, then its row, or one bad row.
 
         Raises:
             FormatError: there is no such file in the folder, or the first with content has no word.
@@ -189,7 +189,7 @@ class TotalTextImporter(Importer):
             yield from self._rows_of(index, name, words, options)
 
     def _files(self, folder: Path) -> list[str]:
-        """The files of ground truth below a folder, by name; MATLAB's where there are no texts."""
+        """Return the ground-truth files below a folder, by name; MATLAB's if there are no texts."""
         if not folder.is_dir():
             raise FormatError(f"{folder} cannot be read: wanted a folder of {self.format} files")
         for suffix in (".txt", _MATLAB):
@@ -244,7 +244,7 @@ def _content(path: Path, options: ReadOptions) -> bytes:
 
 
 def _facts(words: list[Word]) -> tuple[str, ...]:
-    """A sentence for each different word, the one that is written largest first."""
+    """Return a sentence for each different word, the largest first."""
     largest: dict[str, float] = {}
     for word in words:
         largest[word.text] = max(word.area_px, largest.get(word.text, 0.0))
