@@ -1,1 +1,1 @@
-"""Searches for images: one adapter a service, and the folder that needs none."""
+"""Image searches: one adapter per service, and a search of a local folder."""

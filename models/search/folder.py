@@ -1,4 +1,4 @@
-"""The built-in image search: a folder of images, found by what they look like. Nothing is asked."""
+"""The built-in image search: images of a folder, ranked by similarity to the query."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ _SCHEME = "folder:"
 
 
 class FolderImage(NamedTuple):
-    """An image of the folder, as its licence file lists it."""
+    """An image of the folder, as listed in its licence file."""
 
     file_path: str
     sha256: str
@@ -40,22 +40,22 @@ class FolderImage(NamedTuple):
 
 
 class TextEmbedder(Protocol):
-    """What turns queries into vectors, in the space of the images'."""
+    """Embeds queries in the space of the images."""
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """A unit row for each text."""
+        """Return a unit row for each text."""
         ...
 
 
 class FolderImageSearch:
     """Ranks the images of a folder by the cosine between their vectors and the query's.
 
-    Images of equal similarity keep the order of the licence file. The vectors are handed in, made
-    once and kept by the caller: `vectors` has a unit row for each of `images`, in order. An image
-    whose source names no page has its place in the folder as one.
+    Images of equal similarity keep the order of the licence file. The caller computes and keeps the
+    vectors: `vectors` has a unit row for each of `images`, in order. If the source of an image has
+    no page, its path in the folder is used.
 
     Raises:
-        ConfigurationError: there is not one row for each image.
+        ConfigurationError: the number of rows differs from that of images.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class FolderImageSearch:
         self._images = tuple(images)
         self._vectors = vectors
         self._embedder = embedder
-        self._turn = threading.Lock()  # a model answers one at a time
+        self._turn = threading.Lock()  # a model embeds one query at a time
         self._digest = digest_of(
             *(part for image in images for part in (image.file_path, image.sha256)),
             *(image.attribution.model_dump_json() for image in images),
@@ -86,7 +86,7 @@ class FolderImageSearch:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The embedder, and a digest of all images with their terms; not where the folder lies."""
+        """The embedder, and a digest of all images with their terms; without the folder's path."""
         return {**self._spec.parameters, "images": self._digest}
 
     def search(
@@ -95,7 +95,7 @@ class FolderImageSearch:
         count: int,
         may_retry: Callable[[], bool] = always,  # noqa: ARG002 - nothing is asked
     ) -> SearchOutcome:
-        """The images nearest to the query: see `ImageSearch`."""
+        """Return the images nearest to the query: see `ImageSearch`."""
         words = plain_query(query)
         if isinstance(words, SearchFailure):
             return words
@@ -119,7 +119,7 @@ class FolderImageSearch:
         outcome: SearchOutcome,
         count: int,  # noqa: ARG002 - nothing was read
     ) -> SearchOutcome:
-        """The outcome as it is."""
+        """Return the outcome unchanged."""
         return outcome
 
     def _hit(self, rank: int, place: int) -> SearchHit:
@@ -139,10 +139,10 @@ class FolderImageSearch:
 
 
 def folder_url(file_path: str) -> str:
-    """The address of an image in the folder, which need not tell where the folder lies."""
+    """Return the address of an image in the folder, which does not reveal the folder's path."""
     return _SCHEME + quote(file_path)
 
 
 def path_in_folder(image_url: str) -> str | None:
-    """The image's path in the folder, or None where the address is not of a folder."""
+    """Return the image's path in the folder, or None if the address is not of a folder."""
     return unquote(image_url.removeprefix(_SCHEME)) if image_url.startswith(_SCHEME) else None

@@ -24,7 +24,7 @@ _TOO_FAST = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT
 _BAD_KEY = frozenset({"API_KEY_INVALID", "keyInvalid", "keyExpired", "accessNotConfigured"})
 _PATH = "customsearch/v1"
 _LONGEST_ADDRESS = 2048
-_LONGEST_WAIT_SECONDS = 90.0  # where Google says when to ask again
+_LONGEST_WAIT_SECONDS = 90.0  # applies if Google states when to retry
 _ENDED = (
     f"Google's Custom Search JSON API ended on {GOOGLE_ENDS_ON}; choose provider = 'openverse' or "
     f"'folder' in the profile's search"
@@ -36,14 +36,14 @@ def _now() -> datetime:
 
 
 class GoogleImageSearch(WebSearch):
-    """Asks Google's Custom Search JSON API.
+    """Client of Google's Custom Search JSON API.
 
     **The service is closed to new customers and ends on 2027-01-01**: from that day on every search
-    says so, and what was found before is still in the store. It gives at most ten hits a request,
-    and tells neither licence nor author of an image: the licence of a hit is that of the filter.
+    fails with a message, and earlier results are still in the store. A request returns at most ten
+    hits, without licence and author of an image: the licence of a hit is that of the filter.
 
     Raises:
-        ConfigurationError: an environment variable that the profile names is not set.
+        ConfigurationError: an environment variable named in the profile is not set.
     """
 
     _spec: GoogleSearch
@@ -62,13 +62,13 @@ class GoogleImageSearch(WebSearch):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Filters, and a digest of the engine's id: engines find different things."""
+        """Filters, and a digest of the engine's id, because engines return different results."""
         return {**self._spec.parameters, "engine_sha256": sha256_of(self._engine.encode())}
 
     def search(
         self, query: str, count: int, may_retry: Callable[[], bool] = always
     ) -> SearchOutcome:
-        """The hits of one request. Since the end of the service it fails (`service_ended`)."""
+        """Return the hits of one request. Fails after the end of the service (`service_ended`)."""
         if self._clock().date() >= date.fromisoformat(GOOGLE_ENDS_ON):
             return SearchFailure(reason="service_ended", detail=_ENDED, retriable=True)
         return super().search(query, count, may_retry)
@@ -78,7 +78,7 @@ class GoogleImageSearch(WebSearch):
         return 10
 
     def _send(self, client: httpx.Client, query: str, size: int) -> httpx.Response:
-        """The key is in a header, so that no logged address holds it."""
+        """Send a request with the key in a header, so that no logged address contains it."""
         parameters = {
             "q": query,
             "cx": self._engine,
@@ -97,7 +97,7 @@ class GoogleImageSearch(WebSearch):
         return client.send(request)
 
     def _refused(self, response: httpx.Response) -> Attempt:
-        """Statuses alone do not tell a day's quota from a minute's."""
+        """Classify an error; the status does not distinguish a daily quota from a rate limit."""
         status, raw = response.status_code, response.text
         message, words = _words_of(raw)
         what = f"answered with status {status}" + (f": {message}" if message else "")
@@ -120,7 +120,7 @@ class GoogleImageSearch(WebSearch):
         return answer.get("items", []) if isinstance(answer, dict) else None
 
     def _hit(self, rank: int, result: dict[str, Any]) -> SearchHit | None:
-        """The API tells no licence and no author: the licence is the one that the filter passes."""
+        """Return a hit with the filter's licence, as the API returns neither licence nor author."""
         if (link := text_of(result.get("link"))) is None:
             return None
         stated = result.get("image")
@@ -139,7 +139,7 @@ class GoogleImageSearch(WebSearch):
 
 
 def _words_of(body: str) -> tuple[str, frozenset[str]]:
-    """The message of an error, and the words that say what kind it is."""
+    """Return the message of an error, and its reason words."""
     try:
         error = json.loads(body)["error"]
         message = str(error.get("message", ""))

@@ -26,11 +26,11 @@ _MEDIA_TYPES: Final = {
 }
 _AVAILABLE_IN: Final = re.compile(r"available in (\d+) second")
 _RENEWED_BEFORE_SECONDS = 60.0
-_QUERY_CHARACTERS = 200  # what is beyond is cut off by the service itself, within a word
+_QUERY_CHARACTERS = 200  # longer queries are cut off by the service, within a word
 
 
 class _TokenRefusedError(Exception):
-    """No token was given; holds what the server said."""
+    """The server issued no token; the message is the server's."""
 
     def __init__(self, what: str, raw: str, *, is_passing: bool) -> None:
         super().__init__(what)
@@ -44,15 +44,16 @@ class _Token(BaseModel):
 
 
 class OpenverseImageSearch(WebSearch):
-    """Asks Openverse's API, version 1, for nobody, with a token, or for a registered application.
+    """Client of Openverse's API, version 1: anonymous, with a token, or as an application.
 
-    It gives at most 20 hits a request, 50 to a registered application. Of a query only the first
-    200 characters count; it is cut at a word. The licence of a hit is what Openverse states of it,
-    which Openverse has from the site that shows the image. An application's token is asked for
-    once, and again before it ends.
+    A request returns at most 20 hits, or 50 for a registered application. Only the first 200
+    characters of a query count, and it is cut at a word. The licence of a hit is what Openverse
+    states, which it takes from the site of the image. An application's token is requested once, and
+    renewed before it expires.
 
     Raises:
-        ConfigurationError: an environment variable is not set, or one of id and secret is missing.
+        ConfigurationError: an environment variable is not set, or only one of id and secret is
+            given.
     """
 
     _spec: OpenverseSearch
@@ -113,11 +114,11 @@ class OpenverseImageSearch(WebSearch):
         return client.get("v1/images/", params=parameters, headers=header)
 
     def _renew_token(self, client: httpx.Client, application: dict[str, str]) -> None:
-        """Asks for a token.
+        """Request a token.
 
         Raises:
-            _TokenRefusedError: the server gives none.
-            httpx.HTTPError: it cannot be asked.
+            _TokenRefusedError: the server issues none.
+            httpx.HTTPError: the request fails.
         """
         response = client.post("v1/auth_tokens/token/", data=application)
         if response.status_code != httpx.codes.OK:
@@ -133,14 +134,14 @@ class OpenverseImageSearch(WebSearch):
         self._ends = self._monotonic() + max(0.0, token.expires_in - _RENEWED_BEFORE_SECONDS)
 
     def _refused(self, response: httpx.Response) -> Attempt:
-        """What is throttled or turned away is not counted."""
+        """Classify an error; throttled and refused requests are not counted."""
         status, raw = response.status_code, response.text
         what = f"answered with status {status}"
         if status == httpx.codes.TOO_MANY_REQUESTS:
             return self._throttled(response, what)
         if status == httpx.codes.UNAUTHORIZED and self._application:
             with self._lock:
-                self._token = ""  # the next request asks for another
+                self._token = ""  # the next request renews it
             return self._failed("misconfigured", what, raw, counted=False)
         if status in (401, 403, 404) or status < 400:
             return self._failed("misconfigured", what, raw, counted=False, retry=False)
@@ -179,7 +180,7 @@ class OpenverseImageSearch(WebSearch):
 
 
 def _licence(result: dict[str, Any]) -> str | None:
-    """Its name; unknown where something is stated of it that cannot be read: a condition, maybe."""
+    """Return the licence's name, or None if a stated field of it cannot be read."""
     version = result.get("license_version")
     if isinstance(version, int | float) and not isinstance(version, bool):
         result = {**result, "license_version": str(version)}
@@ -193,7 +194,7 @@ def _licence(result: dict[str, Any]) -> str | None:
 
 
 def _is_day_over(response: httpx.Response) -> bool:
-    """Whether one of the limits that count a day is used up."""
+    """Return whether a daily limit is used up."""
     left = [
         value
         for name, value in response.headers.items()
@@ -203,7 +204,7 @@ def _is_day_over(response: httpx.Response) -> bool:
 
 
 def _cut(query: str) -> str:
-    """The words of the query that the service reads."""
+    """Return the words of the query that the service reads."""
     if len(query) <= _QUERY_CHARACTERS:
         return query
     start, _, _ = query[: _QUERY_CHARACTERS + 1].rpartition(" ")

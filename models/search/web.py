@@ -1,4 +1,4 @@
-"""What searches of services on the web share: keys, requests, retries, answers field by field."""
+"""Code shared by searches of web services: keys, requests, retries and parsing of answers."""
 
 import json
 import logging
@@ -31,12 +31,12 @@ from schemas.image_search import (
 _RAW_CHARACTERS = 10_000  # of a failed response, kept for diagnosis
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
-_MOST_PIXELS = 10**9  # of a side; beyond, it is no size
+_MOST_PIXELS = 10**9  # the largest valid side
 _SHOWN_CHARACTERS = 200
 _READER: Final = "2"
-"""The version of how answers are read: those that another one read are read again."""
+"""The version of the parser; answers parsed by another version are parsed again."""
 _UNREADABLE_ANSWER: Final = "unreadable_answer"
-"""Why a search failed whose answer is JSON and holds no results: the same comes back again."""
+"""The reason of a failure with JSON but no results, which a retry does not change."""
 _log = logging.getLogger(__name__)
 
 Sleep = Callable[[float], None]
@@ -45,8 +45,8 @@ Sleep = Callable[[float], None]
 class Attempt(NamedTuple):
     """The outcome of one request.
 
-    `counted` tells whether the service's quota counts it; `retry` whether to ask again, and
-    `wait_seconds` when, where the service said so.
+    `counted` is whether the service's quota counts it, `retry` whether to retry it, and
+    `wait_seconds` the pause before, if the service stated one.
     """
 
     outcome: SearchOutcome
@@ -56,9 +56,9 @@ class Attempt(NamedTuple):
 
 
 class WebSearch(ABC):
-    """An image search by a service on the web: see `ImageSearch`.
+    """An image search by a web service: see `ImageSearch`.
 
-    An adapter says how the service is asked, what its errors mean, and what its results are.
+    An adapter defines how requests are sent, and how errors and results are parsed.
     """
 
     _spec: GoogleSearch | OpenverseSearch
@@ -68,7 +68,7 @@ class WebSearch(ABC):
         self._sleep = sleep
         self._secrets: list[str] = []
         self._base_url = f"{spec.base_url.rstrip('/')}/"
-        # A proxy of the environment is used for https alone, where it sees no key.
+        # A proxy of the environment is only used for https, so that it sees no key.
         self._trust_env = self._base_url.startswith("https://")
 
     @property
@@ -78,15 +78,15 @@ class WebSearch(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside service and query, determines an answer."""
+        """The settings that determine an answer besides service and query."""
         return self._spec.parameters
 
     def search(
         self, query: str, count: int, may_retry: Callable[[], bool] = always
     ) -> SearchOutcome:
-        """The hits of one request, with the number of all requests that counted.
+        """Return the hits of one request, and the number of all requests that were counted.
 
-        `may_retry` is asked after each pause: a run may have been stopped in it.
+        `may_retry` is called after each pause, because a run may have been stopped meanwhile.
         """
         words = plain_query(query)
         if isinstance(words, SearchFailure):
@@ -113,7 +113,7 @@ class WebSearch(ABC):
         return made.outcome.model_copy(update={"requests": counted})
 
     def read_again(self, outcome: SearchOutcome, count: int) -> SearchOutcome:
-        """A stored outcome as what came is read now; as it is where it was read so, or cannot."""
+        """Parse a stored outcome again if another version parsed it and it can be parsed."""
         if outcome.reader == _READER:
             return outcome
         if isinstance(outcome, SearchFailure) and outcome.reason != _UNREADABLE_ANSWER:
@@ -128,28 +128,29 @@ class WebSearch(ABC):
     @property
     @abstractmethod
     def _most_hits(self) -> int:
-        """How many hits a request gives at most."""
+        """The most hits of a request."""
 
     @abstractmethod
     def _send(self, client: httpx.Client, query: str, size: int) -> httpx.Response:
-        """The response to one request for the first `size` hits."""
+        """Send one request for the first `size` hits."""
 
     @abstractmethod
     def _refused(self, response: httpx.Response) -> Attempt:
-        """What a status other than 200 means."""
+        """Classify a status other than 200."""
 
     @abstractmethod
     def _listed(self, answer: Any) -> Any:
-        """What should be the list of results in an answer."""
+        """Return the value in an answer that should be the list of results."""
 
     @abstractmethod
     def _hit(self, rank: int, result: dict[str, Any]) -> SearchHit | None:
-        """A result as a hit; None where it names no image."""
+        """Convert a result to a hit; None if it names no image."""
 
     def _ask(self, client: httpx.Client, query: str, size: int) -> Attempt:
-        """What is no JSON is a fault of the world: a page of somebody between, or half an answer.
+        """Send one request and parse the response.
 
-        JSON that holds no results is the service's word, and comes back as often as one asks.
+        A response that is not JSON is a transient error, such as a proxy's page or a truncated
+        answer. JSON without results is the service's answer, and a retry does not change it.
         """
         started = time.monotonic()
         try:
@@ -182,10 +183,10 @@ class WebSearch(ABC):
         )
 
     def _read(self, raw: str, seconds: float, size: int) -> SearchAnswer:
-        """The answer that `raw` holds.
+        """Parse an answer.
 
         Raises:
-            ValueError: it is no answer to a search.
+            ValueError: it is not an answer to a search.
             RecursionError: it is nested too deeply.
         """
         results = self._listed(json.loads(raw))
@@ -229,10 +230,10 @@ class WebSearch(ABC):
         return Attempt(failure, counted, retry, wait_seconds)
 
     def _read_key(self, variable: str, what: str) -> str:
-        """What the environment variable holds.
+        """Return the value of an environment variable.
 
         Raises:
-            ConfigurationError: it is not set, or holds nothing.
+            ConfigurationError: it is not set or empty.
         """
         if value := os.environ.get(variable, "").strip():
             return value
@@ -242,7 +243,7 @@ class WebSearch(ABC):
         )
 
     def _without_secrets(self, text: str) -> str:
-        """`text` in which no secret can be read, should a server repeat one."""
+        """Return `text` with secrets masked, in case a server repeats one."""
         for secret in self._secrets:
             for spelling in {secret, quote(secret, safe="")}:
                 text = text.replace(spelling, "***")
@@ -250,18 +251,18 @@ class WebSearch(ABC):
 
 
 def wait_of(response: httpx.Response) -> float | None:
-    """The seconds of a `Retry-After` header; None where there is none."""
+    """Return the seconds of a `Retry-After` header, or None if there is none."""
     after = response.headers.get("retry-after", "")
     return float(after) if after.isascii() and after.isdigit() else None
 
 
 def text_of(value: Any) -> str | None:
-    """A text that says something; None for anything else."""
+    """Return a text that is not blank; None for anything else."""
     return value if isinstance(value, str) and value.strip() else None
 
 
 def size_of(value: Any) -> int | None:
-    """A number of pixels; None for anything else."""
+    """Return a number of pixels; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return int(value) if value == int(value) and 0 < value <= _MOST_PIXELS else None
@@ -274,5 +275,5 @@ def _backoff(retries_made: int) -> float:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """The authorities of TLS, read once: that takes longer than a request."""
+    """Load the TLS authorities once, which takes longer than a request."""
     return httpx.create_ssl_context()

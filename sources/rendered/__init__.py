@@ -1,4 +1,4 @@
-"""Images whose truth is known by construction: calculations, programs, and signs to translate."""
+"""Images with known truth: calculations, programs, and signs to translate."""
 
 from sources.rendered.collection import (
     TRUTHS_FILE,

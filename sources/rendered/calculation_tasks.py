@@ -1,4 +1,4 @@
-"""Calculations as images, and the tasks that they are for (ReCoS, section 3.1)."""
+"""Images of calculations and their tasks (ReCoS, section 3.1)."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from sources.rendered.pen import BY_NAME, FontShelf, Pen
 from sources.rendered.surfaces import SURFACES, Box, Colour, Ink, Surface, lay_ink, paint_surface
 from sources.rendered.task_image import Draft, RenderedImage, rendered, with_article
 
-# Draws a plane figure to scale, with its measures beside its lines.
+# Draws a plane figure to scale, with its measures next to its lines.
 
 TINTS: dict[str, Colour] = {
     "yellow": (250, 206, 84),
@@ -34,7 +34,7 @@ TINTS: dict[str, Colour] = {
 def _draw_figure_into(
     picture: Image.Image, pen: Pen, figure: Figure, box: Box, look: "CalculationLook"
 ) -> None:
-    """Draws `figure` inside `box`, filled with a tint or empty, and writes what is asked below."""
+    """Draw `figure` inside `box`, tinted or empty, and write the question below it."""
     size = (picture.height + 200) * 0.042
     sides = max(pen.width(label.text, size) for label in figure.labels) + 0.8 * size
     room = (box[0] + sides, box[1] + 1.5 * size, box[2] - sides, box[3] - 3.4 * size)
@@ -82,7 +82,7 @@ def _mark_corner(pen: Pen, at: Point, one: Point, other: Point, side: float) -> 
     pen.stroke([first, both, second], 1.4)
 
 
-# Draws calculations and figures: by hand or in print, on paper, boards and cards.
+# Draws calculations and figures, handwritten or printed, on paper, boards and cards.
 
 _SIZES = ((640, 480), (720, 480), (720, 540), (800, 600), (600, 600), (768, 432))
 _HEADINGS = ("Exercise", "Question", "Problem", "Task", "No.")
@@ -90,9 +90,9 @@ _ASKING = ("Find the area.", "Area = ?", "A = ?", "What is the area?", "Calculat
 
 
 class CalculationLook(NamedTuple):
-    """How a calculation is drawn; what is None is not there.
+    """The look of a calculation; parts that are None are not drawn.
 
-    `tail` is what stands after it, `tint` colours a figure, `is_column` sets one number above the
+    `tail` is the text after it, `tint` colours a figure, `is_column` places one number above the
     other.
     """
 
@@ -108,7 +108,7 @@ class CalculationLook(NamedTuple):
 
     @property
     def written(self) -> str:
-        """How the writing came about, for a caption."""
+        """How the text was written, for a caption."""
         return "written by hand" if self.is_hand else "printed"
 
     def named(self) -> dict[str, str]:
@@ -123,7 +123,7 @@ class CalculationLook(NamedTuple):
 
 
 def draw_look(chance: Chance, shelf: FontShelf, what: Calculation | Figure) -> CalculationLook:
-    """A look that fits what is to be drawn."""
+    """Return a random look that fits the content."""
     surface = chance.pick(SURFACES)
     is_hand = surface.handwritten
     styles = ("handwritten",) if is_hand else ("serif", "sans-serif")
@@ -155,7 +155,7 @@ def draw_ink(
     box: Box,
     chance: Chance,
 ) -> Image.Image:
-    """Where the ink goes, a mask that is not yet laid over `picture`; a tint is laid at once."""
+    """Return the mask of the ink; only a tint is already applied to `picture`."""
     pen = Pen(look.size, shelf, look.typeface, chance, 1.0 if look.is_hand else 0.0)
     box = _write_heading(pen, look, box)
     if isinstance(what, Figure):
@@ -168,7 +168,7 @@ def draw_ink(
 
 
 def _write_heading(pen: Pen, look: CalculationLook, box: Box) -> Box:
-    """Writes the heading, if any, and gives the room that is left below it."""
+    """Write the heading, if any, and return the remaining box."""
     if look.heading is None:
         return box
     size = look.size[1] * 0.055
@@ -179,7 +179,7 @@ def _write_heading(pen: Pen, look: CalculationLook, box: Box) -> Box:
 def _write_line(
     pen: Pen, what: Calculation, look: CalculationLook, box: Box, chance: Chance
 ) -> None:
-    """Writes the formula and its tail in one line, as large as there is room."""
+    """Write the formula and its tail in one line, as large as possible."""
     parts: tuple[Part, ...] = (*what.formula, f" {look.tail}" if look.tail else "")
     width, height = box[2] - box[0], box[3] - box[1]
     size = min(0.3 * height, look.size[1] * chance.between(0.14, 0.2))
@@ -224,7 +224,7 @@ def _write_formula(
 def _write_column(
     pen: Pen, column: tuple[str, str, str], look: CalculationLook, box: Box, chance: Chance
 ) -> None:
-    """Writes two numbers one above the other, a sign before the second, and a line below."""
+    """Write two numbers one above the other, with a sign before the second and a line below."""
     left, right, sign = column
     rows, height = (3.9 if "?" in look.tail else 2.9), box[3] - box[1]
     places = max(_whole_places(left), _whole_places(right))
@@ -252,7 +252,7 @@ def _whole_places(number: str) -> int:
     return len(number.partition(".")[0])
 
 
-# Numerical calculation: what is calculated, how it looks, and what can be said of the picture.
+# Numerical calculation: the content, its look, and facts about the image.
 
 _TAILS = {
     "= ?": "an equals sign and a question mark follow it",
@@ -263,7 +263,7 @@ _FIGURES_SHARE = 0.3
 
 
 def draw_calculation_task(chance: Chance, shelf: FontShelf) -> Draft:
-    """A calculation, or in three of ten cases the area of a figure."""
+    """Draw a calculation, or in three of ten cases the area of a figure."""
     is_figure = chance.happens(_FIGURES_SHARE)
     what = draw_figure(chance) if is_figure else draw_calculation(chance)
 

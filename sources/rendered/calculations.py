@@ -1,4 +1,4 @@
-"""Calculations and plane figures with exact results: what is asked, and how it is laid out."""
+"""Calculations and plane figures with exact results, and their layout."""
 
 import math
 import operator
@@ -24,16 +24,16 @@ _SIGNS: dict[str, tuple[str, str, Callable[[Fraction, Fraction], Fraction]]] = {
 
 
 class Calculation(Record):
-    """A calculation, its exact result, and what can be said of it.
+    """A calculation, its exact result, and facts about it.
 
     Attributes:
-        kind: which sort it is.
-        question: as it is read: `3/4 + 1/8`, `8 + ? = 15`.
-        name: what a caption calls it: `the sum 17 + 25`.
+        kind: its kind.
+        question: the text as it is read: `3/4 + 1/8`, `8 + ? = 15`.
+        name: its name in captions: `the sum 17 + 25`.
         answer: the result: `42`, `7/8`, `3.75`.
-        formula: the pieces that are written.
-        column: its two numbers and its sign, where they may stand one above the other.
-        facts: statements besides what it is and its result.
+        formula: pieces to write.
+        column: two numbers and the sign, if they may be written one above the other.
+        facts: statements other than its name and result.
     """
 
     kind: str
@@ -46,9 +46,9 @@ class Calculation(Record):
 
 
 class _Row(NamedTuple):
-    """A calculation of whole numbers: their lowest, highest and step, and what `r` they give.
+    """A calculation of whole numbers: their lowest, highest and step, and their result `r`.
 
-    Texts have the numbers in order as blanks, and `r`.
+    Texts have placeholders for the numbers in order, and for `r`.
     """
 
     kind: str
@@ -94,12 +94,12 @@ _ROWS = (
 
 
 def draw_calculation(chance: Chance) -> Calculation:
-    """A calculation of any kind, drawn from `chance`."""
+    """Return a random calculation of any kind."""
     return chance.weigh({_whole: 5, _fractions: 4, _decimals: 2, _of_row: 7})(chance)
 
 
 def decimal_text(value: Fraction) -> str:
-    """A number with a finite decimal expansion, written with a point."""
+    """Format a number with a finite decimal expansion, with a decimal point."""
     return format(Decimal(value.numerator) / value.denominator, "f")
 
 
@@ -179,7 +179,7 @@ def _part(number: str) -> Part:
 
 
 class Label(Record):
-    """A measure beside a line; `at` is the line's middle, `away` points to the label's side."""
+    """A measure next to a line: `at` is the line's middle, `away` points to the label."""
 
     text: str
     at: Point
@@ -187,7 +187,7 @@ class Label(Record):
 
 
 class Circle(Record):
-    """A circle, or the part of it between `turns`, counted from the right, clockwise as seen."""
+    """A circle, or an arc between `turns`, counted from the right, clockwise on the image."""
 
     centre: Point
     radius: float
@@ -198,17 +198,17 @@ class Figure(Record):
     """A figure in units of its measures, y downwards.
 
     Attributes:
-        shape: what it is called: `right triangle`.
+        shape: its name: `right triangle`.
         measures: the labelled measures by name, as numbers of `unit`.
         unit: mm, cm or m.
-        area: of the polygon in square units; of a circle's part, in square units over π.
-        is_round: whether `area` is to be multiplied by π.
-        outline: the corners, none for a whole circle.
+        area: of a polygon in square units; of a sector, in square units divided by π.
+        is_round: whether `area` has to be multiplied by π.
+        outline: the corners; empty for a whole circle.
         circles: round parts of the outline.
         dashed: construction lines, such as a height.
         solid: other lines, such as a radius.
         square_corners: corners marked as right angles, each with the directions of its two legs.
-        labels: what is written.
+        labels: labels to write.
     """
 
     shape: str
@@ -231,7 +231,7 @@ class Figure(Record):
 
     @property
     def question(self) -> str:
-        """What is asked: `area of a triangle with base 6 cm and height 4 cm`."""
+        """The question: `area of a triangle with base 6 cm and height 4 cm`."""
         article = "an" if self.shape[0] == "L" else "a"
         return f"area of {article} {self.shape} with {self.said_measures}"
 
@@ -249,11 +249,12 @@ class _Shape(NamedTuple):
     """How a shape is drawn and measured.
 
     Attributes:
-        name: what it is called.
-        measures: the first between two lengths, the others between two percentages of it.
-        area: from the measures.
-        lines: fields of a `Figure` from the measures as floats; labels name a measure by its place,
-            the two ends of a line, and the side on which the label stands.
+        name: its name.
+        measures: range of the first measure as two lengths; of the others, as two percentages of
+            the first.
+        area: computes the area from the measures.
+        lines: computes fields of a `Figure` from the measures as floats. A label refers to a
+            measure by its position, the two ends of a line, and the side of the label.
     """
 
     name: str
@@ -373,7 +374,7 @@ _SHAPES = (
 
 
 def draw_figure(chance: Chance) -> Figure:
-    """A figure of any shape, with measures drawn from `chance`."""
+    """Return a figure of any shape with random measures."""
     shape, unit = chance.pick(_SHAPES), chance.weigh({"cm": 4, "m": 2, "mm": 1})
     (name, low, high), *others = shape.measures
     halves = chance.whole(0, 1) if chance.happens(0.2) else 0
@@ -402,7 +403,7 @@ def draw_figure(chance: Chance) -> Figure:
 
 
 def bounds(figure: Figure) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom of all that is drawn, in the figure's units."""
+    """Left, top, right and bottom of the whole drawing, in the figure's units."""
     points = list(figure.outline)
     for circle in figure.circles:
         (x, y), r = circle.centre, circle.radius

@@ -1,4 +1,4 @@
-"""Images of programs, and the tasks that they are for."""
+"""Images of programs and their tasks."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -21,7 +21,7 @@ from sources.rendered.sandbox import (
 from sources.rendered.surfaces import Colour, mixed
 from sources.rendered.task_image import Draft, RenderedImage, rendered, with_article
 
-# Lays coloured program text into a picture, one cell a character.
+# Lays out coloured program text in an image, one cell per character.
 
 STYLES = {
     **dict.fromkeys(("monokai", "one-dark", "github-dark", "native", "dracula"), "dark"),
@@ -43,7 +43,7 @@ def _paint(
     *,
     numbers: bool,
 ) -> None:
-    """Draws `text` with its upper left corner at `at`, line numbers to its left if wanted."""
+    """Draw `text` with its upper left corner at `at`, with line numbers on its left if wanted."""
     from pygments import lex
     from pygments.lexers import get_lexer_by_name
 
@@ -52,7 +52,7 @@ def _paint(
     row, column = 0, 0
     for token, piece in lex(text, lexer):
         kind = str(token)
-        while kind not in colours:  # the nearest type above it has one
+        while kind not in colours:  # inherit the nearest ancestor's colour
             kind = kind.rpartition(".")[0]
         for part in piece.splitlines(keepends=True):
             shown = part.rstrip("\n")
@@ -69,7 +69,7 @@ def _paint(
 def _fitting_size(
     shelf: FontShelf, typeface: str, text: str, room: tuple[float, float], most: int
 ) -> int:
-    """The largest letter height, at most `most` pixels, at which `text` fits into `room`."""
+    """Return the largest letter height, at most `most` pixels, at which `text` fits into `room`."""
     lines = text.splitlines()
     columns = max(len(line) for line in lines)
     cell = shelf.font(typeface, 100).getlength("m") / 100
@@ -78,11 +78,11 @@ def _fitting_size(
 
 @lru_cache
 def _colours(style: str) -> dict[str, Colour]:
-    """The colours of all token types of a scheme, by dotted name, and its `ground`.
+    """Return the colours of all token types of a scheme by dotted name, and its `ground`.
 
-    `Token` is text without a meaning of its own.
+    `Token` is text without a specific type.
     """
-    from pygments.styles import get_style_by_name  # a tenth of a second
+    from pygments.styles import get_style_by_name  # takes a tenth of a second
 
     scheme = get_style_by_name(style)
     ground = _rgb(scheme.background_color)
@@ -98,7 +98,7 @@ def _rgb(code: str) -> Colour:
     return red, green, blue
 
 
-# Draws programs: in the window of an editor, or on a slide.
+# Draws programs in the window of an editor or on a slide.
 
 _SIZES = ((800, 500), (800, 600), (960, 540), (720, 540))
 _WIDE_SIZES = ((1000, 460), (1060, 540))
@@ -112,7 +112,7 @@ _ACCENTS: tuple[Colour, ...] = (
 
 
 class CodeLook(NamedTuple):
-    """How a program is drawn; only a slide has a title."""
+    """The look of a program; only a slide has a title."""
 
     size: tuple[int, int]
     style: str
@@ -124,7 +124,7 @@ class CodeLook(NamedTuple):
 
     @property
     def tone(self) -> str:
-        """Whether the ground of the program is dark or light."""
+        """Whether the background of the program is dark or light."""
         return STYLES[self.style]
 
     def named(self) -> dict[str, str]:
@@ -139,7 +139,7 @@ class CodeLook(NamedTuple):
 
 
 def _draw_look(chance: Chance, shelf: FontShelf, text: str) -> CodeLook:
-    """A look for the program `text`: wider for long lines."""
+    """Return a random look for the program `text`: wider for long lines."""
     is_slide, is_wide = chance.happens(0.4), max(map(len, text.splitlines())) > _WIDE_COLUMNS
     return CodeLook(
         size=chance.pick(_WIDE_SIZES if is_wide else _SIZES),
@@ -155,7 +155,7 @@ def _draw_look(chance: Chance, shelf: FontShelf, text: str) -> CodeLook:
 def _draw_picture(
     text: str, language: Language, file_name: str, look: CodeLook, shelf: FontShelf, chance: Chance
 ) -> Image.Image:
-    """A window with the name of the file above the program, or a slide with a title above it."""
+    """Draw a window with the file name above the program, or a slide with a title."""
     (width, height), gutter = look.size, 84 if look.numbers else 34
     box = (46, 100, width - 46, height - 50) if look.title else (0, 44, width, height - 30)
     room = (box[2] - box[0] - gutter - 40, box[3] - box[1] - 50)
@@ -186,7 +186,7 @@ def _draw_picture(
     return picture
 
 
-# Code reasoning: programs that were run, how they look, and what can be said of the picture.
+# Code reasoning: programs that were run, their look, and facts about the image.
 
 _LONGEST_ANSWER = 60
 
@@ -194,7 +194,7 @@ _LONGEST_ANSWER = 60
 def draw_code_task(
     chance: Chance, shelf: FontShelf, languages: Collection[str], limits: Limits
 ) -> Draft:
-    """A program in one of `languages`; refused where it prints no single line."""
+    """Draw a program in one of `languages`; rejected unless it prints a single line."""
     program = draw_program(chance, languages)
     language = LANGUAGES[program.language]
     file_name = program.file_stem + language.suffix

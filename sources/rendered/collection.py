@@ -1,7 +1,7 @@
 """Rendered images in a folder: PNG files, and `truths.jsonl` with a line for each.
 
-A line is the truth as a flat JSON object with the image's `file_path` (and `sha256`, which a person
-who makes a collection by hand may leave out, as well as `generator` and `seed`).
+A line is the truth as a flat JSON object with the image's `file_path` and `sha256`, `generator` and
+`seed`. The last three may be omitted in a collection made by hand.
 """
 
 import json
@@ -29,7 +29,7 @@ _MAX_LINE_BYTES = 1024 * 1024
 
 
 class CollectionEntry(Record):
-    """One image of a collection and what is known of it."""
+    """One image of a collection and its truth."""
 
     path: Path
     sha256: Sha256
@@ -56,13 +56,13 @@ def write_rendered_collection(
     count: int,
     options: RenderOptions | None = None,
 ) -> Path:
-    """Draws `count` images for `task` into `folder`; gives the path of the file with their truths.
+    """Draw `count` images for `task` into `folder`; return the path of their `truths.jsonl`.
 
-    What was begun goes on where it stopped, and a collection that is there grows to `count`; the
-    bytes are those of one run. `truths.jsonl` is there once all images are.
+    An interrupted collection is continued, and an existing one is extended to `count`, with the
+    same bytes as in a single run. `truths.jsonl` is written after all images.
 
     Raises:
-        UsageError: the folder holds another collection; or as `render_tasks`.
+        UsageError: the folder has another collection; or as `render_tasks`.
         ConfigurationError: a font is missing.
     """
     drawing = Drawing(task, seed, options)
@@ -88,12 +88,13 @@ def write_rendered_collection(
 
 
 def read_rendered_collection(folder: Path) -> Iterator[CollectionEntry | Rejection]:
-    """The images of a folder with `truths.jsonl`, drawn or made by hand, in the order of its lines.
+    """Return the images of a folder with `truths.jsonl`, in the order of its lines.
 
-    What is wrong with one line or its image becomes a rejection; the rest goes on.
+    The images may be drawn or made by hand. An error in a line or its image becomes a rejection;
+    the other lines are read.
 
     Raises:
-        FormatError: there is no `truths.jsonl` that can be read.
+        FormatError: there is no readable `truths.jsonl`.
     """
     seen: set[str] = set()
     for number, data in enumerate(_raw_lines(folder / TRUTHS_FILE), start=1):
@@ -102,7 +103,7 @@ def read_rendered_collection(folder: Path) -> Iterator[CollectionEntry | Rejecti
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, none of them read further than a byte past the limit."""
+    """Yield the lines of a file; each is read up to one byte past the limit."""
     try:
         with path.open("rb") as file:
             while data := file.readline(_MAX_LINE_BYTES + 1):
@@ -153,7 +154,7 @@ def _read_entry(
 
 
 def _started(folder: Path) -> list[_Line]:
-    """The lines up to the first that is torn, or whose image is not there as it was written."""
+    """Return the lines before the first that is truncated or whose image is missing or changed."""
     name = _PARTIAL_FILE if (folder / _PARTIAL_FILE).exists() else TRUTHS_FILE
     lines: list[_Line] = []
     for data in _raw_lines(folder / name) if (folder / name).exists() else ():
@@ -185,7 +186,7 @@ def _refuse_other(folder: Path, lines: list[_Line], task: RetrievalTask, seed: i
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """Writes a file that is there as a whole or not at all."""
+    """Write a file atomically."""
     temporary = path.with_name(f".{path.name}.part")
     with temporary.open("wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""Whether a rendered picture can be read: what was read in it, compared with what was drawn."""
+"""Check whether a rendered image is legible, by comparing a reader's text with the truth."""
 
 import re
 import unicodedata
@@ -12,21 +12,21 @@ from schemas.retrieval_task import RetrievalTask
 from sources.rendered.signs import BETWEEN
 
 MOST_UNREAD: Final = 0.5
-"""The largest share of characters that may be unread: one of two, of the shortest signs.
+"""The largest share of unread characters: one of two, for the shortest signs.
 
-docs/recos.md has what was measured.
+docs/recos.md has the measurements.
 """
 
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _ALIKE: Final = str.maketrans({"l": "1", "i": "1", "|": "1", "o": "0", "×": "x", "−": "-"})
-"""Characters that readers take for each other."""
+"""Characters that readers confuse."""
 
 
 def drawn_texts(truth: RenderedTruth) -> tuple[str, ...]:
-    """What a reader must find in the picture, in pieces that stand on one line.
+    """Return texts that a reader must find in the image, in pieces of one line each.
 
-    Nothing for handwritten calculations and fractions, which readers of printed text do not read,
-    and for figures, whose few digits say little.
+    Empty for handwritten calculations and fractions, which readers of printed text do not read, and
+    for figures, whose few digits are not informative.
     """
     match truth.task:
         case RetrievalTask.TRANSLATION:
@@ -41,11 +41,11 @@ def drawn_texts(truth: RenderedTruth) -> tuple[str, ...]:
 
 
 def unread_share(drawn: Iterable[str], *readings: Sequence[str]) -> float:
-    """The character error rate of what was read, in [0, 1], where nothing but `drawn` counts.
+    """Return the character error rate of the reading, in [0, 1], counting only `drawn`.
 
-    Each text is compared with the stretch that is nearest to it by edit distance, of any of the
-    `readings`, which have the lines in several orders. Spaces, letter case and characters that look
-    alike do not count, nor does what else was read.
+    Each text is compared with the nearest substring by edit distance in any of the `readings`,
+    which have the lines in several orders. Spaces, letter case, similar characters and further text
+    are ignored.
     """
     texts, read = list(map(_plain, drawn)), [_plain("".join(one)) for one in readings]
     wrong = sum(min(_distance(text, one) for one in read) for text in texts)
@@ -58,10 +58,10 @@ def _plain(text: str) -> str:
 
 
 def _distance(text: str, reading: str) -> int:
-    """The least edit distance of `text` to any stretch of `reading` (Sellers, 1980)."""
+    """Return the least edit distance of `text` to any substring of `reading` (Sellers, 1980)."""
     codes = np.array([ord(one) for one in reading], np.int64)
     places = np.arange(len(codes) + 1)
-    row = np.zeros(len(codes) + 1, np.int64)  # a stretch may begin anywhere
+    row = np.zeros(len(codes) + 1, np.int64)  # a substring may begin anywhere
     for number, character in enumerate(text, start=1):
         shorter = np.minimum(row[:-1] + (codes != ord(character)), row[1:] + 1)
         row = np.concatenate([[number], shorter])

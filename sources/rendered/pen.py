@@ -1,8 +1,8 @@
-"""Typefaces, and a pen that writes and draws with them: in print, or with an unsteady hand.
+"""Typefaces, and a pen that writes and draws with them, in print or handwriting.
 
-The typefaces are files inside Python packages, found without importing them. All are free: SIL Open
-Font License 1.1, but Permanent Marker (Apache 2.0), DejaVu (Bitstream Vera) and STIX (OFL), which
-matplotlib brings along.
+The typefaces are files inside Python packages, which are located without importing them. All are
+free: SIL Open Font License 1.1, except Permanent Marker (Apache 2.0), and DejaVu (Bitstream Vera)
+and STIX (OFL), which are part of matplotlib.
 """
 
 import importlib.util
@@ -36,7 +36,7 @@ class Typeface(Record):
 
     @property
     def module(self) -> str:
-        """The importable folder of the package."""
+        """The package as an importable folder."""
         return self.package.replace("-", "_")
 
 
@@ -45,7 +45,7 @@ BY_NAME = {typeface.name: typeface for typeface in TYPEFACES}
 
 
 def installed_folder(module: str) -> Path | None:
-    """The folder of a top-level package, which is not imported; None where it is not installed."""
+    """Return the folder of a top-level package without importing it, or None if not installed."""
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -53,14 +53,14 @@ def installed_folder(module: str) -> Path | None:
 
 
 class FontShelf:
-    """Fonts by name and size; `find` says where a package lies."""
+    """Fonts by name and size; `find` returns the folder of a package."""
 
     def __init__(self, find: FindPackage = installed_folder) -> None:
         self._find = find
         self._load = lru_cache(maxsize=256)(self._loaded)
 
     def font(self, name: str, size_px: float) -> ImageFont.FreeTypeFont:
-        """The typeface `name` with letters of about `size_px` pixels.
+        """Return the typeface `name` with letters of about `size_px` pixels.
 
         Raises:
             ConfigurationError: its package is not installed, or its file cannot be read.
@@ -68,23 +68,23 @@ class FontShelf:
         return self._load(name, round(size_px * BY_NAME[name].scale))
 
     def require(self, names: Iterable[str]) -> None:
-        """Sees that all the named typefaces can be had.
+        """Raise unless all the named typefaces are available.
 
         Raises:
-            ConfigurationError: one cannot; the sentence names it and its package.
+            ConfigurationError: one is not available; the message names it and its package.
         """
         for name in names:
             self.font(name, 20)
 
     def names(self, *styles: Style) -> tuple[str, ...]:
-        """The names of all typefaces of these styles, installed or not."""
+        """Return the names of all typefaces of these styles, installed or not."""
         return tuple(face.name for face in TYPEFACES if face.style in styles)
 
     def undrawable(self, text: str, *styles: Style) -> str | None:
-        """The first character of `text` that a typeface of these styles has no glyph for.
+        """Return the first character of `text` without a glyph in a typeface of these styles.
 
         Raises:
-            ConfigurationError: a typeface cannot be had.
+            ConfigurationError: a typeface is not available.
         """
         for name in self.names(*styles):
             font = self.font(name, _GLYPH_PX)
@@ -103,7 +103,7 @@ class FontShelf:
                 f"install it with: uv pip install {face.package}"
             )
         try:
-            # Basic layout: the other one depends on a library of the machine.
+            # Basic layout, because the other one depends on a library of the machine.
             font = ImageFont.truetype(folder / face.file, pixels, layout_engine=_LAYOUT)
         except OSError as fault:
             raise ConfigurationError(
@@ -116,21 +116,21 @@ class FontShelf:
 
 _LAYOUT = ImageFont.Layout.BASIC
 _GLYPH_PX = 24
-_NO_CHARACTER = "\U0010ffff"  # what fonts draw for it, they draw for all that they do not have
+_NO_CHARACTER = "\U0010ffff"  # fonts draw this glyph for all missing characters
 
 
 # The pen.
 
 Point = tuple[float, float]
 
-_FINE = 2  # the mask is drawn larger and scaled down: lines then have soft edges
+_FINE = 2  # the mask is drawn larger and scaled down for smooth edges
 
 
 class Pen:
     """Writes with one typeface into a mask of `size_px` (width, height).
 
-    All coordinates are pixels of the finished picture, x to the right, y down; `unsteady` is 0 for
-    print and about 1 for a hand. Letters of a hand differ from each other in size, slant and place.
+    All coordinates are pixels of the final image, x to the right, y down; `unsteady` is 0 for print
+    and about 1 for handwriting. Handwritten letters vary in size, slant and position.
     """
 
     def __init__(
@@ -151,22 +151,22 @@ class Pen:
 
     @property
     def is_hand(self) -> bool:
-        """Whether this pen is a hand's."""
+        """Whether the pen is for handwriting."""
         return self._unsteady > 0
 
     def mask(self) -> Image.Image:
-        """What was drawn: 0 where nothing is, 255 where the ink is full."""
+        """The drawing: 0 without ink, 255 with full ink."""
         return self._mask.resize(self._size_px, Image.Resampling.BOX)
 
     def width(self, text: str, size: float) -> float:
-        """How far `text` reaches to the right when it is written."""
+        """Return the width of `text` when written."""
         font = self._font(size)
         if not self.is_hand:
             return font.getlength(text) / _FINE
         return sum(self._advance(font, letter) for letter in text) / _FINE
 
     def write(self, at: Point, text: str, size: float) -> float:
-        """Writes `text` from `at`, the left end of its baseline; gives its width."""
+        """Write `text` from `at`, the left end of its baseline; return its width."""
         font = self._font(size)
         x, y = at[0] * _FINE, at[1] * _FINE
         if not self.is_hand:
@@ -180,12 +180,12 @@ class Pen:
         return x / _FINE - at[0]
 
     def write_centred(self, middle: Point, text: str, size: float) -> None:
-        """Writes `text` so that it stands around `middle`, which is the middle of its digits."""
+        """Write `text` centred on `middle`, which is the middle of its digits."""
         width = self.width(text, size)
         self.write((middle[0] - width / 2, middle[1] + 0.35 * size), text, size)
 
     def stroke(self, points: Sequence[Point], width: float, *, dashed: bool = False) -> None:
-        """A line along `points`, `width` pixels wide."""
+        """Draw a line along `points`, `width` pixels wide."""
         for start, end in pairwise(points):
             line = self._wandering(start, end)
             pieces = list(pairwise(line))
@@ -196,7 +196,7 @@ class Pen:
     def arc(
         self, centre: Point, radius: float, width: float, turns: tuple[float, float] = (0.0, 1.0)
     ) -> None:
-        """Part of a circle; `turns` count from the right, clockwise as seen."""
+        """Draw an arc of a circle; `turns` count from the right, clockwise on the image."""
         count = max(12, round(radius * (turns[1] - turns[0])))
         wander = self._chance.between(-0.012, 0.012) * self._unsteady
         points = []
@@ -215,7 +215,7 @@ class Pen:
         return font.getlength(letter) * (1.03 if letter != " " else 0.9)
 
     def _letter(self, letter: str, size: float, x: float, y: float) -> None:
-        """One letter, a little larger or smaller, turned and off its place."""
+        """Draw one letter with a random size, rotation and offset."""
         if letter == " ":
             return
         chance, hand = self._chance, self._unsteady
@@ -239,7 +239,7 @@ class Pen:
                 self._draw.ellipse((x - r, y - r, x + r - 1, y + r - 1), 255)
 
     def _wandering(self, start: Point, end: Point) -> list[Point]:
-        """Points from start to end about 8 pixels apart; a hand's bend a little."""
+        """Return points from start to end about 8 pixels apart; handwritten lines bend slightly."""
         dx, dy = end[0] - start[0], end[1] - start[1]
         length = math.hypot(dx, dy)
         count = max(1, round(length / 8)) | 1

@@ -1,7 +1,7 @@
 """Short programs that print one line, drawn from the families of `programs.toml`.
 
-A family gives one program in every language that it knows. What it prints is not computed here: the
-program is run.
+A family has one program in each of its languages. The output is not computed here: the program is
+run.
 """
 
 import re
@@ -22,11 +22,11 @@ class Program(Record):
     """A program in one language.
 
     Attributes:
-        family: what it is about: `while loop`.
+        family: its topic: `while loop`.
         language: a name of `sandbox.LANGUAGES`.
-        text: its lines.
-        file_stem: what its file is called, without suffix.
-        facts: what can be said of it besides what it prints.
+        text: its source code.
+        file_stem: its file name without suffix.
+        facts: facts other than its output.
     """
 
     family: str
@@ -38,12 +38,12 @@ class Program(Record):
 
 @cache
 def families() -> tuple[dict[str, Any], ...]:
-    """The families as they are in the file."""
+    """Return the families as in the file."""
     return tuple(_file()["family"])
 
 
 def fill_family(family: dict[str, Any], chance: Chance) -> dict[str, Program]:
-    """The same program in every language that the family knows, Python always among them."""
+    """Return the same program in every language of the family, which always include Python."""
     values = {name: _value(value, chance) for name, value in family["values"].items()}
 
     def filled(text: str) -> str:
@@ -64,10 +64,11 @@ def fill_family(family: dict[str, Any], chance: Chance) -> dict[str, Program]:
 
 
 def draw_program(chance: Chance, languages: Collection[str]) -> Program:
-    """A program of any family: in about half of the draws in another language than Python.
+    """Return a random program of any family, in about half of the draws not in Python.
 
-    Where that language is not among `languages`, or the family does not know it, it is in Python:
-    so what is drawn in Python on a machine with few interpreters is the same on one with many.
+    If the drawn language is not in `languages`, or the family does not have it, the program is in
+    Python. So the Python programs drawn on a machine with few interpreters are the same as on one
+    with many.
     """
     programs = fill_family(chance.pick(families()), chance)
     wanted = chance.pick(_OTHER_LANGUAGES) if chance.happens(0.6) else "python"
@@ -75,7 +76,7 @@ def draw_program(chance: Chance, languages: Collection[str]) -> Program:
 
 
 def _value(value: Any, chance: Chance) -> str:
-    """One value of a family, as text; its kind is in the data file."""
+    """Return one value of a family as text; its kind is in the data file."""
     if isinstance(value, list):
         return chance.pick(value) if isinstance(value[0], str) else str(chance.whole(*value))
     count = chance.whole(*value["count"])

@@ -1,4 +1,4 @@
-"""Draws rendered tasks one after the other, no two of which are alike."""
+"""Draw rendered tasks one after the other without repetition."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ _MOST_REFUSALS = 20
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """What tasks are drawn with.
+    """Options for drawing tasks.
 
     Attributes:
-        shelf: where fonts come from.
+        shelf: the fonts.
         pairs: texts and their translations.
         languages: names of programming languages to draw from; None for all that can be run here.
-        limits: what a program may use.
+        limits: limits of a program.
     """
 
     shelf: FontShelf = field(default_factory=FontShelf)
@@ -43,19 +43,19 @@ _STYLES: Mapping[RetrievalTask, tuple[Style, ...]] = {
     RetrievalTask.TRANSLATION: ("chinese", "serif", "sans-serif"),
 }
 RENDERED_TASKS = tuple(_STYLES)
-"""The tasks whose images can be drawn here."""
+"""Tasks whose images can be drawn here."""
 
 
 def render_tasks(
     task: RetrievalTask, seed: int, count: int, options: RenderOptions | None = None
 ) -> Iterator[RenderedImage]:
-    """Draws `count` images for `task`: no question and no picture twice.
+    """Draw `count` images for `task` without repeating a question or an image.
 
-    The same seed, options, packages and interpreters give the same bytes, and fewer images are the
-    first of more.
+    The same seed, options, packages and interpreters give the same bytes. A shorter draw is a
+    prefix of a longer one.
 
     Raises:
-        UsageError: `task` is not a rendered one; or, while drawing, there are not so many.
+        UsageError: `task` is not a rendered one; or, while drawing, there are not enough questions.
         ConfigurationError: a font is missing.
         ServiceError: while drawing, no program could be run.
     """
@@ -64,7 +64,7 @@ def render_tasks(
 
 
 def task_refusal(task: RetrievalTask, options: RenderOptions | None = None) -> Rejection | None:
-    """Why no image for `task` can be drawn here (a font is missing), or None where it can."""
+    """Return why no image for `task` can be drawn here (a font is missing), or None."""
     try:
         Drawing(task, 0, options)
     except ConfigurationError as fault:
@@ -76,7 +76,7 @@ def task_refusal(task: RetrievalTask, options: RenderOptions | None = None) -> R
 
 
 class Drawing:
-    """The draw of one task from one seed. It remembers what was drawn, so as not to repeat it.
+    """The draw of one task from one seed, which remembers what was drawn to avoid repetition.
 
     Raises:
         UsageError: `task` is not a rendered one.
@@ -98,12 +98,12 @@ class Drawing:
         self._pictures: set[str] = set()
 
     def remember(self, question: str, sha256: str) -> None:
-        """Takes note of an image that was drawn before, in another process perhaps."""
+        """Record an image that was drawn before, possibly in another process."""
         self._questions.add(question)
         self._pictures.add(sha256)
 
     def draw(self, number: int) -> RenderedImage:
-        """The image with this number, from 0; those before it are drawn or remembered already.
+        """Draw the image with this number, from 0; the ones before it must be drawn or remembered.
 
         Raises:
             UsageError: there is no further question.

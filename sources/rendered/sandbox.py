@@ -1,11 +1,11 @@
-"""Runs one short program apart from everything, within limits, and says what came of it.
+"""Run one short program in isolation within limits, and return its outcome.
 
-A program runs in a process group of its own, in an empty folder that is removed afterwards, with an
-empty environment and nothing on its standard input. Limits of the kernel hold its memory, processor
-time and files (it can write none), a clock and a counter here hold the time and what it prints.
-Where the kernel lets us (`isolated_by_namespaces`), it also has network and process namespaces of
-its own: no network, and whatever it started dies with it. It can still *read* what its user can
-read: it is a fence for programs of known making, no prison for hostile ones.
+A program runs in its own process group, in an empty folder that is removed afterwards, with an
+empty environment and empty standard input. Kernel limits restrict its memory, processor time and
+files (it can write none). A clock and a counter here restrict its time and output. If the kernel
+permits (`isolated_by_namespaces`), it also has its own network and process namespaces: it has no
+network, and its child processes end with it. It can still *read* what its user can read, so this is
+for programs of known origin and does not confine hostile ones.
 """
 
 import json
@@ -37,13 +37,14 @@ class Language(NamedTuple):
     """How a program of one language is run.
 
     Attributes:
-        name: what `run_program` and a truth call it; also its lexer in Pygments.
-        title: what people call it.
-        suffix: of its files.
-        command: the interpreter's name on the search path.
-        flags: what stands before the text of the program.
-        memory_bytes: address space that its interpreter reserves beyond what a program may use.
-        starts_threads: whether the interpreter itself needs threads or processes.
+        name: its name in `run_program` and in truths; also its lexer in Pygments.
+        title: its name for people.
+        suffix: suffix of its files.
+        command: name of the interpreter on the search path.
+        flags: arguments before the text of the program.
+        memory_bytes: address space that the interpreter reserves in addition to the program's
+            limit.
+        starts_threads: whether the interpreter needs threads or processes.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Language(NamedTuple):
     starts_threads: bool = False
 
 
-# Node reserves its memory at start, and never touches most of it.
+# Node reserves its memory at start, but does not use most of it.
 LANGUAGES = {
     language.name: language
     for language in (
@@ -71,12 +72,12 @@ LANGUAGES = {
 
 
 def interpreter_of(language: Language, which: Which = shutil.which) -> str | None:
-    """The interpreter's path, or None where there is none. Python is the one that runs this."""
+    """Return the interpreter's path, or None if missing. Python is the current interpreter."""
     return sys.executable if language.name == "python" else which(language.command)
 
 
 def available_languages(which: Which = shutil.which) -> tuple[str, ...]:
-    """The names of the languages whose interpreter is present; Python always is."""
+    """Return the names of the languages with an interpreter, which always include Python."""
     return tuple(name for name, one in LANGUAGES.items() if interpreter_of(one, which) is not None)
 
 
@@ -87,8 +88,9 @@ STAGE = "run_program"
 _NAMESPACES = ("unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child")
 _ERROR_BYTES = 4096
 _MAX_PROGRAM_BYTES = 64 * 1024
-# A process of its own sets the limits: code between fork and exec is not safe among threads. It
-# waits for the program, which so is no first process of a namespace: those ignore most signals.
+# A separate process sets the limits, because code between fork and exec is not safe with threads.
+# It waits for the program, so that the program is not the first process of its namespace, which
+# ignores most signals.
 _LAUNCHER = """
 import json, os, resource, sys
 limits, argv = json.loads(sys.argv[1]), sys.argv[2:]
@@ -107,7 +109,7 @@ _OUT_OF_MEMORY = ("MemoryError", "Out of memory", "out of memory", "cannot alloc
 
 
 class Limits(Record):
-    """What a program may use. `memory_bytes` is address space, its interpreter's included."""
+    """Limits of a program. `memory_bytes` is address space, including the interpreter's."""
 
     seconds: float = Field(default=10.0, gt=0)
     cpu_seconds: int = Field(default=2, ge=1)
@@ -128,9 +130,9 @@ class Outcome(StrEnum):
 
 
 class ProgramResult(Record):
-    """What came of a program: its output where it is `done`, else a sentence that says why not.
+    """The outcome of a program: its output if `done`, otherwise a sentence that says why not.
 
-    `output` is what it printed, as UTF-8; of a program that was stopped, what it had printed.
+    `output` is what it printed, as UTF-8; for a stopped program, what it printed until then.
     """
 
     language: str
@@ -139,7 +141,7 @@ class ProgramResult(Record):
     detail: str = ""
 
     def refusal(self) -> Rejection | None:
-        """Why the program cannot be used, or None where it can."""
+        """Why the program cannot be used, or None if it can."""
         if self.outcome is Outcome.DONE:
             return None
         context = {"language": self.language, "output": self.output[:200]}
@@ -150,13 +152,13 @@ class ProgramResult(Record):
 def run_program(
     language: str, text: str, limits: Limits | None = None, which: Which = shutil.which
 ) -> ProgramResult:
-    """Runs `text` and waits for its end, which comes within `limits.seconds` and a moment.
+    """Run `text` and wait for its end, which is at most shortly after `limits.seconds`.
 
     Args:
         language: a name of `LANGUAGES`.
         text: the whole program, at most 64 KiB.
-        limits: what it may use.
-        which: finds interpreters; Python's is the one that runs this.
+        limits: limits of the program.
+        which: finds interpreters; for Python, the current one is used.
     """
     limits = limits or Limits()
     known = LANGUAGES.get(language)
@@ -181,7 +183,7 @@ def _is_program(text: str) -> bool:
 
 @cache
 def isolated_by_namespaces() -> bool:
-    """Whether this machine gives programs network and process namespaces of their own."""
+    """Return whether programs get their own network and process namespaces on this machine."""
     if shutil.which(_NAMESPACES[0]) is None:
         return False
     probe = subprocess.run([*_NAMESPACES, "true"], capture_output=True, check=False, timeout=30)
@@ -196,7 +198,7 @@ def _run(language: Language, command: list[str], limits: Limits, folder: str) ->
         "RLIMIT_CORE": 0,
     }
     if not language.starts_threads:
-        kernel["RLIMIT_NPROC"] = 1  # the program itself; the superuser's are not counted
+        kernel["RLIMIT_NPROC"] = 1  # the program itself; processes of the superuser are not counted
     apart = _NAMESPACES if isolated_by_namespaces() else ()
     launcher = [*apart, sys.executable, "-I", "-S", "-c", _LAUNCHER, json.dumps(kernel)]
     process = subprocess.Popen(
@@ -211,7 +213,7 @@ def _run(language: Language, command: list[str], limits: Limits, folder: str) ->
     with process:
         outcome = _listen(process, printed, errors, limits)
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)  # also what is left in its group
+            os.killpg(process.pid, signal.SIGKILL)  # including remaining processes of its group
         code = process.wait()
     complaint = errors.decode("utf-8", "replace").strip()
     if outcome is None and code and any(sign in complaint for sign in _OUT_OF_MEMORY):
@@ -241,9 +243,9 @@ def _run(language: Language, command: list[str], limits: Limits, folder: str) ->
 def _listen(
     process: subprocess.Popen[bytes], printed: bytearray, errors: bytearray, limits: Limits
 ) -> Outcome | None:
-    """Hears a program out until it closes both pipes and ends; gives why it has to be stopped.
+    """Read a program's output until it closes both pipes and ends; return why to stop it.
 
-    What it says is appended to `printed` and `errors`.
+    The output is appended to `printed` and `errors`.
     """
     deadline = time.monotonic() + limits.seconds
     with selectors.DefaultSelector() as selector:
@@ -264,6 +266,6 @@ def _listen(
                 return Outcome.OUT_OF_TIME
     try:
         process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:  # it closed its output and goes on
+    except subprocess.TimeoutExpired:  # it closed its output but still runs
         return Outcome.OUT_OF_TIME
     return None

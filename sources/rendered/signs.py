@@ -1,4 +1,4 @@
-"""Signs in a scene: lists of texts, how they look, and the translation task."""
+"""Signs in a scene: lists of texts, their look, and the translation task."""
 
 import csv
 from collections import Counter
@@ -19,11 +19,11 @@ from sources.rendered.pen import FontShelf
 from sources.rendered.surfaces import Box, Colour, looks, mixed, shaded
 from sources.rendered.task_image import Draft, RenderedImage, rendered, with_article
 
-# Sets a Chinese or English text into a box, as large as it fits, in as many lines as help.
+# Sets a Chinese or English text into a box, as large as possible, in one or more lines.
 
 _LINE = {"zh": 1.22, "en": 1.28}
 _MOST_LINES = {"zh": 3, "en": 4}
-_WORTH_A_LINE = {"zh": 1.4, "en": 1.1}  # how much larger: a line break may part a Chinese word
+_WORTH_A_LINE = {"zh": 1.4, "en": 1.1}  # how much larger: a line break may split a Chinese word
 
 
 class SignText:
@@ -37,7 +37,7 @@ class SignText:
     def draw(
         self, draw: ImageDraw.ImageDraw, box: Box, text: str, colour: Colour, most_px: int = 200
     ) -> None:
-        """Draws `text` in the middle of `box`, at most `most_px` high."""
+        """Draw `text` in the middle of `box`, at most `most_px` high."""
         size, lines = self._fitted(text, box[2] - box[0], box[3] - box[1], most_px)
         step = size * _LINE[self.language]
         middle, top = (box[0] + box[2]) / 2, (box[1] + box[3] - step * (len(lines) - 1)) / 2
@@ -48,12 +48,12 @@ class SignText:
     def draw_left(
         self, draw: ImageDraw.ImageDraw, at: tuple[int, int], text: str, colour: Colour, size: int
     ) -> int:
-        """Draws one line from its left end, at the height of its middle; gives its right end."""
+        """Draw one line from its left end, at the height of its middle; return its right end."""
         draw.text(at, text, colour, self._font(size), "lm")
         return at[0] + round(self._font(size).getlength(text))
 
     def size_for(self, texts: list[str], width: float, most_px: int) -> int:
-        """The size, at most `most_px`, at which each of `texts` fits into one line."""
+        """Return the size, at most `most_px`, at which each of `texts` fits into one line."""
         longest = max(self._font(100).getlength(text) for text in texts)
         return int(min(most_px, 100 * width / longest))
 
@@ -61,7 +61,7 @@ class SignText:
         return self._shelf.font(self._typeface, size)
 
     def _fitted(self, text: str, width: int, height: int, most_px: int) -> tuple[int, list[str]]:
-        """The largest size over all numbers of lines, and the lines; the fewer the better."""
+        """Return the largest size over all numbers of lines, and the lines; fewer are preferred."""
         best: tuple[int, list[str]] = (0, [text])
         for count in range(1, _MOST_LINES[self.language] + 1):
             lines = self._broken(text, count)
@@ -74,7 +74,7 @@ class SignText:
         return max(best[0], 1), best[1]
 
     def _broken(self, text: str, count: int) -> list[str] | None:
-        """The text in `count` lines of about the same width, or None if it cannot be broken so."""
+        """Break the text into `count` lines of about the same width; None if not possible."""
         units = list(text) if self.language == "zh" else text.split(" ")
         if count > len(units) or (self.language == "zh" and len(units) < 2 * count):
             return [text] if count == 1 else None
@@ -94,7 +94,7 @@ class SignText:
         return lines
 
 
-# How a sign, a notice or a menu may look: its place, its colours, its typeface.
+# The look of a sign, a notice or a menu: its place, its colours, its typeface.
 
 COLOURS = TypeAdapter(dict[str, Colour]).validate_python(looks()["colours"])
 _FORBIDDING, _WARNING = (
@@ -104,18 +104,19 @@ _FORBIDDING, _WARNING = (
 
 
 class _Place(Record):
-    """Where texts may stand, and what that looks like.
+    """A place of texts and its look.
 
     Attributes:
         category: of the texts.
-        weight: how often it is drawn.
-        fact: what a caption says of it.
-        colours: of the ground and of the letters, by name.
-        walls: colours of what is behind; `pattern` is bricks, tiles, planks or a landscape on it.
-        size: of the picture.
-        panel: the box of the ground in shares of the picture.
-        extra: what else is drawn: an arrow, an awning, a triangle, a post, screws or a tape.
-        together: how few and how many texts stand together.
+        weight: relative frequency.
+        fact: description for a caption.
+        colours: colours of the background and the letters, by name.
+        walls: colours of what is behind; `pattern` is drawn on it: bricks, tiles, planks or a
+            landscape.
+        size: size of the image.
+        panel: box of the background in shares of the image.
+        extra: a further element: an arrow, an awning, a triangle, a post, screws or tape.
+        together: the fewest and most texts shown together.
     """
 
     name: str
@@ -136,7 +137,7 @@ _PINS: tuple[Colour, ...] = ((206, 40, 44), (30, 96, 190), (36, 140, 70), (240, 
 
 
 class SignLook(NamedTuple):
-    """How texts are shown; `ground` and `letters` are names of `COLOURS`."""
+    """The look of texts; `ground` and `letters` are names of `COLOURS`."""
 
     place: str
     ground: str
@@ -148,7 +149,7 @@ class SignLook(NamedTuple):
 def draw_sign_look(
     chance: Chance, shelf: FontShelf, place: str, language: str, chinese: str
 ) -> SignLook:
-    """A look for a sign at `place` that says `chinese`, written in `language` (zh or en)."""
+    """Return a random look for a sign at `place` with `chinese`, in `language` (zh or en)."""
     ground, letters = chance.pick(_PLACES[place].colours)
     if place == "road sign" and chinese.startswith(_FORBIDDING):
         ground, letters = "white", "red"
@@ -164,7 +165,7 @@ def draw_sign_look(
 def draw_signs(
     texts: Sequence[str], prices: Sequence[int], look: SignLook, shelf: FontShelf, chance: Chance
 ) -> Image.Image:
-    """The picture of texts in their place; `prices` are those of a menu, else none."""
+    """Draw texts in their place; `prices` are those of a menu, else empty."""
     place = _PLACES[look.place]
     picture, draw = _wall(place, chance)
     ground, letters = COLOURS[look.ground], COLOURS[look.letters]
@@ -191,7 +192,7 @@ def draw_signs(
 
 
 def _wall(place: _Place, chance: Chance) -> tuple[Image.Image, ImageDraw.ImageDraw]:
-    """What is behind a sign: a wall, a door, or a road under a sky."""
+    """Draw what is behind a sign: a wall, a door, or a road under a sky."""
     (width, height), wall = place.size, chance.pick(place.walls)
     picture = Image.new("RGB", place.size, wall)
     draw, dark = ImageDraw.Draw(picture), mixed(wall, (26, 26, 28), 0.18)
@@ -216,7 +217,7 @@ def _wall(place: _Place, chance: Chance) -> tuple[Image.Image, ImageDraw.ImageDr
 def _extra(
     draw: ImageDraw.ImageDraw, place: _Place, panel: Box, colours: tuple[Colour, Colour]
 ) -> Box:
-    """What belongs to a sign beside its text; gives the room that is left on the panel."""
+    """Draw the further element of a sign; return the remaining box of the panel."""
     (width, height), (ground, letters), (left, top, right, bottom) = place.size, colours, panel
     if place.extra == "post":
         draw.rectangle((width // 2 - 8, bottom, width // 2 + 8, height), (142, 146, 150))
@@ -257,7 +258,7 @@ def _write_sheets(
     colours: tuple[Colour, Colour],
     chance: Chance,
 ) -> None:
-    """A sheet for each text, side by side, each held by a pin."""
+    """Draw a sheet for each text, side by side, each held by a pin."""
     draw, wide = ImageDraw.Draw(picture), (board[2] - board[0]) // len(texts)
     for number, line in enumerate(texts):
         left, top = board[0] + number * wide + 10, board[1] + chance.whole(-20, 20)
@@ -277,7 +278,7 @@ def _write_menu(
     writers: tuple[SignText, SignText],
     colours: tuple[Colour, Colour],
 ) -> None:
-    """A title and a line for each dish, dots up to its price in yuan."""
+    """Write a title and a line for each dish, with dots up to its price in yuan."""
     (text, price), (ground, colour), (left, top, right, bottom) = writers, colours, room
     title, most = ("菜单", 38) if text.language == "zh" else ("Menu", 32)
     text.draw(draw, (left + 40, top + 32, right - 40, top + 112), title, colour, 58)
@@ -293,14 +294,14 @@ def _write_menu(
 
 
 def _shadow_under(picture: Image.Image, box: Box) -> None:
-    """Darkens what lies under a sheet or plate at `box`, a little to its lower right."""
+    """Darken the area under a sheet or plate at `box`, slightly to its lower right."""
     mask = Image.new("L", picture.size)
     ImageDraw.Draw(mask).rectangle((box[0] + 5, box[1] + 7, box[2] + 6, box[3] + 8), 110)
     picture.paste((16, 16, 18), (0, 0), mask.filter(ImageFilter.BoxBlur(8)))
 
 
 def _within(box: Box, dx: int, dy: int) -> Box:
-    """A box smaller by `dx` at the left and right and by `dy` above and below."""
+    """Return a box smaller by `dx` at the left and right and by `dy` at the top and bottom."""
     return box[0] + dx, box[1] + dy, box[2] - dx, box[3] - dy
 
 
@@ -309,7 +310,7 @@ def _within(box: Box, dx: int, dy: int) -> Box:
 
 @cache
 def shipped_pairs() -> tuple[SignPair, ...]:
-    """The pairs that come with the package, over two hundred, in a fixed order."""
+    """Return the more than two hundred pairs of the package, in a fixed order."""
     text = (
         resources.files("sources.rendered").joinpath("sign_pairs.tsv").read_text(encoding="utf-8")
     )
@@ -318,10 +319,10 @@ def shipped_pairs() -> tuple[SignPair, ...]:
 
 
 def checked_pairs(pairs: Iterable[SignPair]) -> tuple[SignPair, ...]:
-    """The pairs as they are, if no text has two translations.
+    """Return the pairs unchanged if no text has two translations.
 
     Raises:
-        FormatError: a text stands twice.
+        FormatError: a text occurs twice.
         UsageError: there are no pairs.
     """
     kept = tuple(pairs)
@@ -335,10 +336,10 @@ def checked_pairs(pairs: Iterable[SignPair]) -> tuple[SignPair, ...]:
     return kept
 
 
-# Text translation: what is written on signs and menus, and what it means in the other language.
+# Text translation: the text on signs and menus, and its meaning in the other language.
 
 BETWEEN = " / "
-"""Stands between the texts of a question, and between those of its answer."""
+"""Separates the texts of a question and those of its answer."""
 
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
@@ -346,7 +347,7 @@ _LANGUAGES = {"zh": "Chinese", "en": "English"}
 
 
 def draw_translation_task(chance: Chance, shelf: FontShelf, pairs: Sequence[SignPair]) -> Draft:
-    """One text on a sign, or some on a notice board or a menu; three of four are in Chinese.
+    """Draw one text on a sign, or several on a notice board or menu; three of four in Chinese.
 
     Raises:
         UsageError: no place can be filled from `pairs`.

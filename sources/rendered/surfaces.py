@@ -1,4 +1,4 @@
-"""What is written on: paper, boards, notes and cards, and what is written with."""
+"""Surfaces to write on, such as paper, boards, notes and cards, and inks."""
 
 import tomllib
 from functools import cache
@@ -18,13 +18,13 @@ Box = tuple[int, int, int, int]
 
 @cache
 def looks() -> dict[str, Any]:
-    """The tables of `looks.toml`."""
+    """Return the tables of `looks.toml`."""
     file = resources.files("sources.rendered").joinpath("looks.toml")
     return tomllib.loads(file.read_text("utf-8"))
 
 
 class Ink(Record):
-    """What is written with. `grain` is how much of the ground shows through, from 0 to 1."""
+    """An ink. `grain` is how much of the surface shows through, from 0 to 1."""
 
     name: str
     colour: Colour
@@ -33,15 +33,15 @@ class Ink(Record):
 
 
 class Surface(Record):
-    """What is written on.
+    """A surface to write on.
 
     Attributes:
-        phrase: what a caption calls it.
-        inks: that fit it.
-        grounds: colours that it comes in.
-        lines: the distance of ruled lines in pixels, 0 for none; `squared` rules it both ways.
-        frame: the colour of a frame around it.
-        handwritten: whether it is written on by hand, or printed.
+        phrase: its name in captions.
+        inks: suitable inks.
+        grounds: its colours.
+        lines: distance of ruled lines in pixels, 0 for none; `squared` rules both directions.
+        frame: colour of a frame around it.
+        handwritten: whether the writing on it is handwritten or printed.
     """
 
     name: str
@@ -61,7 +61,7 @@ SURFACES = tuple(
 
 
 def paint_surface(surface: Surface, size: Size, chance: Chance) -> tuple[Image.Image, Box]:
-    """The empty surface, and the box (left, top, right, bottom) that may be written on."""
+    """Draw the empty surface; return it and its writable box (left, top, right, bottom)."""
     (width, height), line = size, (188, 204, 222)
     picture = Image.new("RGB", size, chance.pick(surface.grounds))
     draw = ImageDraw.Draw(picture)
@@ -79,7 +79,7 @@ def paint_surface(surface: Surface, size: Size, chance: Chance) -> tuple[Image.I
 
 
 def lay_ink(picture: Image.Image, mask: Image.Image, ink: Ink, chance: Chance) -> None:
-    """Colours `picture` with `ink` where `mask` is; a grainy ink leaves gaps."""
+    """Colour `picture` with `ink` at `mask`; a grainy ink leaves gaps."""
     if ink.grain:
         fine = np.clip(chance.noise((mask.height, mask.width)) * 0.5 + 0.35, 0, 1)
         gaps = np.rint(255 * (1 - ink.grain * fine)).astype(np.uint8)
@@ -89,7 +89,7 @@ def lay_ink(picture: Image.Image, mask: Image.Image, ink: Ink, chance: Chance) -
 
 
 def shaded(picture: Image.Image, chance: Chance, strength: float = 10, grain: float = 1.6) -> None:
-    """Lays uneven light and a fine grain over a picture, in place."""
+    """Add uneven light and fine grain to an image in place."""
     width, height = picture.size
     coarse = np.clip(chance.noise((4, 5)) * 40 + 128, 0, 255).astype(np.uint8)
     light = Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
@@ -100,6 +100,6 @@ def shaded(picture: Image.Image, chance: Chance, strength: float = 10, grain: fl
 
 
 def mixed(one: Colour, other: Colour, share: float) -> Colour:
-    """The colour `share` of the way from one to the other."""
+    """Return the colour at `share` of the way from one to the other."""
     red, green, blue = (round(a + share * (b - a)) for a, b in zip(one, other, strict=True))
     return red, green, blue

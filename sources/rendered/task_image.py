@@ -1,4 +1,4 @@
-"""What every family of rendered tasks gives: a picture, and what is known of it."""
+"""The common output of all families of rendered tasks: an image and its truth."""
 
 import io
 from collections.abc import Callable
@@ -14,24 +14,24 @@ from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.people import Chance
 
 GENERATOR = "sources.rendered@2"
-"""The code that draws, and its version: another one where the same seed gives other pictures."""
+"""The drawing code and its version, which changes if the same seed draws other images."""
 
 
 class RenderedImage(Record):
-    """A drawn picture as PNG, and everything that is known of it."""
+    """A drawn image as PNG, and its truth."""
 
     truth: RenderedTruth
     png: bytes = Field(repr=False)
 
 
 class Draft(NamedTuple):
-    """A task that was drawn from chance but not yet as a picture.
+    """A task that was drawn at random but not yet rendered.
 
     Attributes:
-        question: what is asked; no two tasks of one draw ask the same.
-        answer: the right answer; None where a program must be run to know it.
-        render: the picture and its truth, from chance and the seed; or why the task turns out to
-            be unusable.
+        question: the question, unique within a draw.
+        answer: the right answer; None if a program must be run to know it.
+        render: returns the image and its truth, given a random generator and the seed; or why the
+            task is unusable.
     """
 
     question: str
@@ -50,7 +50,7 @@ def rendered(
     truth: dict[str, Any],
     facts: tuple[str, ...],
 ) -> RenderedImage:
-    """A picture with its truth; `facts` are the most important first."""
+    """Return an image with its truth; `facts` are the most important first."""
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", compress_level=3)
     known = RenderedTruth(
@@ -67,5 +67,5 @@ def rendered(
 
 
 def with_article(noun: str) -> str:
-    """`noun` behind its indefinite article: `an L-shaped figure`."""
+    """Return `noun` with its indefinite article: `an L-shaped figure`."""
     return ("an " if noun[0] in "aeiouAEIOL" else "a ") + noun
