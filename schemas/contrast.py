@@ -1,4 +1,4 @@
-"""Contrastive images and captions (CCD): settings of their choice, records, what tells them apart.
+"""Contrastive images and captions (CCD): settings, records, and distinctness of captions.
 
 docs/ccd.md describes each setting.
 """
@@ -26,16 +26,16 @@ from schemas.taxonomy import DifferenceType
 class ChoiceSettings(Record):
     """Which of the first results of a search may be the candidate (CCD, step 2).
 
-    Similarities are cosines of an embedder's image vectors. How far apart these lie is a matter of
-    the embedder, and so the bounds have to be, too: a profile states both beside its embedder, and
-    `calibrate_choice` suggests them.
+    Similarities are cosines of an embedder's image vectors. Their range depends on the embedder, so
+    a profile states both bounds next to its embedder, and `calibrate_choice` suggests them.
 
     Attributes:
-        first: how many results are looked at; CCD takes five.
-        floor: a result less similar to the anchor than this is another picture altogether.
-        ceiling: one that is more similar is the anchor again, whatever its bytes.
-        doubtful_misfit: where the cosine of a result to the contrastive caption is by more than
-            this below that of the anchor to its own caption, more may differ than the one detail.
+        first: number of results to consider; CCD takes five.
+        floor: a result less similar to the anchor than this is an unrelated image.
+        ceiling: a result more similar than this is the anchor again, whatever its bytes.
+        doubtful_misfit: flag a result if its cosine to the contrastive caption is lower by more
+            than this than that of the anchor to its own caption, because more than the one detail
+            may differ.
     """
 
     first: int = Field(default=5, ge=1)
@@ -53,26 +53,24 @@ class ChoiceSettings(Record):
 
 
 class EditCheckSettings(Record):
-    """When two pixels differ visibly, and when an edit is none or changed too much.
+    """When two pixels differ visibly, and when an edit changed nothing or too much.
 
-    Colours are compared in CIELAB, after both pictures were scaled to `side_px`, laid over each
-    other, and smoothed. Shares are of the picture's pixels, 0 to 1.
+    Colours are compared in CIELAB after both images were scaled to `side_px`, aligned and smoothed.
+    Shares are of the image's pixels, 0 to 1.
 
     Attributes:
-        side_px: the longer side, in pixels, that pictures are compared at.
-        smoothing_px: the standard deviation of the smoothing, in those pixels.
-        visible_difference: the colour difference (ΔE*ab) from which on a pixel has changed.
-        drift: up to this colour difference what changed all over the picture is the model's drift,
-            and is taken off.
-        least_changed_share: with less changed than this, nothing did.
-        doubtful_outside_share: from here on, too much changed outside of the wanted region.
-        doubtful_changed_share: from here on, too much changed for what is to concern one thing.
-        doubtful_global_share: below this, too little changed for what concerns all of the picture.
-        least_shift: with no more shift towards the wanted caption than this, the wanted detail did
-            not change; None where the embedder's word is not to count.
-        doubtful_shift: below this, it is doubtful whether it did.
-        doubtful_unplaced_shift: the same, where one thing is to change at an unknown place in the
-            picture it is: then the embedder alone can tell the right thing from another.
+        side_px: longer side of the compared images, in pixels.
+        smoothing_px: standard deviation of the smoothing, in those pixels.
+        visible_difference: colour difference (ΔE*ab) from which a pixel has changed.
+        drift: global colour differences up to this are the model's drift and are removed.
+        least_changed_share: reject the edit below this changed share.
+        doubtful_outside_share: flag from this share changed outside the wanted region.
+        doubtful_changed_share: flag from this changed share if one thing was to change.
+        doubtful_global_share: flag below this changed share if the whole image was to change.
+        least_shift: reject the edit up to this shift towards the wanted caption; None to disable.
+        doubtful_shift: flag below this shift.
+        doubtful_unplaced_shift: flag below this shift if one thing was to change at an unknown
+            place in the image, because then only the embedder can identify it.
     """
 
     side_px: int = Field(default=512, ge=64)
@@ -91,9 +89,9 @@ class EditCheckSettings(Record):
 ResultVerdict = Literal[
     "chosen", "less_similar", "near_duplicate", "already_used", "too_similar", "too_different"
 ]
-"""The outcome of a result: `less_similar` than the chosen one, which it could have been, too.
+"""The outcome of a result: `less_similar` than the chosen one, but within the bounds.
 
-`near_duplicate` of its anchor; `already_used` as another anchor or as another candidate.
+`near_duplicate` of its anchor; `already_used` as another anchor or candidate.
 """
 
 
@@ -108,7 +106,7 @@ class ConsideredResult(Record):
 class ResultsConsidered(EntityRecord):
     """The outcomes of the first results of one search, in order; see `ChoiceCalibration`.
 
-    `anchor_id` is the image that they were compared with, `picture_ids` the downloaded results.
+    `anchor_id` is the image they were compared with, `picture_ids` the downloaded results.
     """
 
     kind: ClassVar[str] = "results_considered"
@@ -118,12 +116,12 @@ class ResultsConsidered(EntityRecord):
 
 
 class ObservedResult(Record):
-    """A result of a search, and what is known of it.
+    """A result of a search with its judgement, if any.
 
     Attributes:
-        similarity: to its anchor.
+        similarity: similarity to its anchor.
         near_duplicate: whether it has the anchor's content, by bytes or look.
-        accepted: what people said of it as a candidate; None where nobody did.
+        accepted: whether people accepted it as a candidate; None if it was not judged.
     """
 
     similarity: float = Field(ge=-1, le=1)
@@ -132,9 +130,9 @@ class ObservedResult(Record):
 
 
 class SuggestedBound(Record):
-    """A bound, and what it was found on, in a sentence; `value` is None where there was too little.
+    """A suggested bound and its basis in a sentence; `value` is None if there were too few values.
 
-    `known` is how many results (or pairs of pictures) it was found on.
+    `known` is the number of results (or pairs of images) that it is based on.
     """
 
     value: float | None
@@ -143,22 +141,22 @@ class SuggestedBound(Record):
 
 
 class ChoiceCalibration(EntityRecord):
-    """How similar results are to their anchors, and where bounds of the choice should lie.
+    """How similar results are to their anchors, and the suggested bounds of the choice.
 
     Attributes:
-        embedder: what the similarities are of, as `name@revision`.
-        settings: the bounds in force.
-        anchors: how many anchors there were.
-        results: how many results of theirs.
-        near_duplicates: how many of these have their anchor's content.
-        judged: of how many people said whether they accept them.
-        accepted: how many of these they did.
-        quantiles: (share, similarity), of the results that are no near-duplicates.
-        unrelated: (share, similarity), of anchors and results of other anchors.
-        floor: suggested.
-        ceiling: suggested.
-        within: how many results that are no near-duplicates lie within the bounds in force.
-        within_suggested: how many do within the suggested ones.
+        embedder: the embedder of the similarities, as `name@revision`.
+        settings: the current bounds.
+        anchors: number of anchors.
+        results: number of their results.
+        near_duplicates: number of results with their anchor's content.
+        judged: number of results that people judged.
+        accepted: number of results that people accepted.
+        quantiles: (share, similarity) of the results without near-duplicates.
+        unrelated: (share, similarity) of anchors and results of other anchors.
+        floor: the suggested floor.
+        ceiling: the suggested ceiling.
+        within: number of results within the current bounds, without near-duplicates.
+        within_suggested: the same within the suggested bounds.
     """
 
     kind: ClassVar[str] = "choice_calibration"
@@ -177,14 +175,14 @@ class ChoiceCalibration(EntityRecord):
     within_suggested: int
 
 
-# What stands between the steps of a contrastive benchmark (CCD); each goes on from it.
+# Records of the steps of a contrastive benchmark (CCD), in their order.
 
 Way = Literal["search", "edit"]
 """How contrastive images are obtained: found on the web or in a folder, or edited."""
 
 
 class StrategyDraft(EntityRecord):
-    """One of the strategies in a model's answer: as it was understood, or why it was refused.
+    """One of the strategies in a model's answer: parsed, or rejected.
 
     `call` is the key of the model call; `position` counts from 0 in the answer.
     """
@@ -210,11 +208,11 @@ class ImageRequest(EntityRecord):
 
 
 class StoredEdit(EntityRecord):
-    """A picture as an editor made it, before anybody measured what changed.
+    """An image as an editor made it, before changes are measured.
 
-    `key` is the identity of the edit (`EditRequest.key`). How long it took, its activity tells:
-    what is edited again elsewhere is the same entity. `regions` are boxes around where the picture
-    was to change, in its pixels, as far as the editor knows.
+    `key` is the identity of the edit (`EditRequest.key`). The duration is kept in its activity, so
+    that the same edit made elsewhere is the same entity. `regions` are boxes around the intended
+    change, in pixels of the image, if the editor knows them.
     """
 
     kind: ClassVar[str] = "edited_picture"
@@ -227,7 +225,7 @@ class StoredEdit(EntityRecord):
 
 
 class FoundHit(EntityRecord):
-    """An image that a search named for the caption of a strategy, before it is downloaded.
+    """An image found for the caption of a strategy, before it is downloaded.
 
     `engine` is the service as `name@revision`, `search` the digest of it with its parameters.
     """
@@ -240,17 +238,17 @@ class FoundHit(EntityRecord):
 
 
 class FoundPicture(EntityRecord):
-    """A hit as it was downloaded: upright, known to decode, without metadata that tells a place.
+    """A downloaded hit: upright, decodable, without location metadata.
 
     Attributes:
         found: the hit.
-        picture: its bytes as they are stored.
-        attribution: its terms.
-        source_sha256: of the bytes as they were sent, which may tell a place or be larger.
-        contents: names the settings that determine the bytes (`DownloadSettings.contents`).
-        url: where the redirects ended, without its query; None where nothing was downloaded.
-        redirects: how many were followed.
-        robots: whether the host's rules were asked; None where nothing was downloaded.
+        picture: its stored bytes.
+        attribution: its licence and attribution.
+        source_sha256: of the bytes as sent, which may contain a location or be larger.
+        contents: digest of the settings that determine the bytes (`DownloadSettings.contents`).
+        url: final address after redirects, without its query; None if nothing was downloaded.
+        redirects: number of redirects.
+        robots: whether the host's rules were checked; None if nothing was downloaded.
     """
 
     kind: ClassVar[str] = "found_picture"
@@ -265,7 +263,7 @@ class FoundPicture(EntityRecord):
 
 
 class ContrastGroup(EntityRecord):
-    """An anchor and its contrastive images, by their ids: what captions are refined for.
+    """An anchor and its contrastive images by their ids, for which captions are refined.
 
     A build that keeps lone anchors has groups without contrastive images.
     """
@@ -275,19 +273,19 @@ class ContrastGroup(EntityRecord):
     image_ids: tuple[str, ...]
 
 
-# What tells captions apart, and phrases by which a caption speaks of what nobody sees in it.
+# What distinguishes captions, and phrases about what the image does not show.
 #
-# Pages mark it, stages judge by it; the words and phrases are data, `caption_contrast.toml`.
+# Pages mark them and stages judge by them; the words and phrases are in `caption_contrast.toml`.
 
 ORDERED_TYPES = frozenset((DifferenceType.ENTITY_RELATION, DifferenceType.EVENT_ATTRIBUTE))
-"""Types in which the same words in another order, or other prepositions, say something else."""
+"""Types in which the order of words, or other prepositions, change the meaning."""
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
 QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
 
 
 class PhraseKind(StrEnum):
-    """How a phrase speaks of what is not to be seen."""
+    """How a phrase refers to something that is not shown."""
 
     OTHER_IMAGE = "speaks of another image"
     COMPARISON = "compares with what is not shown"
@@ -299,11 +297,11 @@ _PHRASES = {
     PhraseKind.COMPARISON: "comparisons",
     PhraseKind.ABSENCE: "absences",
 }
-"""The phrases of each kind in the data; of those that overlap the first counts."""
+"""The phrases of each kind in the data; of overlapping phrases the first counts."""
 
 
 class Phrase(NamedTuple):
-    """A phrase of a text, from `start` to `end` (excluded), in characters."""
+    """A phrase of a text, from `start` to `end` (exclusive), in characters."""
 
     kind: PhraseKind
     start: int
@@ -312,9 +310,9 @@ class Phrase(NamedTuple):
 
 
 def content_words(text: str, *, relations: bool = False) -> frozenset[str]:
-    """The words of a text, folded, without those that only hold it together.
+    """Return the words of a text, folded, without function words.
 
-    With `relations`, prepositions of place are among them.
+    With `relations`, prepositions of place are included.
     """
     return frozenset(_telling_words(text, relations))
 
@@ -322,16 +320,16 @@ def content_words(text: str, *, relations: bool = False) -> frozenset[str]:
 def indistinct(
     captions: Sequence[str], differences: Sequence[DifferenceType | None] | None = None
 ) -> list[list[int]]:
-    """For each caption the positions of those from which nothing that it says tells it.
+    """Return for each caption the positions of captions from which it is not distinct.
 
-    A caption differs from another by a content word that the other lacks or says less often («a
-    black cup beside a black box» is not «a black cup beside a blue box»). Between images of which
-    one differs from the anchor by a relation or by who does what, the order of words and
-    prepositions tell, too: «the dog chases the cat» is not «the cat chases the dog».
+    A caption differs from another by a content word that the other lacks or has less often («a
+    black cup beside a black box» is not «a black cup beside a blue box»). For images that differ
+    from the anchor by a relation or by roles, the order of words and prepositions count, too: «the
+    dog chases the cat» is not «the cat chases the dog».
 
     Args:
         captions: one of each image.
-        differences: by which each image differs from the anchor; None for the anchor.
+        differences: the difference of each image from the anchor; None for the anchor.
     """
     kinds = differences or [None] * len(captions)
     return [
@@ -350,21 +348,21 @@ def indistinct(
 
 
 def caption_name(row: int, column: int) -> str:
-    """What the page of a group calls a caption: the letter of its image, the number of its row."""
+    """Return a caption's name on the page of a group: its image's letter and its row's number."""
     return f"{image_letter(column)}{row + 1}"
 
 
 def image_letter(position: int) -> str:
-    """What the page of a group calls an image: A, B and so on, AA after Z."""
+    """Return an image's name on the page of a group: A, B and so on, AA after Z."""
     before, last = divmod(position, len(ascii_uppercase))
     return (image_letter(before - 1) if before else "") + ascii_uppercase[last]
 
 
 def phrases(text: str) -> list[Phrase]:
-    """The phrases of a text that speak of what is not to be seen, in order, none within another.
+    """Return the phrases of a text about what is not shown, in order and not nested.
 
-    What stands between quotation marks is quoted from the image; so are signs («a no parking
-    sign») without them.
+    Text in quotation marks is quoted from the image and ignored, and so are signs without them («a
+    no parking sign»).
     """
     plain = QUOTED.sub(lambda match: " " * len(match.group()), text)
     plain = _pattern("harmless").sub(lambda match: " " * len(match.group()), plain)
@@ -381,7 +379,7 @@ def _is_distinct(caption: str, other: str, *, in_order: bool) -> bool:
     if not in_order:
         return not Counter(ours) <= Counter(theirs)
     rest = iter(theirs)
-    return not all(word in rest for word in ours)  # a subsequence says nothing of its own
+    return not all(word in rest for word in ours)  # a subsequence has no new content
 
 
 def _telling_words(text: str, relations: bool) -> list[str]:

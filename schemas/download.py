@@ -1,4 +1,4 @@
-"""How images are downloaded from the web, and what a download gives."""
+"""Settings of downloads of images from the web, and their results."""
 
 from typing import Literal
 
@@ -11,34 +11,33 @@ RobotsAnswer = Literal["allowed", "not_asked"]
 
 
 class DownloadSettings(Record):
-    """Limits of a download, and how polite it is.
+    """Limits and politeness of downloads.
 
     Attributes:
-        max_bytes: of a body, as it is sent and as it is after decompression.
-        timeout_seconds: for all requests that one address takes, redirects, retries and the body
-            included; waiting for one's turn at a host is not counted.
-        connect_timeout_seconds: for each connection, name lookup and TLS included.
-        max_redirects: how many redirects of one address are followed.
-        ports: the only ports that are connected to.
-        max_pixels: width times height, as the header states them.
-        min_side_px: the shorter side must have at least as many pixels.
-        resize_longest_px: where given, larger images are scaled down until their longer side has so
-            many pixels; smaller ones keep their size.
-        decode_all: whether JPEGs that are kept as they are sent are decoded, too, which proves them
-            whole. Where they are not, their header is read, and that they end as JPEGs do.
-        requests_per_second: to one host, requests for its robots.txt included. Its own
-            `Crawl-delay` counts where that is slower.
-        connections_per_host: requests to one host that may be under way at a time.
-        in_flight: requests that may be under way at a time, to all hosts.
-        look_ahead: addresses that are taken before the first of their results is; it bounds how
-            many images wait in memory.
-        attempts: requests that are made before a fault of the world (429, 5xx, a broken connection)
-            becomes a rejection.
-        longest_wait_seconds: a host that asks for a longer pause (`Retry-After`, `Crawl-delay`) is
-            not waited for.
+        max_bytes: of a body, both as sent and after decompression.
+        timeout_seconds: for all requests for one address, including redirects, retries and the
+            body, but not waiting for the host's rate limit.
+        connect_timeout_seconds: for each connection, including name lookup and TLS.
+        max_redirects: most redirects of one address.
+        ports: permitted ports.
+        max_pixels: width times height, as stated in the header.
+        min_side_px: least pixels of the shorter side.
+        resize_longest_px: if given, larger images are scaled down to this longer side; smaller ones
+            are unchanged.
+        decode_all: whether JPEGs that are stored as sent are decoded, too, which proves them
+            complete. Otherwise only their header and their end are checked.
+        requests_per_second: to one host, including requests for its robots.txt. The host's
+            `Crawl-delay` applies if slower.
+        connections_per_host: concurrent requests to one host.
+        in_flight: concurrent requests to all hosts.
+        look_ahead: addresses consumed ahead of the first open result, which limits the images in
+            memory.
+        attempts: requests before a transient error (429, 5xx, a broken connection) becomes a
+            rejection.
+        longest_wait_seconds: the longest pause (`Retry-After`, `Crawl-delay`) that is accepted.
         robots: whether `robots.txt` and `X-Robots-Tag` are obeyed.
-        robots_cache_seconds: how long the rules of a host hold before they are fetched again.
-        user_agent: what the downloader calls itself; begins with the name that robots.txt knows.
+        robots_cache_seconds: how long the rules of a host are cached.
+        user_agent: the downloader's user agent; begins with its name in robots.txt.
     """
 
     max_bytes: int = Field(default=20 * 1024 * 1024, gt=0)
@@ -62,9 +61,9 @@ class DownloadSettings(Record):
 
     @property
     def contents(self) -> dict[str, int | None]:
-        """What determines the bytes of a picture, and which pictures are taken; not how politely.
+        """The settings that determine an image's bytes or acceptance, without politeness.
 
-        Images are downloaded again where one of these changes.
+        Images are downloaded again if one of these changes.
         """
         return {
             "max_bytes": self.max_bytes,
@@ -83,14 +82,13 @@ class DownloadSettings(Record):
 
 
 class DownloadedImage(Record):
-    """A single upright picture without metadata, and so without a location.
+    """A single upright image without metadata, and so without a location.
 
-    `data` are the bytes as they were sent, with nothing but pixels and colours kept,
-    unless the picture was turned upright or scaled down: then it is encoded again. `sha256` differs
-    from `source_sha256`, that of the bytes as sent, where something was left out or changed.
-    `source_width_px` and `source_height_px` are those of the upright picture before it was scaled
-    down. `url` is where the redirects ended, without its query, which may hold a secret. `robots`
-    says whether the host's rules were asked.
+    `data` are the bytes as sent, reduced to pixels and colours, unless the image was turned upright
+    or scaled down and so encoded again. `sha256` differs from `source_sha256`, that of the bytes as
+    sent, if something was removed or changed. `source_width_px` and `source_height_px` are those of
+    the upright image before scaling. `url` is the final address after redirects, without its query,
+    which may contain a secret. `robots` is whether the host's rules were checked.
     """
 
     data: bytes = Field(repr=False)

@@ -1,4 +1,4 @@
-"""Requests to models that edit images, what comes back, and which models there are."""
+"""Requests to image editing models, their results, and the available models."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,14 +10,14 @@ from schemas.proposals import Box
 
 
 class EditRequest(Record):
-    """One edit: an image, what to change in it, and the seed of all chance."""
+    """One edit: an image, the instruction, and the seed."""
 
     image: ChatImage
     instruction: str = Field(min_length=1)
     seed: int = Field(ge=0)
 
     def key(self, model: ModelRef, parameters: dict[str, Any]) -> str:
-        """The identity of this edit: equal for equal model, parameters and request."""
+        """Return the identity of this edit: equal for equal model, parameters and request."""
         return digest_of(
             str(model),
             canonical_json(parameters),
@@ -28,10 +28,10 @@ class EditRequest(Record):
 
 
 class EditedPicture(Record):
-    """An edited image, encoded without loss (PNG), and the seconds that the edit took.
+    """An edited image, encoded losslessly (PNG), and the seconds that the edit took.
 
-    `regions` are boxes around what the instruction speaks of, in pixels of the image: where it was
-    to change, whatever did. There are none where the editor does not know, or all of it was to.
+    `regions` are boxes around the objects of the instruction, in pixels of the image: where it was
+    to change, whether or not it did. Empty if unknown, or if the whole image was to change.
     """
 
     image: ChatImage
@@ -42,11 +42,11 @@ class EditedPicture(Record):
 
 
 class EditFailure(Record):
-    """An edit that gave no image.
+    """An edit without an image.
 
     `reason` is a snake_case word (`instruction_not_understood`, `nothing_to_change`,
-    `image_unreadable`, `out_of_memory`, `bad_values` …); `retriable` tells whether asking again
-    later may help.
+    `image_unreadable`, `out_of_memory`, `bad_values` …); `retriable` is whether a later retry may
+    help.
     """
 
     reason: str
@@ -55,7 +55,7 @@ class EditFailure(Record):
 
 
 class FailedEdit(EntityRecord):
-    """An edit that could not be made in a run, though it may be in another.
+    """An edit that failed in a run, but may succeed in another.
 
     `key` is the identity of the edit (`EditRequest.key`), `attempt` counts from 1.
     """
@@ -71,7 +71,7 @@ EditOutcome = EditedPicture | EditFailure
 
 
 class BuiltinEditor(NamedModel):
-    """The editor of drawn stills, whose code it reads: no download, deterministic by seed."""
+    """The editor of drawn stills, whose code it parses: no download, deterministic by seed."""
 
     provider: Literal["builtin-editor"] = "builtin-editor"
     name: str = "loupe-coded-stills-editor"
@@ -79,7 +79,7 @@ class BuiltinEditor(NamedModel):
 
     @property
     def steps(self) -> int:
-        """How many steps an edit takes."""
+        """Number of steps of an edit."""
         return 1
 
 
@@ -87,17 +87,17 @@ class QwenImageEdit(NamedModel):
     """Qwen-Image-Edit, or Qwen-Image-Edit-Plus (`plus`), through diffusers (CCD, appendix A).
 
     Attributes:
-        plus: whether the weights are of the Plus pipeline (Qwen-Image-Edit-2509 and later).
+        plus: whether the weights are for the Plus pipeline (Qwen-Image-Edit-2509 and later).
         steps: denoising steps.
         true_cfg_scale: the scale of classifier-free guidance.
-        negative_prompt: what guidance leads away from.
-        offload: what moves between processor and accelerator: `none`, whole parts (`model`), or
-            layers (`sequential`), which needs the least memory.
-        area_px: pictures are edited at no more than so many pixels; None for the pipeline's own
-            area, about a megapixel. Less needs less memory and time, and gives less detail.
-        batch_size: up to so many images of one working size are edited at once; more takes more
-            memory. 1 with `plus`, whose pipeline has no batches.
-        dtype: the precision of the weights; `auto` is bfloat16 on an accelerator, else float32.
+        negative_prompt: what guidance avoids.
+        offload: what is moved between processor and accelerator: `none`, whole components
+            (`model`), or layers (`sequential`), which needs the least memory.
+        area_px: images are edited at no more than this many pixels; None for the pipeline's own
+            area, about a megapixel. Less needs less memory and time, but loses detail.
+        batch_size: up to this many images of equal size are edited at once; more needs more memory.
+            1 with `plus`, whose pipeline has no batches.
+        dtype: precision of the weights; `auto` is bfloat16 on an accelerator, else float32.
     """
 
     determined_by = ("steps", "true_cfg_scale", "negative_prompt", "dtype", "area_px")

@@ -1,4 +1,4 @@
-"""Searches for images: what a service finds, and which services a profile may name."""
+"""Searches for images: results of a service, and the services of a profile."""
 
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -10,20 +10,20 @@ from schemas.embedding import BuiltinStillsEmbedder, EmbeddingModelSpec
 from schemas.licences import PUBLIC_DOMAIN, one_of
 
 GOOGLE_ENDS_ON = "2027-01-01"
-"""The day from which Google's Custom Search JSON API answers nobody any more."""
+"""The day from which Google's Custom Search JSON API is shut down."""
 
 
 class SearchHit(Record):
-    """An image that a service names as an answer to a query; nothing of it is downloaded yet.
+    """An image that a service returns for a query; it is not downloaded yet.
 
     Attributes:
-        rank: its place among the answers, from 1.
-        image_url: where the image is: an address of the web, or `folder:` and a quoted path.
-        page_url: the page that shows it, which is to be named with it.
-        licence: its name as `schemas.licences` gives it; None where it is none that we know.
-        licence_basis: `stated` where the service tells the licence of this image; `filter` where it
-            tells none, and only gives images that pass a filter for these licences.
-        licence_url: the terms.
+        rank: position among the results, from 1.
+        image_url: address of the image on the web, or `folder:` and a quoted path.
+        page_url: page of the image, for the attribution.
+        licence: name of the licence as in `schemas.licences`; None if unknown.
+        licence_basis: `stated` if the service states the licence of this image; `filter` if it does
+            not, but only returns images that pass a filter for these licences.
+        licence_url: terms of the licence.
     """
 
     rank: int = Field(ge=1)
@@ -40,9 +40,9 @@ class SearchHit(Record):
 
 
 class UnreadableResult(Record):
-    """A result that names no image: `reason` is `no_object` or `no_address`, `shown` its beginning.
+    """A result without an image: `reason` is `no_object` or `no_address`, `shown` its beginning.
 
-    `rank` is its place among the answers, from 1; no hit has it.
+    `rank` is its position among the results, from 1; no hit has the same rank.
     """
 
     rank: int = Field(ge=1)
@@ -51,11 +51,11 @@ class UnreadableResult(Record):
 
 
 class SearchAnswer(Record):
-    """What a service found: `hits` by rank, `raw` the JSON as it came.
+    """The results of a service: `hits` by rank, `raw` the JSON as received.
 
-    `seconds` is the time of the request that was answered. `requests` is how many requests counted
-    against the service's quota, those before it that failed included. `unreadable` are the results
-    that are no hits, `reader` the version of what read them out of `raw`.
+    `seconds` is the time of the answered request. `requests` is the number of requests counted by
+    the service's quota, including failed ones before. `unreadable` are the results without an
+    image; `reader` is the version of the parser of `raw`.
     """
 
     hits: tuple[SearchHit, ...]
@@ -67,13 +67,13 @@ class SearchAnswer(Record):
 
 
 class SearchFailure(Record):
-    """A search without an answer, after the retries that its kind of failure deserves.
+    """A search without an answer, after the retries for its kind of failure.
 
     `reason` is a snake_case word: `timeout`, `unreachable`, `server_error`, `rate_limited`,
-    `quota_exhausted` (nothing more until the service's next day), `misconfigured` (key, address or
-    rights are wrong), `service_ended`, `refused_query`, `unreadable_answer` (JSON that is no answer
-    to a search). `retriable` tells whether asking again later may help. `raw` is what the server
-    said, whole where it is an unreadable answer; `requests` and `reader` as for `SearchAnswer`.
+    `quota_exhausted` (until the service's next day), `misconfigured` (wrong key, address or
+    permissions), `service_ended`, `refused_query`, `unreadable_answer` (JSON that is not an answer
+    to a search). `retriable` is whether a later retry may help. `raw` is the server's response,
+    complete for an unreadable answer; `requests` and `reader` as for `SearchAnswer`.
     """
 
     reason: str
@@ -88,14 +88,14 @@ SearchOutcome = SearchAnswer | SearchFailure
 
 
 class SearchRequest(Record):
-    """A query, and which of its answers are wanted: the `page`-th lot of `count`, from 1."""
+    """A query and the results wanted: the given `page` of `count` results, from 1."""
 
     query: str
     count: int = Field(ge=1)
     page: int = Field(default=1, ge=1)
 
     def key(self, service: ModelRef, parameters: dict[str, Any]) -> str:
-        """The identity of this search: equal for equal service, parameters, query and lot."""
+        """Return the identity of this search by service, parameters, query and page."""
         return digest_of(
             "search",
             str(service),
@@ -107,21 +107,21 @@ class SearchRequest(Record):
 
 
 class SearchPrices(Record):
-    """What requests cost, per thousand, after those of a day that are free."""
+    """The price of a thousand requests, after a number of free requests a day."""
 
     per_thousand: float = Field(ge=0)
     free_per_day: int = Field(default=0, ge=0)
     currency: str = "USD"
 
     def cost(self, requests: int, before: int) -> float:
-        """The price of `requests`, when `before` others were made on the same day."""
+        """Return the price of `requests` after `before` others on the same day."""
         paid = max(0, before + requests - max(before, self.free_per_day))
         return paid * self.per_thousand / 1000
 
 
 class _SearchBase(NamedModel):
     zone: ClassVar[str] = "UTC"
-    """Where the day begins with which the service's quota does."""
+    """The time zone of the day of the service's quota."""
 
 
 class _ServiceBase(_SearchBase):
@@ -134,11 +134,11 @@ GoogleRight = Literal["cc_publicdomain", "cc_attribute", "cc_sharealike", "cc_no
 
 
 class GoogleSearch(_ServiceBase):
-    """Google's Custom Search JSON API: closed to new customers, and it ends on 2027-01-01.
+    """Google's Custom Search JSON API: closed to new customers, ends on 2027-01-01.
 
-    The id of the engine and the API key are in environment variables, of which the profile gives
-    the names. `rights` are those of the paper (CCD, step 2); works that forbid derived ones are
-    always left out. The API answers at most ten images a request and a hundred a query.
+    The profile names environment variables with the id of the engine and the API key. `rights` are
+    those of the paper (CCD, step 2); works that forbid derived works are always excluded. The API
+    returns at most ten images per request and a hundred per query.
     """
 
     zone: ClassVar[str] = "America/Los_Angeles"
@@ -159,10 +159,10 @@ class GoogleSearch(_ServiceBase):
 
     @property
     def rights_filter(self) -> str:
-        """The filter as the API takes it: any of `rights`, and none of the conditions beside them.
+        """The filter of the API: any of `rights`, and none of the other conditions.
 
-        Every licence but public domain asks for attribution, so that `cc_attribute` alone would let
-        the others pass, too.
+        Every licence except public domain requires attribution, so `cc_attribute` alone would
+        permit the others, too.
         """
         conditions = ("cc_noncommercial", "cc_sharealike")
         left_out = [right for right in conditions if right not in self.rights]
@@ -170,7 +170,7 @@ class GoogleSearch(_ServiceBase):
 
     @property
     def licence(self) -> str:
-        """All that is known of the licence of an image that passes the filter."""
+        """What is known of the licence of an image that passes the filter."""
         names: list[str] = []
         if "cc_publicdomain" in self.rights:
             names += ["CC0-1.0", "CC-PDM-1.0", PUBLIC_DOMAIN]
@@ -186,7 +186,7 @@ class GoogleSearch(_ServiceBase):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside the service, the engine and the query, determines an answer."""
+        """The settings that determine an answer besides the service, the engine and the query."""
         return {"rights": self.rights_filter, "image_size": self.image_size, "safe": self.safe}
 
 
@@ -194,12 +194,12 @@ OpenverseLicence = Literal["cc0", "pdm", "by", "by-sa", "by-nc", "by-nc-sa"]
 
 
 class OpenverseSearch(_ServiceBase):
-    """Openverse, the index of openly licensed images; works that forbid derived ones are left out.
+    """Openverse, the index of openly licensed images; works that forbid derived works are excluded.
 
-    Nobody has to register: then it answers 20 requests a minute and 200 a day. Who has registered
-    an application names the environment variables with its id and secret, or one with a token that
-    is there already, and has 100 a minute and 10,000 a day. `longest_wait_seconds` is how long a
-    search waits when asked to; a longer one ends the run.
+    Without registration it permits 20 requests a minute and 200 a day. A registered application has
+    100 a minute and 10,000 a day; the profile names the environment variables with its id and
+    secret, or one with an existing token. `longest_wait_seconds` is how long a search waits on
+    request; a longer wait ends the run.
     """
 
     provider: Literal["openverse"]
@@ -217,21 +217,20 @@ class OpenverseSearch(_ServiceBase):
 
     @property
     def is_registered(self) -> bool:
-        """Whether it is asked in the name of an application."""
+        """Whether requests are sent as a registered application."""
         return bool(self.token_variable or self.client_id_variable)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside the service and the query, determines an answer."""
+        """The settings that determine an answer besides the service and the query."""
         return {"licences": sorted(set(self.licences)), "include_mature": self.include_mature}
 
 
 class FolderSearch(_SearchBase):
-    """A folder of images with a licence each, searched by embedding: no download, no service.
+    """A folder of licensed images, searched by embedding without a download or service.
 
-    `licence_file` has the format of `licensed-images` sources; its paths count from `folder`, and
-    it lies there itself unless its path is absolute. `embedder` says what a text and an image are
-    similar by.
+    `licence_file` has the format of `licensed-images` sources. Its paths are relative to `folder`,
+    and so is the file's own path unless it is absolute. `embedder` embeds texts and images.
     """
 
     provider: Literal["folder"] = "folder"
@@ -245,7 +244,7 @@ class FolderSearch(_SearchBase):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside the images and the query, determines an answer."""
+        """The settings that determine an answer besides the images and the query."""
         return {
             "embedder": str(self.embedder.ref),
             "provider": self.embedder.provider,
@@ -256,4 +255,4 @@ class FolderSearch(_SearchBase):
 ImageSearchSpec = Annotated[
     GoogleSearch | OpenverseSearch | FolderSearch, Field(discriminator="provider")
 ]
-"""Every service that images are searched with."""
+"""All services for image searches."""

@@ -1,8 +1,8 @@
-"""What pipelines propose and people judge on pages of their own, each complete in itself.
+"""Records that pipelines propose and people judge on a page, each complete in itself.
 
-A record holds all that its page shows, so that a judgement can be read years later: texts, and
-images by the digest of their bytes. The proposing step also links the entities that it is made of
-(`image_id`, and as parents in the store).
+A record contains everything that its page shows, so that a judgement can be understood years later:
+texts, and images by the digest of their bytes. The proposing step also links the entities that it
+is made of (`image_id`, and as parents in the store).
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -14,11 +14,11 @@ from schemas.records import Sha256
 from schemas.taxonomy import DifferenceType
 
 Box = tuple[float, float, float, float]
-"""A box as (left, top, right, bottom), in pixels of the frame or image it was found in."""
+"""A box as (left, top, right, bottom), in pixels of its frame or image."""
 
 
 class Picture(Record):
-    """An image in the blob store; `image_id` is its entity, where it is one."""
+    """An image in the blob store; `image_id` is its entity, if it is one."""
 
     sha256: Sha256
     media_type: str
@@ -31,13 +31,13 @@ class TrackletFrame(Record):
     """A person in one frame of a video.
 
     Attributes:
-        frame: the number of the frame in its video, from 0.
-        time_seconds: when it is shown, from the start of the video.
-        crop: the person, cut out.
-        box_xyxy: where that was in the frame.
-        score: how sure the detector was, 0 to 1.
-        suspicions: the filter rules that spoke against the frame without dropping it
-            (`blurred`, `occluded`, `near_duplicate` …); they are proposed to be dropped.
+        frame: number of the frame in its video, from 0.
+        time_seconds: time of the frame from the start of the video.
+        crop: the cropped person.
+        box_xyxy: box of the crop in the frame.
+        score: confidence of the detector, 0 to 1.
+        suspicions: filter rules that flagged the frame without dropping it (`blurred`, `occluded`,
+            `near_duplicate` …); the page proposes to drop flagged frames.
     """
 
     frame: int = Field(ge=0)
@@ -56,7 +56,7 @@ class TrackletFrame(Record):
 
 
 class OtherTracklet(Record):
-    """Another tracklet that may show the same person, by a few of its frames."""
+    """Another tracklet that may show the same person, with a few of its frames."""
 
     tracklet_id: str
     similarity: float = Field(ge=-1, le=1)
@@ -64,19 +64,19 @@ class OtherTracklet(Record):
 
 
 class Tracklet(EntityRecord):
-    """What a tracker took for one person, in the order of time.
+    """One person according to a tracker, in the order of time.
 
-    `author` is the tracker (`name@revision`) or the person who edited it.
+    `author` is the tracker (`name@revision`) or the person who edited the tracklet.
 
     Attributes:
-        source: the collection that the video is from.
-        video: the video's path in it, with forward slashes.
-        video_sha256: the digest of the video.
-        track: the tracker's number for it; the parts of a split keep it.
-        frames: the frames, rising.
-        switches: frame numbers from which on the filter suspects another person.
-        others: tracklets that may show the same person; people decide, not code.
-        same_person_as: the tracklets that do, by their ids.
+        source: the collection of the video.
+        video: path of the video in it, with forward slashes.
+        video_sha256: digest of the video.
+        track: number of the track; parts of a split have the same number.
+        frames: frames in ascending order.
+        switches: frame numbers at which the filter suspects a change of person.
+        others: tracklets that may show the same person; people decide this.
+        same_person_as: ids of the tracklets that show the same person.
     """
 
     kind: ClassVar[str] = "tracklet"
@@ -102,14 +102,14 @@ class Strategy(EntityRecord):
     """How to get an image that differs from its anchor in one detail (CCD, step 1).
 
     Attributes:
-        source: the collection that the anchor is from.
+        source: the collection of the anchor.
         anchor: the image.
-        caption: the caption that the model was given with it.
-        detail: the detail of the anchor that is to change.
-        difference: the type of the change.
-        plan: what it is changed into, in a sentence.
-        contrastive_caption: the caption of the image wanted, and the query to search it with.
-        editing_instruction: the prompt of an editing model.
+        caption: caption of the anchor that the model was given.
+        detail: detail of the anchor to change.
+        difference: type of the change.
+        plan: the change as a sentence.
+        contrastive_caption: caption of the wanted image, and the search query for it.
+        editing_instruction: prompt for an editing model.
         author: the model (`name@revision`) or the person who edited it.
     """
 
@@ -126,7 +126,7 @@ class Strategy(EntityRecord):
 
 
 class FoundImage(Record):
-    """Where a candidate was found, and under which terms it may be used."""
+    """Where a candidate was found, and its terms of use."""
 
     way: Literal["search"] = "search"
     engine: str
@@ -138,7 +138,7 @@ class FoundImage(Record):
 
 
 class EditedImage(Record):
-    """What made a candidate out of its anchor."""
+    """How a candidate was edited from its anchor."""
 
     way: Literal["edit"] = "edit"
     model: str
@@ -148,19 +148,20 @@ class EditedImage(Record):
 
 
 class EditMeasurement(Record):
-    """How much an edit changed, and whether it changed what was wanted.
+    """How much an edit changed, and whether it made the wanted change.
 
     Attributes:
-        changed_share: the share of the image's pixels that changed visibly, 0 to 1.
-        outside_share: the share of the image's pixels that changed outside the region where the
-            change was wanted; None where nobody knows a region (a place or a style concerns all).
-        region_xyxy: the box around the region, in pixels of the anchor.
-        region_by: who knows the region.
-        apart_share: where nobody does, the share that changed apart from the largest changed area
-            (or as many as such a change explains); None for what concerns all of the picture.
-        shift: by how much more the candidate fits the contrastive caption than the anchor's, held
-            against the same of the anchor (a difference of cosines, -4 to 4): above 0 where the
-            wanted detail changed.
+        changed_share: share of the image's pixels that changed visibly, 0 to 1.
+        outside_share: share of the image's pixels that changed outside the wanted region; None if
+            no region is known (a place or a style affects the whole image).
+        region_xyxy: box around the region, in pixels of the anchor.
+        region_by: who specified the region.
+        apart_share: if no region is known, the share that changed apart from the largest changed
+            area (or as many areas as such a change explains); None if the whole image was to
+            change.
+        shift: how much better the candidate fits the contrastive caption than the anchor's,
+            compared with the anchor (a difference of cosines, -4 to 4): above 0 if the wanted
+            detail changed.
     """
 
     changed_share: float = Field(ge=0, le=1)
@@ -172,13 +173,13 @@ class EditMeasurement(Record):
 
 
 class Candidate(EntityRecord):
-    """An image that might differ from its anchor in one detail (CCD, step 2).
+    """An image that may differ from its anchor in one detail (CCD, step 2).
 
     Attributes:
-        similarity: the cosine of its embedding to the anchor's, where one was computed.
+        similarity: cosine of its embedding to the anchor's, if computed.
         measurement: what an edit changed.
-        overlay: the anchor with what differs marked, where the two are the same scene.
-        doubts: what speaks against it, a sentence each; a gate where nobody looks turns it down.
+        overlay: the anchor with the differences marked, if both show the same scene.
+        doubts: reasons for doubt as sentences; a gate without review rejects the candidate.
     """
 
     kind: ClassVar[str] = "candidate"
@@ -202,7 +203,7 @@ class GroupMember(Record):
     """An image of a group; the anchor has no `difference` and no `plan`.
 
     `captions` are its fine captions, one for each coarse caption of the group, in that order;
-    `translations` are those in the group's second language, where it has one.
+    `translations` are those in the group's second language, if any.
     """
 
     picture: Picture
@@ -217,9 +218,8 @@ class CaptionGroup(EntityRecord):
 
     Attributes:
         author: the model (`name@revision`) or the person who edited them.
-        second_language: the language of the translations (ISO 639-1); None for none.
-        doubts: what speaks against captions, a sentence each; a gate where nobody looks turns the
-            group down.
+        second_language: language of the translations (ISO 639-1); None for none.
+        doubts: reasons for doubt as sentences; a gate without review rejects the group.
     """
 
     kind: ClassVar[str] = "caption_group"

@@ -1,4 +1,4 @@
-"""What a ReCoS-style benchmark is made of: rendered truths, captions, similar images."""
+"""Records of a ReCoS-style benchmark: rendered truths, captions, similar images."""
 
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
@@ -14,15 +14,15 @@ class RenderedTruth(EntityRecord):
     """What a generator drew into an image, so that its answer is known by construction.
 
     Attributes:
-        task: what the image is for.
-        generator: the code that drew it, `name@version`.
-        seed: what it was drawn from.
-        question: what the image asks, as it can be read from it: `3/4 + 1/8`, a program, a sign.
+        task: task of the image.
+        generator: the drawing code, `name@version`.
+        seed: seed of the drawing.
+        question: the question as it can be read from the image: `3/4 + 1/8`, a program, a sign.
         answer: the right answer.
-        look: how it is drawn: `paper` or `blackboard`, the font, `editor` or `slide` …
-        truth: whatever else is known, as JSON: operands, the language of a program, both texts.
-        facts: short English statements that are true of the image, the most important first; a
-            caption may say each of them.
+        look: its look: `paper` or `blackboard`, the font, `editor` or `slide` …
+        truth: further truth as JSON: operands, the language of a program, both texts.
+        facts: short true statements about the image in English, most important first; captions may
+            use each of them.
     """
 
     kind: ClassVar[str] = "rendered_truth"
@@ -37,7 +37,7 @@ class RenderedTruth(EntityRecord):
 
 
 class TextReading(EntityRecord):
-    """What a model read in a photograph, the largest writing first; `reader` is `name@revision`."""
+    """The text that a model read in a photograph, largest first; `reader` is `name@revision`."""
 
     kind: ClassVar[str] = "text_reading"
     reader: str
@@ -45,12 +45,12 @@ class TextReading(EntityRecord):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What a caption may say of it."""
+        """Facts for captions."""
         return tuple(f"The words “{text}” are written." for text in self.texts)
 
 
 class CaptionVerdict(StrEnum):
-    """What its discriminability says of a caption (ReCoS, section 3.2)."""
+    """The verdict on a caption by its discriminability (ReCoS, section 3.2)."""
 
     PASS = "pass"  # noqa: S105 - no password
     OVER_DETAILED = "over_detailed"
@@ -61,10 +61,10 @@ class DiscriminabilitySettings(Record):
     """When a caption passes.
 
     Attributes:
-        k: how many images a caption is compared with.
-        eta: how much of the range from 0 to log k is accepted around its middle.
-        temperature: what similarities are divided by; None for one that is calibrated.
-        rounds: how often a caption may be rewritten before people are asked.
+        k: number of images that a caption is compared with.
+        eta: accepted share of the range from 0 to log k, around its middle.
+        temperature: divisor of similarities; None to calibrate it.
+        rounds: most revisions of a caption before people decide.
     """
 
     k: int = Field(default=10, ge=2)
@@ -74,9 +74,9 @@ class DiscriminabilitySettings(Record):
 
 
 class DiscriminabilityReport(EntityRecord):
-    """How well a caption tells its image from the others, and with which settings that was seen.
+    """How well a caption distinguishes its image from others, and the settings of the measurement.
 
-    `round` counts from 0, the caption as it was first written. `embedder` is `name@revision`.
+    `round` counts from 0, the original caption. `embedder` is `name@revision`.
     """
 
     kind: ClassVar[str] = "discriminability_report"
@@ -91,10 +91,10 @@ class DiscriminabilityReport(EntityRecord):
 
 
 class TaskDraw(EntityRecord):
-    """The images of a source that a task begins with: how they were found, and which came out.
+    """The images of a source that a task begins with, and how they were selected.
 
-    `way` is `named`, `nearest` (to `query`, by `embedder`), `categories` (at random, of those that
-    have one of them) or `random`; `digest` is that of the ids of the images in their order.
+    `way` is `named`, `nearest` (to `query`, by `embedder`), `categories` (random images with one of
+    the categories) or `random`; `digest` is that of the ids of the images in their order.
     """
 
     kind: ClassVar[str] = "task_draw"
@@ -110,19 +110,19 @@ class TaskDraw(EntityRecord):
     digest: str
 
 
-# Similar images: which were chosen, how many went at each step, and what people say of them.
+# Similar images: the matches, the number of images at each step, and questions to people.
 
 
 class ConfusionMatch(EntityRecord):
-    """An image of D and the similar image that it is to be confused with (ReCoS, section 3.3).
+    """An image of D and the similar image to confuse it with (ReCoS, section 3.3).
 
     Attributes:
-        image: the id of x.
-        similar: the id of x′.
-        similarity: the cosine of their embeddings.
-        rank: which of the images of its source that x′ is by similarity to x, from 1; those that
-            come before it were taken, or were duplicates.
-        embedder: what made the embeddings, as `name@revision`.
+        image: id of x.
+        similar: id of x′.
+        similarity: cosine of their embeddings.
+        rank: position of x′ among the images of its source by similarity to x, from 1; images
+            before it were taken or duplicates.
+        embedder: the embedder, as `name@revision`.
     """
 
     kind: ClassVar[str] = "confusion_match"
@@ -134,21 +134,21 @@ class ConfusionMatch(EntityRecord):
 
 
 class ExpansionReport(EntityRecord):
-    """How many images there were at each step of an expansion (ReCoS: 20,000 found, 14,982 new).
+    """The number of images at each step of an expansion (ReCoS: 20,000 found, 14,982 new).
 
     Attributes:
         images: images of v1.
-        wanted: neighbours wanted for each of them.
-        found: neighbours in all, an image counted for each that it is a neighbour of.
-        distinct: images among them.
-        outside: those that are not in v1 themselves.
-        exact: those that went because another image has the same bytes.
-        near: those that went because they look like one that stays.
-        new: what is left, the images that v2 has more than v1.
+        wanted: neighbours wanted for each image.
+        found: all neighbours; an image is counted once for each image it is a neighbour of.
+        distinct: distinct images among them.
+        outside: images that are not in v1.
+        exact: images removed because another has the same bytes.
+        near: images removed as near-duplicates.
+        new: remaining images, which v2 adds to v1.
         doubtful: pairs that people have to decide.
-        short: images of v1 that had fewer neighbours than wanted.
-        embedder: what made the embeddings, as `name@revision`.
-        embedding_recall: that of the near-duplicates (`NearDuplicateReport`).
+        short: images of v1 with fewer neighbours than wanted.
+        embedder: the embedder, as `name@revision`.
+        embedding_recall: recall of the near-duplicate search (`NearDuplicateReport`).
     """
 
     kind: ClassVar[str] = "expansion_report"
@@ -167,15 +167,15 @@ class ExpansionReport(EntityRecord):
 
 
 class DuplicateQuestion(EntityRecord):
-    """Two images of a benchmark of which people say whether they are the same (ReCoS, section 3.4).
+    """Two images of a benchmark; people decide if they are the same (ReCoS, section 3.4).
 
     Attributes:
-        first: the image that stays, whatever is said.
-        second: the image that leaves if they are the same.
+        first: the image that is kept in any case.
+        second: the image that is removed if they are the same.
         mirrored: whether the second looks like the mirror image of the first.
-        distance: the cosine distance of their spectra; None where their looks are not near.
-        similarity: the cosine of their embeddings; None where either has none.
-        embedder: what made the embeddings, as `name@revision`.
+        distance: cosine distance of their spectra; None if their looks are not near.
+        similarity: cosine of their embeddings; None if either has none.
+        embedder: the embedder, as `name@revision`.
     """
 
     kind: ClassVar[str] = "duplicate_question"
@@ -195,17 +195,17 @@ class DuplicateQuestion(EntityRecord):
         return self
 
 
-# What people are asked of an image before captions are written: does it fit the task?
+# The question to people before captions are written: does an image fit the task?
 
 
 class Selection(EntityRecord):
-    """An image that is proposed for a task of a benchmark (ReCoS, section 3.1).
+    """An image proposed for a task of a benchmark (ReCoS, section 3.1).
 
     Attributes:
-        source: the collection that the image is from.
-        task: what it is proposed for.
+        source: the collection of the image.
+        task: the task it is proposed for.
         picture: the image.
-        proposed_by: how it was found, in words.
+        proposed_by: how it was selected, in words.
     """
 
     kind: ClassVar[str] = "selection"
@@ -215,13 +215,13 @@ class Selection(EntityRecord):
     proposed_by: str
 
 
-# What is measured of a confusing caption, and what follows from it (ReCoS, section 3.3).
+# Measurements of a confusing caption, and the resulting verdict (ReCoS, section 3.3).
 
 
 class ConfusionVerdict(StrEnum):
-    """What the check of both captions against both images comes to.
+    """The verdict on both captions and both images.
 
-    `doubtful` goes to people, with both images side by side; so does `false_negative`, whose
+    People see `doubtful` pairs with both images side by side, and `false_negative` pairs, whose
     caption fits the similar image no worse than its own.
     """
 
@@ -231,7 +231,7 @@ class ConfusionVerdict(StrEnum):
 
 
 class ConfusionFinding(StrEnum):
-    """What speaks against a confusing caption."""
+    """A problem of a confusing caption."""
 
     CAPTION_FITS_SIMILAR = "caption_fits_similar"
     CONFUSING_FITS_IMAGE = "confusing_fits_image"
@@ -240,16 +240,15 @@ class ConfusionFinding(StrEnum):
 
 
 class ConfusionSettings(Record):
-    """When a confusing caption is clear; see docs/recos.md.
+    """When a confusing caption passes; see docs/recos.md.
 
     Attributes:
-        margin: by how much, in cosine, a caption must be nearer to its own image than to the other
-            one; None for a margin that is calibrated on the captions of D.
-        missed_share: the share of captions that fit both images which a calibrated margin may
-            overlook.
-        usual_margin: the margin where there are too few captions to calibrate one.
-        least_images: how many images a calibration needs.
-        changed_share: the share of words that may differ between t and t′.
+        margin: how much nearer, in cosine, a caption must be to its own image than to the other
+            one; None to calibrate it on the captions of D.
+        missed_share: share of captions fitting both images that a calibrated margin may miss.
+        usual_margin: margin if there are too few captions to calibrate one.
+        least_images: number of images required for a calibration.
+        changed_share: share of words that may differ between t and t′.
     """
 
     margin: float | None = Field(default=None, ge=0, le=2)
@@ -260,15 +259,15 @@ class ConfusionSettings(Record):
 
 
 class ConfusionCalibration(EntityRecord):
-    """The margin that a check was made with, and what it was found on.
+    """The margin of a check, and how it was determined.
 
     Attributes:
         margin: in cosine.
-        calibrated: whether it was found on known pairs.
-        images: how many images of D there were.
-        captions: how many captions of them.
-        missed_share: what it may overlook, where it was calibrated.
-        embedder: what made the embeddings, as `name@revision`.
+        calibrated: whether it was calibrated on known pairs.
+        images: number of images of D.
+        captions: number of their captions.
+        missed_share: share that it may miss, if calibrated.
+        embedder: the embedder, as `name@revision`.
     """
 
     kind: ClassVar[str] = "confusion_calibration"
@@ -281,22 +280,22 @@ class ConfusionCalibration(EntityRecord):
 
 
 class ConfusionCheck(EntityRecord):
-    """A caption t of an image x and the confusing caption t′ of a similar one x′, measured.
+    """The check of a caption t of an image x and the confusing caption t′ of a similar image x′.
 
     Attributes:
-        caption_image: the cosine of t and x.
-        caption_similar: that of t and x′.
-        confusing_image: that of t′ and x.
-        confusing_similar: that of t′ and x′.
-        caption_advantage: how much nearer t is to x than to x′, each image's usual similarity to
-            captions taken off.
+        caption_image: cosine of t and x.
+        caption_similar: cosine of t and x′.
+        confusing_image: cosine of t′ and x.
+        confusing_similar: cosine of t′ and x′.
+        caption_advantage: how much nearer t is to x than to x′, after subtracting each image's mean
+            similarity to captions.
         confusing_advantage: how much nearer t′ is to x′ than to x.
-        margin: what both have to exceed.
-        edits: words put in, left out or replaced between t and t′.
-        words: the words of the longer of them.
-        findings: what speaks against it.
-        verdict: what follows.
-        embedder: what made the embeddings, as `name@revision`.
+        margin: the least value of both advantages, exclusive.
+        edits: word insertions, deletions and replacements between t and t′.
+        words: number of words of the longer caption.
+        findings: problems of the caption.
+        verdict: the resulting verdict.
+        embedder: the embedder, as `name@revision`.
     """
 
     kind: ClassVar[str] = "confusion_check"

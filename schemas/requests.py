@@ -1,4 +1,4 @@
-"""What models are given, as lines `Name: value` that a program can read, too."""
+"""Briefs for models, as lines `Name: value` that programs can parse, too."""
 
 import math
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from schemas.taxonomy import DifferenceType
 
 
 class Brief(Record):
-    """What a model is given, as values.
+    """A brief for a model, as values.
 
     Attributes:
-        called: what messages call a brief of this kind.
-        lines: for each name of a line its field, in the order of the lines. A field that is a tuple
-            has a line for each of its values; one that is None has none.
+        called: name of this kind of brief in messages.
+        lines: the field of each line's name, in the order of the lines. A field that is a tuple has
+            a line for each of its values; one that is None has none.
     """
 
     called: ClassVar[str]
     lines: ClassVar[Mapping[str, str]]
 
     def text(self) -> str:
-        """The brief as lines. White space within a value becomes single spaces."""
+        """Return the brief as lines, with single spaces within values."""
         return "\n".join(
             f"{name}: {' '.join(str(value).split())}"
             for name, field in self.lines.items()
@@ -36,10 +36,10 @@ class Brief(Record):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The brief in such lines, which may come in any order.
+        """Parse a brief from lines in any order.
 
         Raises:
-            FormatError: a line is not of the form, stands twice, or is missing.
+            FormatError: a line is malformed, repeated or missing.
         """
         once: dict[str, str] = {}
         repeated: dict[str, list[str]] = {f: [] for f in cls.lines.values() if cls._repeats(f)}
@@ -89,14 +89,14 @@ CAPTIONS_OF_AN_IMAGE = 5
 
 
 class Direction(StrEnum):
-    """Which way a caption is to change."""
+    """The direction in which a caption is to change."""
 
     LESS_DETAIL = "less detail"
     MORE_DETAIL = "more detail"
 
     @classmethod
     def after(cls, verdict: CaptionVerdict) -> "Direction":
-        """What a caption with this verdict is to change to.
+        """Return the direction for a caption with this verdict.
 
         Raises:
             ValueError: the caption passed.
@@ -108,17 +108,17 @@ class Direction(StrEnum):
 
 
 class CaptionBrief(Brief):
-    """What is wanted, in values; see the module for the lines.
+    """A brief for captions; the module describes the lines.
 
     Attributes:
-        task: what the captions are for.
-        count: how many are wanted.
-        facts: short statements that are true of the image, the most important first.
-        caption: the caption that is to be replaced.
-        direction: how the new one is to differ from it.
-        too_detailed: earlier captions, of the same place, that were too detailed; oldest first.
-        too_general: those that were too general.
-        taken: the other captions of the image, which the new one must differ from.
+        task: task of the captions.
+        count: number of captions wanted.
+        facts: short true statements about the image, most important first.
+        caption: caption to replace.
+        direction: how the new caption should differ from it.
+        too_detailed: earlier captions in the same position that were too detailed, oldest first.
+        too_general: earlier captions that were too general.
+        taken: other captions of the image, from which the new one must differ.
     """
 
     called = "caption brief"
@@ -156,12 +156,12 @@ CAPTION_TO_CONFUSE_WITH = "Caption to confuse with"
 
 
 class ConfusionBrief(Brief):
-    """What a confusing caption is to be made of; see the module for the lines.
+    """A brief for a confusing caption; the module describes the lines.
 
     Attributes:
-        task: what the captions are for.
-        caption: t, whose wording is to be kept as far as x′ allows.
-        facts: short statements that are true of x′, the most important first.
+        task: task of the captions.
+        caption: t, whose wording is kept as far as x′ permits.
+        facts: short true statements about x′, most important first.
     """
 
     called = "confusion brief"
@@ -183,7 +183,7 @@ INSTRUCTION_FIELD = "instruction"
 
 MOST_STRATEGIES = 4
 MOST_INSTRUCTION_WORDS = 100
-"""Longer instructions are not given to an editing model (CCD, step 2)."""
+"""The longest instruction that an editing model is given (CCD, step 2)."""
 
 MOST_CHARACTERS = {
     DETAIL_FIELD: 300,
@@ -191,16 +191,16 @@ MOST_CHARACTERS = {
     CAPTION_FIELD: 400,
     INSTRUCTION_FIELD: 1500,
 }
-"""The longest text that is taken in each field, in characters."""
+"""The maximum length of each field, in characters."""
 
 
 class StrategyBrief(Brief):
-    """What strategies are to be made of; see the module for the lines.
+    """A brief for strategies; the module describes the lines.
 
     Attributes:
-        count: the most that are wanted.
-        caption: of the anchor.
-        facts: short statements that are true of the anchor, the most important first.
+        count: the most strategies wanted.
+        caption: caption of the anchor.
+        facts: short true statements about the anchor, most important first.
     """
 
     called = "strategy brief"
@@ -211,12 +211,12 @@ class StrategyBrief(Brief):
     facts: tuple[str, ...] = ()
 
 
-_LEAST_SPAN = 2.1  # of the bounds, the most pixels to the least
+_LEAST_SPAN = 2.1  # ratio of the bounds, most pixels to fewest
 _FEWEST_PATCHES = 64  # of the largest image
 
 
 class ProposedStrategy(Record):
-    """A strategy as a model proposed it; see `schemas.proposals.Strategy` for the fields."""
+    """A strategy proposed by a model; see `schemas.proposals.Strategy` for the fields."""
 
     detail: str
     difference: DifferenceType
@@ -226,13 +226,13 @@ class ProposedStrategy(Record):
 
 
 class ImageArea(Record):
-    """How large images are when they are shown to a model (CCD, step 1).
+    """The size of images shown to a model (CCD, step 1).
 
     Attributes:
         side_multiple_px: both sides are multiples of this, in pixels.
         least_pixels: the fewest pixels of an image.
         most_pixels: the most.
-        longest_ratio: of the longer side to the shorter; longer strips are refused.
+        longest_ratio: longer side to shorter side; more elongated images are rejected.
     """
 
     side_multiple_px: int = Field(default=28, ge=1)
@@ -242,8 +242,8 @@ class ImageArea(Record):
 
     @model_validator(mode="after")
     def _has_room(self) -> "ImageArea":
-        # Sides are rounded: up, where an image is enlarged, by at most a multiple each; down, where
-        # it is made smaller, a side of two multiples loses half at most.
+        # Sides are rounded. An enlarged side is rounded up by at most a multiple; a reduced side of
+        # two multiples loses at most half.
         multiple, least = self.side_multiple_px, self.least_pixels
         narrow, wide = math.sqrt(least / self.longest_ratio), math.sqrt(least * self.longest_ratio)
         needed = max(
@@ -266,18 +266,18 @@ REFINEMENT_REQUEST_REPAIR_PURPOSE = "repair_captions"
 TRANSLATIONS_FIELD = "translations"
 
 REFINEMENT_REQUEST_MOST_CHARACTERS = 600
-"""The longest caption that is taken; 60 words are about 360."""
+"""The maximum length of a caption in characters; 60 words are about 360."""
 
 
 class RefinementBrief(Brief):
-    """What fine captions are to be made of; see the module for the lines.
+    """A brief for fine captions; the module describes the lines.
 
     Attributes:
-        images: how many images there are, the anchor included.
-        caption: a coarse caption of the anchor.
-        differences: for each image after the anchor its type of difference and its plan; empty
-            where the model has to find them, as in the paper.
-        second_language: the language that captions are wanted in beside English; None for none.
+        images: number of images including the anchor.
+        caption: coarse caption of the anchor.
+        differences: type of difference and plan of each image after the anchor; empty if the model
+            has to find them, as in the paper.
+        second_language: language of captions in addition to English; None for none.
     """
 
     called = "refinement brief"
@@ -304,14 +304,15 @@ class RefinementBrief(Brief):
 
 
 class StyleLimits(Record):
-    """How far a fine caption may be from the style of its coarse one before people are warned.
+    """How far a fine caption may be from the style of its coarse caption without a warning.
 
     Attributes:
-        shortest_ratio: its words to those of the coarse caption, at least.
-        longest_ratio: at most (the paper's captions have 2.2 and 2.6 times as many on average).
-        free_words: captions of no more words are never too long.
-        kept_share: the share of the coarse caption's content words that it keeps, at least.
-        further_sentences: how many sentences it may have beyond those of the coarse caption.
+        shortest_ratio: least ratio of its words to those of the coarse caption.
+        longest_ratio: largest ratio (the paper's captions have 2.2 and 2.6 times as many words on
+            average).
+        free_words: captions of up to this many words are never too long.
+        kept_share: least share of the coarse caption's content words that it keeps.
+        further_sentences: most sentences beyond the number in the coarse caption.
     """
 
     shortest_ratio: float = Field(default=0.8, ge=0)

@@ -1,15 +1,14 @@
 """Pairs of Chinese and English texts, and how a model is asked for more of them.
 
-A request (`ChatRequest`) has no image, instructions in `prompt`, and in `subject` a brief: one
-statement a line, `Name: value`, in the manner of `schemas.requests`::
+A request (`ChatRequest`) has no image. Its instructions are in `prompt`, and its `subject` is a
+brief with a line `Name: value` for each statement, as in `schemas.requests`::
 
     Pairs: 20
     Taken: 出口 = Exit
 
-`Pairs` (how many are wanted at most) stands once, `Taken`, of pairs that there are already, any
-number of times. The request's `purpose` is `write_sign_pairs`; the answer is one JSON object:
-`{"pairs": [{"kind": "…", "chinese": "…", "english": "…"}, …]}`, in which `kind` is a value of
-`SignCategory`.
+`Pairs` (the most pairs wanted) occurs once, `Taken` (an existing pair) any number of times. The
+request's `purpose` is `write_sign_pairs`. The answer is one JSON object, with a value of
+`SignCategory` as `kind`: `{"pairs": [{"kind": "…", "chinese": "…", "english": "…"}, …]}`.
 """
 
 from enum import StrEnum
@@ -26,13 +25,13 @@ KIND_FIELD = "kind"
 CHINESE_FIELD = "chinese"
 ENGLISH_FIELD = "english"
 MOST_CHINESE, MOST_ENGLISH = 14, 48
-"""The longest texts, in characters."""
+"""The maximum length of the texts, in characters."""
 MOST_PAIRS = 20
-"""The most pairs that are asked for at once."""
+"""The most pairs of one request."""
 
 
 class SignCategory(StrEnum):
-    """Where a text stands, which decides how it may look."""
+    """The place of a text, which determines its look."""
 
     ROAD = "road"
     TRANSPORT = "transport"
@@ -46,8 +45,8 @@ class SignCategory(StrEnum):
 class SignPair(Record):
     """The same text in simplified Chinese and in English; short, as it must fit on a sign.
 
-    `model_call` is the key of the call in which a model wrote the pair, so that the translation is
-    its word; None where people wrote it.
+    `model_call` is the key of the call in which a model wrote and translated the pair; None if
+    people wrote it.
     """
 
     category: SignCategory
@@ -71,7 +70,7 @@ class SignPair(Record):
 
 
 class WrittenSignPair(EntityRecord):
-    """A pair that a model wrote, and nobody has read; `author` is the model."""
+    """A pair written by a model and not reviewed; `author` is the model."""
 
     kind: ClassVar[str] = "sign_pair"
     pair: SignPair
@@ -79,11 +78,11 @@ class WrittenSignPair(EntityRecord):
 
 
 class SignPairsBrief(Brief):
-    """What pairs are to be; see the module for the lines.
+    """A brief for pairs; the module describes the lines.
 
     Attributes:
-        count: the most that are wanted.
-        taken: pairs that there are, each as `Chinese = English`.
+        count: the most pairs wanted.
+        taken: existing pairs, each as `Chinese = English`.
     """
 
     called = "sign pairs brief"

@@ -1,7 +1,7 @@
 """The types of difference between an image and its contrastive image (CCD, table 5).
 
-What the types mean is data, `taxonomy.toml`: prompts, answer schemas, pages, statistics and metrics
-all read it through the enumerations here.
+The definitions of the types are data, `taxonomy.toml`: prompts, answer schemas, pages, statistics
+and metrics use them through the enumerations here.
 """
 
 import tomllib
@@ -23,8 +23,8 @@ class PrimaryType(StrEnum):
 class DifferenceType(StrEnum):
     """The nine types of difference; each contrastive image differs from its anchor in one.
 
-    The names that the authors' code, prompts and tables use for some of them are understood, too,
-    and neither case nor space nor punctuation matters.
+    Names used in the authors' code, prompts and tables are accepted as aliases; case, white space
+    and punctuation are ignored.
     """
 
     ENTITY_TYPE = "Entity Type"
@@ -43,38 +43,38 @@ class DifferenceType(StrEnum):
 
     @property
     def primary(self) -> PrimaryType:
-        """The aspect that the type belongs to."""
+        """The aspect of the type."""
         return PrimaryType(_taxonomy()[self]["primary"])
 
     @property
     def definition(self) -> str:
-        """What is meant, in a few words."""
+        """The definition in a few words."""
         return str(_taxonomy()[self]["definition"])
 
     @property
     def examples(self) -> tuple[str, ...]:
-        """What may differ, a few words each."""
+        """Examples of what may differ, in a few words each."""
         return tuple(_taxonomy()[self]["examples"])
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """What the type is called elsewhere."""
+        """Other names of the type."""
         return tuple(_taxonomy()[self].get("aliases", ()))
 
     @property
     def explanation(self) -> str:
-        """The definition with its examples, on one line."""
+        """The definition with its examples on one line."""
         return f"{self.definition} ({'; '.join(self.examples)})"
 
 
 def taxonomy_lines() -> str:
-    """The types with what is meant by them, a line each, as prompts tell them."""
+    """Return the types with their definitions, one per line, as in prompts."""
     return "\n".join(f"- {kind}: {kind.explanation}" for kind in DifferenceType)
 
 
 @cache
 def _taxonomy() -> dict[str, dict[str, Any]]:
-    """The rows of the taxonomy's file by their names."""
+    """Return the rows of the taxonomy's file by their names."""
     text = files("schemas").joinpath("taxonomy.toml").read_text(encoding="utf-8")
     return {row["name"]: row for row in tomllib.loads(text)["types"]}
 
