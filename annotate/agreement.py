@@ -81,10 +81,10 @@ def estimate(
     """
     items = int(counts.sum())
     if items < 2:
-        return Estimate(value=value, items=items, reason="one item has no spread")
+        return Estimate(value=value, items=items, reason="a single item has no variance")
     drawn = _replicates(counts, statistic)
     if 2 * len(drawn) < REPLICATES:
-        reason = "most samples of so few items hold a single category"
+        reason = "most bootstrap samples of so few items have a single category"
         return Estimate(value=value, items=items, reason=reason)
     low, high = np.percentile(drawn, _TAILS)
     return Estimate(value=value, low=float(low), high=float(high), items=items)
@@ -308,18 +308,18 @@ class OwnAgreement(_Agreement[OwnChoiceAgreement]):
 
 def agreement(items: Iterable[ItemAnswers], facts: Facts | None = None) -> Agreement:
     """Compute the agreement of the annotators of a queue; `facts` extracts the facts of texts."""
-    shared = _shared(items)
+    shared = _shared_items(items)
     return Agreement(
         items=len(shared),
         choices=tuple(
             _choice_agreement(control, rated)
-            for control, rated in _given(shared, _categories).items()
+            for control, rated in _values_by_control(shared, _categories).items()
         ),
         texts=tuple(
             _text_agreement(
                 control, [[*combinations(sorted(texts.values()), 2)] for texts in written], facts
             )
-            for control, written in _given(shared, lambda answer: answer.texts).items()
+            for control, written in _values_by_control(shared, lambda answer: answer.texts).items()
         ),
     )
 
@@ -328,9 +328,9 @@ def agreement_of(
     annotator: str, items: Iterable[ItemAnswers], facts: Facts | None = None
 ) -> OwnAgreement:
     """Compute the agreement of one annotator with the others who answered the same items."""
-    shared = _shared(item for item in items if annotator in item.answers)
+    shared = _shared_items(item for item in items if annotator in item.answers)
     choices = []
-    for control, rated in _given(shared, _categories).items():
+    for control, rated in _values_by_control(shared, _categories).items():
         pairs = _pairs_of(annotator, rated)
         alike = _mean([_observed_agreement(item) for item in pairs])
         choices.append(OwnChoiceAgreement(control=control, alike=alike, kappa=_cohen(pairs)))
@@ -339,12 +339,12 @@ def agreement_of(
         choices=tuple(choices),
         texts=tuple(
             _text_agreement(control, _pairs_of(annotator, written), facts)
-            for control, written in _given(shared, lambda answer: answer.texts).items()
+            for control, written in _values_by_control(shared, lambda answer: answer.texts).items()
         ),
     )
 
 
-def _shared(items: Iterable[ItemAnswers]) -> list[ItemAnswers]:
+def _shared_items(items: Iterable[ItemAnswers]) -> list[ItemAnswers]:
     """Return the items with two or more answers, in the order of their ids."""
     found = (item for item in items if len(item.answers) > 1)
     return sorted(found, key=lambda item: item.entity_id)
@@ -354,7 +354,7 @@ def _categories(answer: ReviewAnswer) -> dict[str, Category]:
     return {control: tuple(sorted(set(chosen))) for control, chosen in answer.choices.items()}
 
 
-def _given(
+def _values_by_control(
     items: Iterable[ItemAnswers], of: Callable[[ReviewAnswer], Mapping[str, P]]
 ) -> dict[str, list[dict[str, P]]]:
     """Return, per control, the annotators' values for each item with two or more values."""
@@ -396,7 +396,7 @@ def _observed_agreement(pairs: Iterable[tuple[Category, Category]]) -> float:
 def _cohen_of_two(rated: Sequence[Mapping[str, Category]]) -> Estimate:
     annotators = sorted({annotator for ratings in rated for annotator in ratings})
     if len(annotators) > 2:
-        reason = f"it is for two annotators; {len(annotators)} share items"
+        reason = f"defined for two annotators only; {len(annotators)} share items"
         return Estimate(items=len(rated), reason=reason)
     return _cohen([((ratings[annotators[0]], ratings[annotators[1]]),) for ratings in rated])
 
@@ -475,7 +475,7 @@ def _undefined(items: int, kinds: Mapping[Category, int]) -> Estimate | None:
         return Estimate(reason=NO_OVERLAP)
     if len(kinds) == 1:
         chosen = ", ".join(next(iter(kinds))) or "nothing"
-        return Estimate(items=items, reason=f"everybody always chose the same ({chosen})")
+        return Estimate(items=items, reason=f"all annotators always chose the same ({chosen})")
     return None
 
 
@@ -519,7 +519,7 @@ def _attribute_agreement(
     items: Sequence[Sequence[tuple[str, str]]], facts: Facts | None
 ) -> Estimate:
     if facts is None:
-        return Estimate(items=len(items), reason="the texts were not read for what they state")
+        return Estimate(items=len(items), reason="the facts of the texts were not extracted")
     stated = [[(facts(one), facts(other)) for one, other in pairs] for pairs in items]
     shares = [
         fmean(len(one & other) / len(one | other) for one, other in pairs if one | other)

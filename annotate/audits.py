@@ -215,9 +215,9 @@ def draw_choices(
         sample = by_image[image_id]
         caption = min(sample.captions, key=lambda one: digest_of(str(seed), one.entity_id))
         ranked = similarities.images.ranked(sample.row)
-        images = _with_others(sample, (samples[row] for row in ranked))
+        images = _image_options(sample, (samples[row] for row in ranked))
         ranked = similarities.captions.ranked(caption.row)
-        captions = _with_other_captions(sample, caption, (of_caption[row] for row in ranked))
+        captions = _caption_options(sample, caption, (of_caption[row] for row in ranked))
         made = []
         if len(images) == OPTIONS:
             made.append(_test(dataset, "caption-to-image", sample, [caption], images))
@@ -228,7 +228,7 @@ def draw_choices(
     return DrawnChoices(tuple(tests), tuple(lonely))
 
 
-def _with_others(sample: Sample, ranked: Iterable[Sample]) -> list[Sample]:
+def _image_options(sample: Sample, ranked: Iterable[Sample]) -> list[Sample]:
     """Return the sample, and the samples with the images that are most similar to its own."""
     options = {sample.picture.sha256: sample}
     for other in ranked:
@@ -239,7 +239,7 @@ def _with_others(sample: Sample, ranked: Iterable[Sample]) -> list[Sample]:
     return list(options.values())
 
 
-def _with_other_captions(
+def _caption_options(
     sample: Sample, caption: Caption, ranked: Iterable[tuple[Sample, Caption]]
 ) -> list[Caption]:
     """Return the caption, and the most similar captions of other samples, one of each."""

@@ -538,7 +538,7 @@ class LabelStudioDesk:
         numbers = self._parsed(_Imported, answer, what).task_ids
         if len(numbers) != len(tasks):
             raise DeskUnavailableError(
-                f"Label Studio at {self.url} gave numbers to {len(numbers)} of {len(tasks)} tasks"
+                f"Label Studio at {self.url} returned {len(numbers)} numbers for {len(tasks)} tasks"
             )
         return numbers
 
@@ -593,8 +593,8 @@ class LabelStudioDesk:
         except ValidationError as error:
             problem = error.errors()[0]
             raise DeskFaultError(
-                f"Label Studio at {self.url}, asked to {what}, answers in a form that is not "
-                f"known: {problem['msg']} at {problem['loc']}"
+                f"Label Studio at {self.url}, asked to {what}, returned an unexpected response: "
+                f"{problem['msg']} at {problem['loc']}"
             ) from error
 
 

@@ -15,11 +15,11 @@ from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 
 _PAGE = 500
-_DOUBTED: dict[str, type[proposals.Candidate | proposals.CaptionGroup]] = {
+_FLAGGED_KINDS: dict[str, type[proposals.Candidate | proposals.CaptionGroup]] = {
     record.kind: record for record in (proposals.Candidate, proposals.CaptionGroup)
 }
 """Records that contain their own flags."""
-_NOBODY_LOOKED = "nobody looked"
+_NO_REVIEW = "nobody looked"
 
 
 class Candidate(NamedTuple):
@@ -48,14 +48,16 @@ def _judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterato
     for entity in page:
         flags = (*entity_flags(entity), *flagged.get(entity.id, ()))
         if not queue.checked:
-            yield Candidate(entity, _shows_several(entity) or bool(flags), flags)
+            yield Candidate(entity, _may_show_several(entity) or bool(flags), flags)
         elif report := reports.get(entity.id):
             yield Candidate(entity, report.verdict == "suspect" or bool(flags), flags)
 
 
 def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
     """Iterate over the proposed entities of the queue, checked or not, oldest first."""
-    return _of_queue(store, queue, find(store, queue.dataset, queue.kind, states=("proposed",)))
+    return _without_left_out(
+        store, queue, find(store, queue.dataset, queue.kind, states=("proposed",))
+    )
 
 
 def count_proposed(store: Store, queue: Queue) -> int:
@@ -65,7 +67,7 @@ def count_proposed(store: Store, queue: Queue) -> int:
     return sum(1 for _ in proposed(store, queue))
 
 
-def _of_queue(
+def _without_left_out(
     store: Store, queue: Queue, entities: Iterable[StoredEntity]
 ) -> Iterator[StoredEntity]:
     """Leave out entities that are decided in another queue."""
@@ -75,7 +77,7 @@ def _of_queue(
         yield from (entity for entity in page if entity.id not in elsewhere)
 
 
-def _shows_several(entity: StoredEntity) -> bool:
+def _may_show_several(entity: StoredEntity) -> bool:
     """Return whether the filter suspects that a tracklet shows more than one person."""
     return entity.kind == proposals.Tracklet.kind and bool(
         entity.record(proposals.Tracklet).switches
@@ -84,7 +86,7 @@ def _shows_several(entity: StoredEntity) -> bool:
 
 def entity_flags(entity: StoredEntity) -> tuple[str, ...]:
     """Return the flags in a record; empty for kinds without flags."""
-    kind = _DOUBTED.get(entity.kind)
+    kind = _FLAGGED_KINDS.get(entity.kind)
     return () if kind is None else entity.record(kind).doubts
 
 
@@ -128,14 +130,14 @@ def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecisi
             candidate.entity.id,
             "reject" if candidate.suspect else "accept",
             queue.agent,
-            f"{_NOBODY_LOOKED} (policy {queue.policy}): {_opinion(queue, candidate)}",
+            f"{_NO_REVIEW} (policy {queue.policy}): {_check_result(queue, candidate)}",
         )
         for candidate in found
         if not needs_review(queue, candidate)
     ]
 
 
-def _opinion(queue: Queue, candidate: Candidate) -> str:
+def _check_result(queue: Queue, candidate: Candidate) -> str:
     if candidate.doubts:
         more = len(candidate.doubts) - 1
         others = f" (and {more} more)" if more else ""
@@ -157,10 +159,10 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
     if isinstance(queue.policy, Auto):
         return 0
     decided = decided_under_other_policies(
-        store, queue.dataset, queue.kind, queue.agent.name, str(queue.policy), _NOBODY_LOOKED
+        store, queue.dataset, queue.kind, queue.agent.name, str(queue.policy), _NO_REVIEW
     )
     count = 0
-    for page in pages(_of_queue(store, queue, decided), _PAGE):
+    for page in pages(_without_left_out(store, queue, decided), _PAGE):
         asked = [one for one in _judged(store, queue, page) if needs_review(queue, one)]
         why = f"people are asked now (policy {queue.policy})"
         reopened = [NewDecision(one.entity.id, "reopen", queue.agent, why) for one in asked]
@@ -203,7 +205,7 @@ def search_items(
             for one in _judged(store, queue, page)
             if one.entity.state == "proposed"
         }
-        for entity in _of_queue(store, queue, page):
+        for entity in _without_left_out(store, queue, page):
             doubted = flagged.get(entity.id)
             if words.casefold() not in entity.payload.casefold():
                 continue

@@ -66,7 +66,7 @@ def gold_in_batch(
     reveal it.
     """
     ordinary = len(seen.ordinary) + round(size * (1 - rate))
-    wanted = _wanted(rate, pseudonym, seen, seed, ordinary)
+    wanted = _gold_count(rate, pseudonym, seen, seed, ordinary)
     left = len(_unseen(gold, pseudonym, seen, seed))
     return max(0, min(wanted, math.ceil(2 * rate * size), size - 1, left))
 
@@ -114,7 +114,7 @@ def mix(
         before, items = seen.get(name, Seen()), [one.entity_id for one in given]
         count = (planned or {}).get(name)
         if count is None:
-            count = _wanted(rate, name, before, seed, len(before.ordinary | set(items)))
+            count = _gold_count(rate, name, before, seed, len(before.ordinary | set(items)))
         chosen = _unseen(gold, name, before, seed, items)[:count]
         deck = [*given, *(Assignment(entity_id, name, gold=True) for entity_id in chosen)]
         mixed += sorted(deck, key=lambda one: _digest("where", seed, one.pseudonym, one.entity_id))
@@ -129,7 +129,7 @@ def _unseen(
     return sorted(left, key=lambda entity_id: _digest("which", seed, name, entity_id))
 
 
-def _wanted(rate: float, name: str, seen: Seen, seed: str, ordinary: int) -> int:
+def _gold_count(rate: float, name: str, seen: Seen, seed: str, ordinary: int) -> int:
     """Return how many gold items an annotator gets now, with `ordinary` others ever.
 
     Rounded up or down at random: with rounding down, a gold item would come after every ten items
@@ -203,11 +203,11 @@ def add_gold_file(store: Store, queue: Queue, path: Path) -> AddedGold:
     """
     problems: dict[int, str] = {}
     added = given = 0
-    for page in pages(_lines(path, problems), _LINES_AT_ONCE):
+    for page in pages(_parse_lines(path, problems), _LINES_AT_ONCE):
         entities = fetch(store, [line.entity for _, line in page])
         items = []
         for number, line in page:
-            if problem := _unusable(queue, line.entity, entities.get(line.entity)):
+            if problem := _item_problem(queue, line.entity, entities.get(line.entity)):
                 problems[number] = problem
                 continue
             answer = line.answer.model_dump(mode="json")
@@ -226,7 +226,7 @@ def add_gold_file(store: Store, queue: Queue, path: Path) -> AddedGold:
     )
 
 
-def _lines(path: Path, problems: dict[int, str]) -> Iterator[tuple[int, GoldLine]]:
+def _parse_lines(path: Path, problems: dict[int, str]) -> Iterator[tuple[int, GoldLine]]:
     """Return the parsed lines, each entity once; invalid lines are added to the problems."""
     first: dict[str, int] = {}
     try:
@@ -249,7 +249,7 @@ def _lines(path: Path, problems: dict[int, str]) -> Iterator[tuple[int, GoldLine
         raise UsageError(f"the gold file {path} cannot be read: {error}") from error
 
 
-def _unusable(queue: Queue, entity_id: str, entity: StoredEntity | None) -> str:
+def _item_problem(queue: Queue, entity_id: str, entity: StoredEntity | None) -> str:
     """Return why an entity cannot be an item of the queue; "" if it can."""
     if entity is None:
         return f"there is no entity {entity_id}"

@@ -249,7 +249,7 @@ def _problems(
 ) -> Iterator[str]:
     if quarantined := sum(unclear.state == "quarantined" for unclear in one.unclear):
         yield (
-            f"{_count(quarantined, 'answer')} by somebody else than the assignee: look at "
+            f"{_count(quarantined, 'answer')} by another person than the assignee: see "
             f"loupe queue stats {queue.name}, then loupe queue discard"
         )
     if not _undecided(one):
@@ -263,13 +263,11 @@ def _problems(
     gone = {person.pseudonym for person in annotators(store) if person.state != "active"}
     if holders <= _suspended(one) | gone:
         yield (
-            f"everything that is open ({open_tasks}) belongs to {_listed(sorted(holders), name)}, "
-            f"suspended, paused or deactivated: loupe queue push {queue.name} gives it to others"
+            f"all open work ({open_tasks}) is assigned to {_listed(sorted(holders), name)}, "
+            f"suspended, paused or deactivated: loupe queue push {queue.name} reassigns it"
         )
     elif (days := _idle_days(one, waiting)) >= _IDLE_DAYS:
-        yield f"nobody works on it: no answer for {days} days; {open_tasks}: " + _listed(
-            sorted(holders), name
-        )
+        yield f"idle: no answer for {days} days; {open_tasks}: " + _listed(sorted(holders), name)
     conflicts = [task for task in waiting if (task.purpose, task.assignee) == ("adjudication", "")]
     if conflicts and holders != {HOUSE}:
         number = _count(sum(task.tasks for task in conflicts), "conflict")
@@ -348,11 +346,11 @@ def _findings(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Fin
                 of=own.of,
                 compared=compared.value or 0.0,
                 compared_of=compared.of,
-                sentence=f"{queue}: {who} {_SAID[kind].format(*said)}",
+                sentence=f"{queue}: {who} {_SENTENCES[kind].format(*said)}",
             )
 
 
-_SAID = {
+_SENTENCES = {
     "accepts_all": "accepts {} answers; the others {} answers",
     "disagrees": "agrees with the others in {} pairs of answers; "
     "the others among themselves in {} pairs",
@@ -410,8 +408,8 @@ def _compared(one: QueueStatistics) -> Compared:
         people=len(people),
         compared=enough,
         sentence=(
-            f"{one.queue}: {enough} of {_count(len(people), 'annotator')} compared; it takes "
-            f"{LEAST_ANSWERS} answers on both sides"
+            f"{one.queue}: {enough} of {_count(len(people), 'annotator')} compared; "
+            f"both sides need {LEAST_ANSWERS} answers"
         ),
     )
 
@@ -427,7 +425,7 @@ def _work_left(one: QueueStatistics, hourly_rate: float | None) -> WorkLeft:
     days = plan.answers_needed / plan.per_day if plan.per_day else None
     cost = _cost(hours, hourly_rate)
     work = _count(plan.answers_needed, "answer")
-    parts = [f"{work}, no time of an answer is known"]
+    parts = [f"{work}, no answer times are known"]
     if hours is not None:
         taken = f"{time.median_seconds:.0f} s (median of {time.known:,})"
         parts = [f"{work} × {taken} = {hours:,.1f} hours"]

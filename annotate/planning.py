@@ -162,7 +162,7 @@ class _Planner:
     def plan(self, waiting: Sequence[str]) -> Plan:
         """Return tasks for annotators mixed with gold items, and tasks for adjudicators."""
         workers = self._workers()
-        to_settle = self._to_settle(waiting)
+        to_settle = self._conflicting_items(waiting)
         items = [
             item
             for item in map(self._item, waiting)
@@ -223,7 +223,7 @@ class _Planner:
                 )
         return given, mixed
 
-    def _to_settle(self, waiting: Sequence[str]) -> set[str]:
+    def _conflicting_items(self, waiting: Sequence[str]) -> set[str]:
         """Return items on which people disagree, or that all annotators already had."""
         with self._store.read() as connection:
             answers = counted_answers(connection, self._queue.name, waiting)

@@ -138,8 +138,8 @@ def pull(
         if project_id is not None:
             found = found.plus(_pull_project(store, desks(seat.assignee), project_id, reader))
 
-    unreached = _at_each_seat(store, queue, pull_seat)
-    found = found.plus(_decide_the_rest(store, queue, reader))
+    unreached = _for_each_seat(store, queue, pull_seat)
+    found = found.plus(_decide_completed(store, queue, reader))
     notices = unclear(store, queue.name)
     return PullReport(queue=queue.name, unclear=notices, unreached=unreached, **found._asdict())
 
@@ -174,8 +174,8 @@ def reconcile(
         found = found.plus(read)
         missing |= open_tasks & ours.keys() - there.keys()
 
-    unreached = _at_each_seat(store, queue, reconcile_seat)
-    found = found.plus(_decide_the_rest(store, queue, reader))
+    unreached = _for_each_seat(store, queue, reconcile_seat)
+    found = found.plus(_decide_completed(store, queue, reader))
     return ReconcileReport(
         queue=queue.name,
         missing=tuple(sorted(stored[key].entity_id for key in missing)),
@@ -188,7 +188,7 @@ def reconcile(
     )
 
 
-def _at_each_seat(store: Store, queue: Queue, work: Callable[[Seat], None]) -> tuple[str, ...]:
+def _for_each_seat(store: Store, queue: Queue, work: Callable[[Seat], None]) -> tuple[str, ...]:
     """Call `work` for each seat of a queue; return the seats that could not be read, and why.
 
     Raises:
@@ -234,7 +234,7 @@ def discard(
     return tuple(map(_notice, found))
 
 
-def _decide_the_rest(store: Store, queue: Queue, reader: Reader) -> Reading:
+def _decide_completed(store: Store, queue: Queue, reader: Reader) -> Reading:
     """Decide on items that already had enough answers; return the number of those decided.
 
     That happens if fewer people are required now than when the answers were stored.

@@ -138,11 +138,11 @@ def push(
         UsageError: the queue names an unknown person, or requires more people than there are.
         ServiceError: the server refuses, or stays unavailable.
     """
-    sent_back = _take_back_unclear(store, desks, queue)
+    sent_back = _remove_unclear(store, desks, queue)
     stored = review_tasks(store, queue.name)
     plan = make_plan(store, queue, desks(HOUSE).server_name, stored)
     announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
-    pusher = _Pusher(store, desks, queue, images_url, pause_seconds, _notes(store, queue))
+    pusher = _Pusher(store, desks, queue, images_url, pause_seconds, _progress_notes(store, queue))
     projects = tuple(
         (seat.assignee, pusher.send(seat, tasks)) for seat, tasks in _by_seat(stored, plan.new)
     )
@@ -150,7 +150,7 @@ def push(
     obsolete = tasks_by_key(store, [task.key for task in plan.obsolete])
     closed = sum(
         close_tasks(store, [task.key for task in tasks])
-        for tasks in _taken_off(store, desks, obsolete.values())
+        for tasks in _remove_tasks(store, desks, obsolete.values())
     )
     return PushReport(
         queue=queue.name,
@@ -182,7 +182,7 @@ def _by_seat(
     ]
 
 
-def _taken_off(
+def _remove_tasks(
     store: Store, desks: Desks, tasks: Iterable[StoredTask]
 ) -> Iterator[list[StoredTask]]:
     """Remove tasks from Label Studio; return the removed ones of each project.
@@ -197,7 +197,7 @@ def _taken_off(
         numbers = {task.key: task.task_id for task in found if task.task_id is not None}
         unread: set[str] = set()
         if numbers and server == desk.server_name:
-            unread = _unread(store, desk, project_id, numbers)
+            unread = _unread_tasks(store, desk, project_id, numbers)
             desk.delete_tasks(project_id, sorted({numbers[key] for key in numbers.keys() - unread}))
         yield [task for task in found if task.key not in unread]
 
@@ -214,7 +214,7 @@ def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
             desk.ensure_project(spec, known)
 
 
-def _notes(store: Store, queue: Queue) -> dict[str, str]:
+def _progress_notes(store: Store, queue: Queue) -> dict[str, str]:
     """Return the note on each annotator's project: their progress and accuracy.
 
     It covers earlier days only, so that it does not reveal which answers of today were compared.
@@ -258,13 +258,13 @@ def _suspension_note(revocation: Revocation, queue: Queue) -> str:
     agreed = round(revocation.accuracy * revocation.answers)
     return (
         f"Paused: {agreed} of your last {revocation.answers} answers to items with a known answer "
-        f"agreed with it; this queue asks for {queue.accuracy_floor:.0%}. Items that only you had "
+        f"agreed with it; this queue requires {queue.accuracy_floor:.0%}. Items that only you had "
         "answered go to other people now. Please read the instructions again and talk to the lead "
         "of this queue, who can let you continue."
     )
 
 
-def _take_back_unclear(store: Store, desks: Desks, queue: Queue) -> int:
+def _remove_unclear(store: Store, desks: Desks, queue: Queue) -> int:
     """Remove tasks with unclear answers from Label Studio; return their number.
 
     They still wait, so that the push sends them again, with the reason and the earlier answer.
@@ -276,13 +276,13 @@ def _take_back_unclear(store: Store, desks: Desks, queue: Queue) -> int:
         if one.task.server == desks(one.task.assignee).server_name
     }
     count = 0
-    for removed in _taken_off(store, desks, tasks.values()):
+    for removed in _remove_tasks(store, desks, tasks.values()):
         send_back(store, [task.key for task in removed])
         count += len(removed)
     return count
 
 
-def _unread(
+def _unread_tasks(
     store: Store, desk: AnnotationBackend, project_id: int, keys: Collection[str]
 ) -> set[str]:
     """Return the tasks with an answer in Label Studio that no pull has read."""
@@ -320,7 +320,7 @@ class _Pusher:
         self._interface = interface_of(queue)
         self._images_url = images_url
         self._pause_seconds = pause_seconds
-        self._notes = notes
+        self._progress_notes = notes
         self.counts: Counter[str] = Counter()
 
     def send(self, seat: Seat, tasks: Sequence[StoredTask]) -> int:
@@ -332,8 +332,8 @@ class _Pusher:
         desk = self._desks(seat.assignee)
         known = project_of_tasks(self._store, desk.server_name, self._queue.name, *seat)
         spec = project_spec(self._queue, seat)
-        if seat.purpose == "review" and seat.assignee in self._notes:
-            spec = spec._replace(note=self._notes[seat.assignee])
+        if seat.purpose == "review" and seat.assignee in self._progress_notes:
+            spec = spec._replace(note=self._progress_notes[seat.assignee])
         project_id = desk.ensure_project(spec, known)
         placed = {
             task.task_id: task.key
@@ -355,7 +355,7 @@ class _Pusher:
             if attempt > PUSH_ATTEMPTS:
                 raise ServiceError(
                     f"{len(absent)} tasks of queue {self._queue.name} are not at {desk.url} after "
-                    f"{PUSH_ATTEMPTS} attempts; the next push goes on ({fault})"
+                    f"{PUSH_ATTEMPTS} attempts; the next push continues ({fault})"
                 ) from fault
             try:
                 there |= self._import(desk, project_id, absent)

@@ -129,7 +129,7 @@ class Reader:
             task = received.task
             same = [one for one in before.get(task.key, ()) if one.remote_id == received.remote.id]
             if received.remote.cancelled and not received.quarantined:
-                reading = reading.plus(_skipping(received, answered=bool(same)))
+                reading = reading.plus(_skip_effect(received, answered=bool(same)))
                 if task.assignee != HOUSE and task.state in WAITING:
                     skipped.add(task.key)  # others get it; in the own account it stays open
             elif _is_known(received, same):
@@ -162,8 +162,8 @@ class Reader:
                 config = self._adjudication_config
             for remote in sorted(remote_task.annotations, key=lambda one: (one.updated_at, one.id)):
                 people = [names[remote.user_id], names[remote.made_by or remote.user_id]]
-                strange = self._not_the_assignee(task, people)
-                strange = strange or _moved(task, remote, elsewhere[remote.id])
+                strange = self._assignee_problem(task, people)
+                strange = strange or _moved_problem(task, remote, elsewhere[remote.id])
                 problem = remote.fault or malformed(config, remote.result)
                 agent = AgentRef("person", people[0])
                 content = _content(remote, readable=not problem)
@@ -178,7 +178,7 @@ class Reader:
                     quarantined=bool(strange),
                 )
 
-    def _not_the_assignee(self, task: StoredTask, people: Sequence[str]) -> str:
+    def _assignee_problem(self, task: StoredTask, people: Sequence[str]) -> str:
         """Return why these people may not answer the task; "" if they may.
 
         People with their own workspaces may not answer in that of the installation.
@@ -299,7 +299,7 @@ def _move(connection: Connection, read: Sequence[Understood], skipped: set[str])
     set_task_states(connection, (skipped & waiting) - answered, "skipped")
 
 
-def _skipping(received: Received, *, answered: bool) -> Reading:
+def _skip_effect(received: Received, *, answered: bool) -> Reading:
     """Return the effect of a skip; if the task was already assigned to others, it is known."""
     if received.task.assignee != HOUSE and received.task.state not in (*WAITING, "answered"):
         return Reading(known=1)
@@ -309,7 +309,9 @@ def _skipping(received: Received, *, answered: bool) -> Reading:
     return Reading(known=1, remarks=(received.notice(detail),) if answered else ())
 
 
-def _moved(task: StoredTask, remote: RemoteAnnotation, earlier: Sequence[StoredAnnotation]) -> str:
+def _moved_problem(
+    task: StoredTask, remote: RemoteAnnotation, earlier: Sequence[StoredAnnotation]
+) -> str:
     """Return why an annotation belongs to another task: it was there before. "" if it was not.
 
     A restored server reuses a number for an annotation that is created later than all with that

@@ -89,10 +89,10 @@ def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Foreca
     if answers_needed == 0:
         return Forecast(**known, earliest=today, latest=today)
     if days < LEAST_DAYS:
-        reason = f"{LEAST_DAYS} full days of work are needed to forecast from; there are {days}"
+        reason = f"a forecast needs {LEAST_DAYS} full days of work; there are {days}"
         return Forecast(**known, reason=reason)
     if not recent.any():
-        return Forecast(**known, reason=f"nobody answered in the last {days} days")
+        return Forecast(**known, reason=f"there are no answers in the last {days} days")
     earliest, latest = _days_needed(answers_needed, recent)
     if latest > _LONGEST_DAYS:
         return Forecast(**known, reason="at this rate it takes more than ten years")

@@ -60,7 +60,9 @@ class Claims:
         self._changing = threading.Lock()
         self._stop = threading.Event()
         self._renewal: threading.Thread | None = None
-        self._heard: dict[str, tuple[int, float]] = {}  # for each process: beats, and since when
+        self._last_beats: dict[
+            str, tuple[int, float]
+        ] = {}  # for each process: beats, and since when
 
     def take(
         self, connection: Connection, subject: str, lower: int = 0, upper: int = 0
@@ -152,18 +154,18 @@ class Claims:
         others = connection.execute(query.where(Process.id != process_id())).all()
         found: dict[str, int] = {}
         for id_, place, beats, seconds in others:
-            silent = self._watched(id_, beats) if seconds is None else float(seconds)
+            silent = self._seconds_unchanged(id_, beats) if seconds is None else float(seconds)
             if silent >= self.lease_seconds or is_process_dead(place):
                 found[id_] = beats
         return found
 
-    def _watched(self, id_: str, beats: int) -> float:
+    def _seconds_unchanged(self, id_: str, beats: int) -> float:
         """Return for how many seconds this process has seen no change of that heartbeat."""
         now = self._clock()
-        counted, since = self._heard.get(id_, (None, now))
+        counted, since = self._last_beats.get(id_, (None, now))
         if counted != beats:
             since = now
-        self._heard[id_] = (beats, since)
+        self._last_beats[id_] = (beats, since)
         return now - since
 
 

@@ -61,7 +61,7 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
     if not decisions:
         return
     entity_ids = sorted({decision.entity_id for decision in decisions})
-    _take_turns(connection, entity_ids)
+    _lock_entities(connection, entity_ids)
     last = _last_decisions(connection, entity_ids)
     register_agents(connection, sorted({decision.agent for decision in decisions}))
     rows = []
@@ -84,7 +84,7 @@ def set_active(store: Store, entity_ids: Sequence[str], agent: AgentRef, *, acti
     if not entity_ids:
         return
     with store.write() as connection:
-        _take_turns(connection, entity_ids)
+        _lock_entities(connection, entity_ids)
         others = Entity.state == "inactive" if active else Entity.state != "inactive"
         query = select(Entity.id).where(others, Entity.state != "withdrawn")
         changed = [id_ for (id_,) in rows_in(connection, query, Entity.id, entity_ids)]
@@ -132,7 +132,7 @@ def decided_by_people(store: Store, entity_ids: Sequence[str]) -> set[str]:
         return {id_ for (id_,) in rows_in(connection, query, Decision.entity_id, entity_ids)}
 
 
-def _take_turns(connection: Connection, entity_ids: Sequence[str]) -> None:
+def _lock_entities(connection: Connection, entity_ids: Sequence[str]) -> None:
     """Lock entities, so that concurrent decisions on them are stored one after the other.
 
     SQLite has only one writer and needs no lock; `FOR UPDATE` is left out.

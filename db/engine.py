@@ -125,7 +125,7 @@ def _open_sqlite(url: URL) -> Engine:
         ) from error
     if is_read_only(url):
         return _open_sqlite_to_read(url)
-    _close_to_others(file)
+    _restrict_to_owner(file)
     engine = create_engine(
         url,
         pool_use_lifo=True,  # few connections, so that each has a warm cache
@@ -170,7 +170,7 @@ def _begin_to_read(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-def _close_to_others(file: Path) -> None:
+def _restrict_to_owner(file: Path) -> None:
     """Give only the owner access to a SQLite file, as it links pseudonyms to people.
 
     Creates the file if it does not exist. SQLite gives its journal the same mode.
@@ -286,13 +286,13 @@ def faults_as_errors(engine: Engine) -> Iterator[None]:
         yield
     except (DatabaseError, PoolTimeoutError) as error:
         passing = is_passing(error)
-        if not passing and not _is_of_the_database(error):
+        if not passing and not _is_database_fault(error):
             raise
         kind = DatabaseLostError if passing else ServiceError
         raise kind(fault_sentence(error, shown_url(engine.url))) from error
 
 
-def _is_of_the_database(error: SQLAlchemyError) -> bool:
+def _is_database_fault(error: SQLAlchemyError) -> bool:
     """Return whether the fault is in the database and not in the statement."""
     damaged = type(error) is DatabaseError or (
         isinstance(error, InternalError) and getattr(error.orig, "sqlstate", None) == "XX001"

@@ -42,7 +42,9 @@ def store_evaluation(store: Store, result: EvaluationResult) -> Stored:
             "id": result.id,
             "release_id": result.release.id,
             "split": result.split,
-            "result": _without(result, _withdrawn(connection, result)).model_dump(mode="json"),
+            "result": _without_withdrawn(result, _withdrawn(connection, result)).model_dump(
+                mode="json"
+            ),
             "evaluated_at": datetime.now(UTC),
         }
         is_new = connection.execute(query).one_or_none() is None
@@ -88,7 +90,7 @@ def _showing(connection: Connection, gone: set[str]) -> Iterator[tuple[str, Eval
     """Return the evaluations whose examples show any of these entities, without those examples."""
     for id_, stored in connection.execute(select(Evaluation.id, Evaluation.result)):
         result = EvaluationResult.model_validate(stored)
-        if (kept := _without(result, gone)) != result:
+        if (kept := _without_withdrawn(result, gone)) != result:
             yield id_, kept
 
 
@@ -99,7 +101,7 @@ def _withdrawn(connection: Connection, result: EvaluationResult) -> set[str]:
     return {id_ for (id_,) in rows_in(connection, query, Entity.id, sorted(shown))}
 
 
-def _without(result: EvaluationResult, gone: set[str]) -> EvaluationResult:
+def _without_withdrawn(result: EvaluationResult, gone: set[str]) -> EvaluationResult:
     """Return the evaluation without the examples that show withdrawn entities."""
     directions = tuple(
         one.model_copy(

@@ -144,11 +144,11 @@ def embedder_origins(connection: Connection, ids: Iterable[str]) -> dict[Embedde
 def _origins(connection: Connection, ids: Sequence[str]) -> Iterator[tuple[str, EmbedderOrigin]]:
     """Return those of the images and captions that an embedder chose or validated, with origins."""
     yield from _validations(connection, ids)
-    for id_, stored in _about(connection, ids, Role.MEASURED, ConfusionCheck.kind):
+    for id_, stored in _linked_entities(connection, ids, Role.MEASURED, ConfusionCheck.kind):
         check = stored.record(ConfusionCheck)
         chosen = canonical_json({"margin": check.margin})
         yield id_, EmbedderOrigin(check.embedder, "confusing_captions", chosen)
-    for id_, stored in _about(connection, ids, Role.MATCHES, ConfusionMatch.kind):
+    for id_, stored in _linked_entities(connection, ids, Role.MATCHES, ConfusionMatch.kind):
         match = stored.record(ConfusionMatch)
         yield id_, EmbedderOrigin(match.embedder, "similar_images", "{}")
     for id_, values in _settings(connection, ids, Role.EXPANDED_WITH):
@@ -161,7 +161,9 @@ def _validations(
 ) -> Iterator[tuple[str, EmbedderOrigin]]:
     """Return the measured captions, each with the embedder and settings of the measurement."""
     reports: dict[str, list[str]] = defaultdict(list)
-    for caption, report in _about(connection, captions, Role.MEASURES, DiscriminabilityReport.kind):
+    for caption, report in _linked_entities(
+        connection, captions, Role.MEASURES, DiscriminabilityReport.kind
+    ):
         reports[report.id].append(caption)
     for report_id, values in _settings(connection, reports, Role.VALIDATED_WITH):
         limits = {name: values["discriminability"][name] for name in _DISCRIMINABILITY}
@@ -180,7 +182,7 @@ def _settings(
         yield link.child, stored[link.parent].record(StageSettings).values
 
 
-def _about(
+def _linked_entities(
     connection: Connection, ids: Iterable[str], role: Role, kind: str
 ) -> Iterator[tuple[str, StoredEntity]]:
     """Return (id, entity of a kind with this parent in a role), without withdrawn entities."""
@@ -214,10 +216,10 @@ UNKNOWN = StrategyOrigin()
 
 def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, StrategyOrigin]:
     """Return the origin of the strategy of each contrastive image that was made here."""
-    candidates = _with_earlier(
+    candidates = _with_edit_sources(
         connection, _above(connection, {id_: {id_} for id_ in ids}, Role.ACCEPTED_FROM)
     )
-    strategies = _with_earlier(connection, _above(connection, candidates, Role.MADE_FOR))
+    strategies = _with_edit_sources(connection, _above(connection, candidates, Role.MADE_FOR))
     prompts = _above(connection, {one: {one} for one in _all(strategies)}, Role.PROMPTED_BY)
     proposed = [one for one, of_it in prompts.items() if of_it]
     query = select(Entity.id, Entity.model_call_key)
@@ -245,7 +247,7 @@ def _above(connection: Connection, below: _Above, role: Role) -> dict[str, set[s
     return {key: {up for one in many for up in parents[one]} for key, many in below.items()}
 
 
-def _with_earlier(connection: Connection, found: _Above) -> dict[str, set[str]]:
+def _with_edit_sources(connection: Connection, found: _Above) -> dict[str, set[str]]:
     """Return, for each key, its entities and all entities that they were edited from."""
     whole = {key: set(many) for key, many in found.items()}
     level: _Above = found

@@ -113,7 +113,7 @@ def low_water(store: Store, plan_id: int, pending: Pending) -> int:
             first = _first_pending(connection, plan_id, pending, mark.seq, near)
             if first is not None or near is None:
                 return (reopened or first or mark.seq + 1) - 1
-    return _moved(store, plan_id, pending)
+    return _move_mark(store, plan_id, pending)
 
 
 # The mark of a completed stream of a plan, such as the rows of a file. It selects no entities, and
@@ -154,7 +154,7 @@ def reset_marks(connection: Connection, plan_ids: Iterable[int]) -> None:
         connection.execute(counted)
 
 
-def _moved(store: Store, plan_id: int, pending: Pending) -> int:
+def _move_mark(store: Store, plan_id: int, pending: Pending) -> int:
     """Move the mark to before the first pending input and return its new value."""
     with store.read() as connection:
         with store.no_writers():  # PostgreSQL numbers rows before other connections see them

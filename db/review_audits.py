@@ -139,7 +139,7 @@ def items_to_audit(store: Store, queue: str) -> list[tuple[str, frozenset[str]]]
         drawn = sorted(connection.execute(query).scalars())
         taken = _taken(connection, queue, drawn)
         left = [entity_id for entity_id in drawn if entity_id not in taken]
-        past = _had_a_part(connection, queue, left)
+        past = _participants(connection, queue, left)
     return [(entity_id, frozenset(past[entity_id])) for entity_id in left]
 
 
@@ -152,7 +152,7 @@ def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
     return {entity_id for (entity_id,) in rows_in(connection, query, ReviewTask.entity_id, ids)}
 
 
-def _had_a_part(connection: Connection, queue: str, ids: Sequence[str]) -> dict[str, set[str]]:
+def _participants(connection: Connection, queue: str, ids: Sequence[str]) -> dict[str, set[str]]:
     """Return, for each entity, who had a task about it or about an entity it was edited from."""
     query = select(ReviewTask.entity_id, ReviewTask.assignee).where(ReviewTask.queue == queue)
     found: dict[str, set[str]] = defaultdict(set)

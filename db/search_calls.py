@@ -80,7 +80,7 @@ def reserve_search(
     """Reserve a search, unless it is known, in flight, or beyond the budget."""
     agent = AgentRef.of_model(search.service)
     with store.write() as connection:
-        _take_turn(connection, search.service)
+        _lock_service(connection, search.service)
         row = _row_of(connection, search.key)
         if row is not None and row.status != IN_FLIGHT:
             return _outcome(row)
@@ -118,7 +118,7 @@ def reserve_search(
 def reserve_retry(store: Store, search: NewSearch, claim_id: str, budget: DailyBudget) -> bool:
     """Count one more request of a search in flight; return False if it is beyond the budget."""
     with store.write() as connection:
-        _take_turn(connection, search.service)
+        _lock_service(connection, search.service)
         used = _requests_since(connection, search.service, budget.day_began)
         if budget.most is not None and used >= budget.most:
             return False
@@ -141,7 +141,7 @@ def settle_search(
     If the claim ended and another process took the search over, the other's outcome is kept.
     """
     with store.write() as connection:
-        _take_turn(connection, search.service)
+        _lock_service(connection, search.service)
         own = select(ModelCall.tokens_in).where(*_is_own(search.key, claim_id))
         reserved = connection.execute(own).scalar_one_or_none() or 0
         before = _requests_since(connection, search.service, budget.day_began) - reserved
@@ -190,7 +190,7 @@ def _requests_since(connection: Connection, service: ModelRef, began: datetime) 
     return connection.execute(query).scalar_one() or 0
 
 
-def _take_turn(connection: Connection, service: ModelRef) -> None:
+def _lock_service(connection: Connection, service: ModelRef) -> None:
     """Lock a service, so that its searches are reserved one at a time (SQLite has one writer)."""
     if connection.dialect.name == "postgresql":
         number = int(digest_of("search-budget", service.name)[:15], 16)

@@ -55,7 +55,9 @@ class Store:
         self.claims = Claims(self.write)
         # SQLite has one writer; our threads queue here instead of polling for its lock
         alone = engine.dialect.name == "sqlite"
-        self._turn: AbstractContextManager[object] = threading.Lock() if alone else nullcontext()
+        self._write_lock: AbstractContextManager[object] = (
+            threading.Lock() if alone else nullcontext()
+        )
 
     @classmethod
     def open(
@@ -115,11 +117,11 @@ class Store:
         """
         with (
             faults_as_errors(self.engine),
-            self._turn,
+            self._write_lock,
             self._connect().execution_options(writes=True) as connection,
             connection.begin() as transaction,
         ):
-            number = self._count_as_writer(connection)
+            number = self._acquire_writer_lock(connection)
             yield connection
             try:
                 transaction.commit()
@@ -127,7 +129,7 @@ class Store:
                 if number is None or not is_passing(error) or not self._was_committed(number):
                     raise
 
-    def _count_as_writer(self, connection: Connection) -> str | None:
+    def _acquire_writer_lock(self, connection: Connection) -> str | None:
         """Share a lock with all writers until the end of the transaction, before any other lock.
 
         Returns:

@@ -141,7 +141,7 @@ def claim_chunk(
     transaction that writes the claim only checks those that were found.
     """
     subject = _subject(plan_id, pending.dataset)
-    is_wanted = and_(is_pending(plan_id, pending), _is_none_of(passed_over))
+    is_wanted = and_(is_pending(plan_id, pending), _is_not_in(passed_over))
     while True:
         with store.read() as connection:
             is_free = and_(is_wanted, _is_unclaimed(subject, [*store.claims.ended(connection)]))
@@ -173,7 +173,7 @@ def _is_unclaimed(subject: str, ended: Sequence[str] = ()) -> ColumnElement[bool
     return ~claimed
 
 
-def _is_none_of(inputs: Collection[int]) -> ColumnElement[bool]:
+def _is_not_in(inputs: Collection[int]) -> ColumnElement[bool]:
     """Numbers are part of the statement, as databases limit the number of parameters."""
     if not inputs:
         return true()

@@ -270,7 +270,7 @@ def _offered(tag: ET.Element) -> frozenset[str] | None:
 def malformed(config: str, result: Any) -> str:
     """Return the problem of the first region that the page cannot have created, or ""."""
     if not isinstance(result, list):
-        return f"an answer must be a list of regions; got {_shown(result)}"
+        return f"an answer must be a list of regions; got {_abbreviated(result)}"
     chosen: set[str] = set()
     for number, region in enumerate(result, start=1):
         if problem := _malformed_region(config, region, chosen):
@@ -281,27 +281,29 @@ def malformed(config: str, result: Any) -> str:
 def _malformed_region(config: str, region: Any, chosen: set[str]) -> str:
     """Return the problem of a region; `chosen` collects the controls with a single choice."""
     if not isinstance(region, dict):
-        return f"must be an object; got {_shown(region)}"
+        return f"must be an object; got {_abbreviated(region)}"
     name = region.get("from_name")
     fitting = (one for one in controls(config) if one.name.fullmatch(str(name)))
     control = next(fitting, None)
     if control is None or not isinstance(name, str):
-        return f"must name a control of the page; got {_shown(name)}"
+        return f"must name a control of the page; got {_abbreviated(name)}"
     kind = _VALUES[control.kind]
     if region.get("type") != control.kind:
-        return f"({name}) must be of the type {control.kind}; got {_shown(region.get('type'))}"
+        return (
+            f"({name}) must be of the type {control.kind}; got {_abbreviated(region.get('type'))}"
+        )
     if region.get("to_name") != control.target:
-        return f"({name}) must be about {control.target}; got {_shown(region.get('to_name'))}"
+        return f"({name}) must be about {control.target}; got {_abbreviated(region.get('to_name'))}"
     value = region.get("value")
     if not isinstance(value, dict):
-        return f"({name}) must hold an object with its {kind}; got {_shown(value)}"
+        return f"({name}) must hold an object with its {kind}; got {_abbreviated(value)}"
     given = value.get(kind)
     if not isinstance(given, list) or not all(map(_is_text, given)):
-        return f"({name}) must hold a list of texts as its {kind}; got {_shown(given)}"
+        return f"({name}) must hold a list of texts as its {kind}; got {_abbreviated(given)}"
     if control.offered is not None and (unknown := [x for x in given if x not in control.offered]):
-        return f"({name}) must hold choices that the page offers; got {_shown(unknown[0])}"
+        return f"({name}) must hold choices that the page offers; got {_abbreviated(unknown[0])}"
     if control.single and (len(given) != 1 or name in chosen):
-        return f"({name}) must hold one choice; got {_shown(given)}"
+        return f"({name}) must hold one choice; got {_abbreviated(given)}"
     if control.single:
         chosen.add(name)
     return ""
@@ -312,7 +314,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not re.search("[\0\ud800-\udfff]", value)
 
 
-def _shown(value: Any) -> str:
+def _abbreviated(value: Any) -> str:
     """Return a value for a message; only the size of nested ones is shown."""
     if isinstance(value, list | dict):
         return f"a {type(value).__name__} of {len(value)}"

@@ -265,10 +265,10 @@ def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
 
     Words that only moved are not marked.
     """
-    return _more_often(before, after, "removed"), _more_often(after, before, "inserted")
+    return _surplus_words(before, after, "removed"), _surplus_words(after, before, "inserted")
 
 
-def _more_often(text: str, other: str, style: str) -> list[Mark]:
+def _surplus_words(text: str, other: str, style: str) -> list[Mark]:
     """Return marks on words that the other text lacks; on the last ones if it has fewer of them.
 
     Neighbouring words share a mark.

@@ -66,7 +66,7 @@ class TrackletSelection(Interface):
             ],
         }
         crops = [frame.crop for frame in tracklet.frames]
-        crops += [frame.crop for other, _ in others for frame in _few(other.frames)]
+        crops += [frame.crop for other, _ in others for frame in _sampled_frames(other.frames)]
         images = tuple(dict.fromkeys(map(shown_image, crops)))
         suspected = [str(frame.frame) for frame in tracklet.frames if frame.suspicions]
         later = {frame.frame for frame in tracklet.frames[1:]}
@@ -162,7 +162,7 @@ def _numbered(others: Sequence[OtherTracklet]) -> list[tuple[OtherTracklet, str]
     return list(zip(likeliest, OTHER_KEYS, strict=False))
 
 
-def _few(frames: Sequence[TrackletFrame]) -> Sequence[TrackletFrame]:
+def _sampled_frames(frames: Sequence[TrackletFrame]) -> Sequence[TrackletFrame]:
     """Return a few frames, spread over the whole length."""
     step = max(1, -(-len(frames) // _FRAMES_OF_OTHERS))
     return frames[::step]
@@ -193,7 +193,9 @@ def _frame(frame: TrackletFrame, name: str, count: int, images_url: str) -> str:
 
 
 def _other(other: OtherTracklet, key: str, images_url: str) -> str:
-    pictures = "".join(picture_tag(frame.crop, images_url) for frame in _few(other.frames))
+    pictures = "".join(
+        picture_tag(frame.crop, images_url) for frame in _sampled_frames(other.frames)
+    )
     label = f"<i>[{key}] similarity {other.similarity:.2f}</i>"
     return f'<span class="loupe-other">{pictures}{label}</span>'
 

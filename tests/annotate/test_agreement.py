@@ -90,7 +90,7 @@ def test_fleiss_kappa_of_the_paper() -> None:
     (found,) = agreement(items_of(rows)).choices
     assert found.fleiss.value == pytest.approx(0.210, abs=0.0005)
     assert found.cohen.value is None
-    assert found.cohen.reason == "it is for two annotators; 14 share items"
+    assert found.cohen.reason == "defined for two annotators only; 14 share items"
 
 
 def test_krippendorffs_alpha_with_missing_ratings() -> None:
@@ -151,7 +151,7 @@ def test_a_control_that_only_one_saw_is_no_disagreement() -> None:
 UNDEFINED = {
     "no items": ([], None),
     "no overlap": ([{"a": "x"}, {"b": "y"}], None),
-    "one category": ([{"a": "x", "b": "x"}] * 3, "everybody always chose the same (x)"),
+    "one category": ([{"a": "x", "b": "x"}] * 3, "all annotators always chose the same (x)"),
 }
 
 
@@ -181,7 +181,7 @@ def test_one_item_has_a_figure_but_no_interval() -> None:
     (found,) = agreement(items_of([{"a": "x", "b": "y"}])).choices
     assert found.alike.value == 0
     assert found.alike.low is None
-    assert found.alike.reason == "one item has no spread"
+    assert found.alike.reason == "a single item has no variance"
 
 
 ratings = st.lists(

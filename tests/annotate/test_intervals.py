@@ -67,4 +67,4 @@ def test_where_most_replicates_are_undefined_there_is_no_interval() -> None:
 
     found = estimate(0.5, np.array([9, 1]), rarely)
     assert (found.value, found.low, found.high) == (0.5, None, None)
-    assert found.reason == "most samples of so few items hold a single category"
+    assert found.reason == "most bootstrap samples of so few items have a single category"

@@ -80,9 +80,7 @@ def test_too_few_answers_say_nothing(sqlite_store: Store) -> None:
     assert found.findings == ()
     (compared,) = found.compared
     assert (compared.people, compared.compared) == (5, 0)
-    assert compared.sentence.endswith(
-        "0 of 5 annotators compared; it takes 20 answers on both sides"
-    )
+    assert compared.sentence.endswith("0 of 5 annotators compared; both sides need 20 answers")
 
 
 def test_who_accepts_all_and_who_drifts_is_named(sqlite_store: Store) -> None:
@@ -145,7 +143,7 @@ def test_what_is_wrong_with_a_queue_comes_with_what_to_do(sqlite_store: Store) -
         "street-captions: only Ann is eligible for overlap 2: reinstate Bea (loupe annotator "
         "reinstate NAME street-captions) or add someone (loupe annotator add NAME)"
     )
-    assert "everything that is open (2 open tasks) belongs to Bea, suspended" in suspended
+    assert "all open work (2 open tasks) is assigned to Bea, suspended" in suspended
 
 
 def test_an_idle_queue_is_named_after_three_days(sqlite_store: Store) -> None:
@@ -157,9 +155,7 @@ def test_an_idle_queue_is_named_after_three_days(sqlite_store: Store) -> None:
     history.write()
     assert asked(sqlite_store, START + timedelta(days=2)).problems == ()
     (idle,) = asked(sqlite_store, START + timedelta(days=5)).problems
-    assert idle.sentence == (
-        "street-captions: nobody works on it: no answer for 5 days; 2 open tasks: Ann, Bea"
-    )
+    assert idle.sentence == ("street-captions: idle: no answer for 5 days; 2 open tasks: Ann, Bea")
 
 
 def test_work_left_is_in_hours_days_and_money(sqlite_store: Store) -> None:

@@ -44,9 +44,9 @@ def test_only_the_last_four_weeks_count() -> None:
 
 def test_where_nothing_is_known_there_is_a_reason(subtests: pytest.Subtests) -> None:
     for per_day, needed, reason in (
-        ([], 5, "3 full days of work are needed to forecast from; there are 0"),
-        ([9, 9], 5, "3 full days of work are needed to forecast from; there are 2"),
-        ([9] * 5 + [0] * 28, 5, "nobody answered in the last 28 days"),
+        ([], 5, "a forecast needs 3 full days of work; there are 0"),
+        ([9, 9], 5, "a forecast needs 3 full days of work; there are 2"),
+        ([9] * 5 + [0] * 28, 5, "there are no answers in the last 28 days"),
         ([0] * 27 + [1], 10_000, "at this rate it takes more than ten years"),
     ):
         with subtests.test(reason=reason):
