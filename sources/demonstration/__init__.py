@@ -1,4 +1,4 @@
-"""A world of drawn people whose every attribute is known, in three published annotation formats."""
+"""A world of drawn people with known attributes, in three published annotation formats."""
 
 from sources.demonstration.writing import (
     DemonstrationSource,

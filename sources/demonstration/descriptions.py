@@ -1,8 +1,8 @@
-"""Captions that say of a drawn person what can be seen in the image, at three granularities.
+"""Captions of the visible attributes of a drawn person, at three granularities.
 
-Left and right are the person's own, as is usual in the field: the right hand of somebody who faces
-us is on the left of the image. No sentence denies a thing ("no hat"): descriptions of the field say
-what there is.
+Left and right are the person's own, as is usual in the field: the right hand of a person facing the
+camera is on the left of the image. No sentence negates an item ("no hat"), because descriptions in
+the field only state what is present.
 """
 
 import tomllib
@@ -22,9 +22,9 @@ _MARKS = {Pattern.STRIPED: "stripes", Pattern.PLAID: "checks", Pattern.DOTTED: "
 def describe(
     person: Person, pose: Pose, granularity: Granularity, annotator: int, chance: Chance
 ) -> str:
-    """One caption of the image of `person` in `pose`, in the words of one of two annotators.
+    """Return a caption of the image of `person` in `pose`, in the style of one of two annotators.
 
-    The least important sentences are left out once enough is said.
+    The least important sentences are left out once the caption is long enough.
     """
     second = bool(annotator % 2)
     fine = granularity == Granularity.FINE
@@ -50,7 +50,7 @@ def _names(form: str) -> set[str]:
 def _words(
     person: Person, pose: Pose, voice: Mapping[str, str], *, colours_first: bool
 ) -> dict[str, str]:
-    """Everything that shows of the person, as words for the forms."""
+    """Return the words for all visible attributes of the person."""
 
     def garment(one: Garment, *, brief: bool = False) -> str:
         return _garment(one, voice, colours_first=colours_first, brief=brief)
@@ -82,7 +82,7 @@ def _words(
         if front
         else f"{her} {pose.view.value} side",
     }
-    # The upper body; of an upper garment under a jacket only the front shows, if it is open.
+    # The upper body. Of an upper garment under a jacket only the front is visible, if it is open.
     top = brief_top = garment(upper)
     if jacket:
         state = ("open" if jacket.open else "closed") if front else ""
@@ -98,7 +98,7 @@ def _words(
             words |= {"upper": voice.get(upper.kind, upper.kind)}
             words |= {"sleeves": end[0], "sleeve_end": end[1]}
     words["top"] = top
-    # The lower body, which a dress covers, too.
+    # The lower body, which a dress covers as well.
     lowest = lower or upper
     reach = {"short": "above the knees", "knee-length": "to the knees", "long": "down to the shoes"}
     plural = lowest.kind in _PLURAL
@@ -114,7 +114,7 @@ def _words(
     words["short_clothes"] = _listed(brief)
     if lower:
         words["lower"] = f"a pair of {garment(lower)}" if plural else garment(lower)
-    # What is on the head, what is carried, and what is done.
+    # Headwear, bags, and actions.
     if not back:
         words["skin"] = person.skin
     on_head = [f"black {person.glasses}"] if person.glasses and not back else []
@@ -144,7 +144,7 @@ def _words(
 
 
 def _garment(one: Garment, voice: Mapping[str, str], *, colours_first: bool, brief: bool) -> str:
-    """A garment with colour and pattern and, unless `brief`, sleeves, length, second colour."""
+    """Return a garment with colour, pattern and, unless `brief`, sleeves, length, second colour."""
     kind, colour = voice.get(one.kind, one.kind), one.colour
     before = [one.length] if one.kind in ("dress", "skirt") and one.length else []
     if one.sleeve:
@@ -163,7 +163,7 @@ def _garment(one: Garment, voice: Mapping[str, str], *, colours_first: bool, bri
 
 
 def with_article(phrase: str) -> str:
-    """The phrase with "a" or "an"."""
+    """Return the phrase with "a" or "an"."""
     return f"{'an' if phrase[0].lower() in 'aeio' else 'a'} {phrase}"
 
 

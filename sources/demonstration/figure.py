@@ -1,4 +1,4 @@
-"""Poses of people, and figures drawn of them from flat shapes, the farthest first."""
+"""Poses of people, and figures drawn of them from flat shapes, from back to front."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from sources.demonstration.people import (
     Side,
 )
 
-# Poses: which way a person is turned and what they do.
+# Poses: the direction that a person faces, and their action.
 
 
 class Action(StrEnum):
@@ -39,7 +39,7 @@ class Action(StrEnum):
 
 
 class View(StrEnum):
-    """The side of the person that we see."""
+    """The visible side of the person."""
 
     FRONT = "front"
     BACK = "back"
@@ -53,8 +53,9 @@ YAW = {View.FRONT: 0.0, View.RIGHT: 90.0, View.BACK: 180.0, View.LEFT: 270.0}
 class Pose(Record):
     """A moment of an action.
 
-    `yaw_degrees` is 0 for somebody who faces us, 90 for somebody who faces to the right of the
-    image (we see their right side), 180 for a back. `phase` in [0, 1) is the place in the step.
+    `yaw_degrees` is 0 for a person facing the camera, 90 for one facing the right of the image
+    (their right side is visible), 180 for a back view. `phase` in [0, 1) is the position in the
+    step.
     """
 
     action: Action
@@ -63,18 +64,18 @@ class Pose(Record):
 
     @property
     def view(self) -> View:
-        """The side that we see most of."""
+        """Return the side that is most visible."""
         return tuple(YAW)[int((self.yaw_degrees + 45) % 360 // 90)]
 
 
 def free_hand(person: Person) -> Side:
-    """The hand that a phone goes into."""
+    """Return the hand that holds a phone."""
     carried = person.carried
     return Side.LEFT if carried and carried.side is Side.RIGHT else Side.RIGHT
 
 
 def draw_pose(chance: Chance, person: Person, view: View) -> Pose:
-    """A pose in which the person is seen from `view`, doing what can be seen from there."""
+    """Draw a random pose seen from `view`, with an action that is visible from there."""
     spread = 32 if view in (View.FRONT, View.BACK) else 18
     actions: dict[Action, float] = {Action.WALKING: 6, Action.STANDING: 3}
     if view is View.FRONT or view.value == free_hand(person):
@@ -86,13 +87,13 @@ def draw_pose(chance: Chance, person: Person, view: View) -> Pose:
     )
 
 
-# Flat shapes in plain or patterned colours on a transparent picture.
+# Flat shapes in plain or patterned colours on a transparent image.
 
 Point = NDArray[np.float64]
 """A point in the person's frame, in metres: (to the person's left, up, forward)."""
 
 Flat = tuple[float, float]
-"""A point in the plane of the picture, in metres from between the feet: (to the right, up)."""
+"""A point in the plane of the image, in metres from between the feet: (to the right, up)."""
 
 CIRCLE = [(math.cos(t), math.sin(t)) for t in np.linspace(0, 2 * math.pi, 20, endpoint=False)]
 _EDGE_METRES = 0.007
@@ -106,12 +107,12 @@ class Paint(NamedTuple):
     second: Rgb = (0, 0, 0)
 
     def shaded(self, brightness: float) -> "Paint":
-        """The paint made lighter or darker."""
+        """Return the paint made lighter or darker."""
         return Paint(shaded(self.colour, brightness), self.pattern, shaded(self.second, brightness))
 
 
 def shaded(colour: Rgb, brightness: float) -> Rgb:
-    """The colour made lighter or darker."""
+    """Return the colour made lighter or darker."""
     red, green, blue = (min(255, round(part * brightness)) for part in colour)
     return red, green, blue
 
@@ -125,7 +126,7 @@ def _between(start: Flat, end: Flat, share: float) -> Flat:
 
 
 class _Layer:
-    """Shapes are painted one over the other; `scale` is in pixels per metre, `origin` a pixel."""
+    """Shapes painted over each other; `scale` is in pixels per metre, `origin` is a pixel."""
 
     def __init__(self, scale: float) -> None:
         self.scale, self.origin = scale, (round(0.95 * scale), round(1.98 * scale))
@@ -133,7 +134,7 @@ class _Layer:
         self._draw = ImageDraw.Draw(self.picture)
 
     def fill(self, pieces: Iterable[Sequence[Flat]], paint: Paint, *, edge: bool = True) -> None:
-        """One shape of polygons, with a darker edge around it."""
+        """Paint a shape of polygons, with a darker edge around it."""
         left, top, scale = *self.origin, self.scale
         outlines = [[(left + x * scale, top - y * scale) for x, y in piece] for piece in pieces]
         wide = max(1, round(2 * _EDGE_METRES * scale))
@@ -149,7 +150,7 @@ class _Layer:
             self.picture.paste((*paint.second, 255), mask=mask)
 
     def tube(self, points: Sequence[Flat], radii: Sequence[float], paint: Paint) -> None:
-        """A limb along `points`, as wide at each as its radius."""
+        """Paint a limb along `points`, with the radius given at each."""
         pieces = [_ellipse(point, r, r) for point, r in zip(points, radii, strict=True)]
         for (start, r0), (end, r1) in pairwise(zip(points, radii, strict=True)):
             length = max(math.dist(start, end), 1e-6)
@@ -159,11 +160,11 @@ class _Layer:
         self.fill(pieces, paint)
 
     def disc(self, centre: Flat, wide: float, high: float, paint: Paint) -> None:
-        """An upright ellipse given by its two radii, without an edge."""
+        """Paint an upright ellipse given by its two radii, without an edge."""
         self.fill([_ellipse(centre, wide, high)], paint, edge=False)
 
     def _marks(self, pattern: Pattern) -> Image.Image:
-        """Where on the layer a pattern has its second colour, 0 to 255."""
+        """Return the mask, 0 to 255, of a pattern's second colour on the layer."""
         rows, columns = np.ogrid[: self.picture.height, : self.picture.width]
         down, right = rows / self.scale, (columns - self.origin[0]) / self.scale
         if pattern is Pattern.STRIPED:
@@ -175,38 +176,38 @@ class _Layer:
         return Image.fromarray(marks.astype(np.uint8))
 
 
-# A figure: a cut-out picture that is put where somebody stands.
+# A figure: a cut-out image that is pasted where a person stands.
 
 STATURE_METRES = 1.76
 CAMERA_PITCH = 0.13
-"""How much lower, per metre, a nearer point appears: the camera looks down a little."""
+"""How much lower, per metre, a nearer point appears, because the camera looks slightly down."""
 
-_FINE = 2  # figures are painted so many times larger
+_FINE = 2  # supersampling factor of figures
 
 
 class Sprite(NamedTuple):
-    """A cut-out picture (RGBA), and where its corner lies from the point it stands on."""
+    """A cut-out image (RGBA), and the position of its corner relative to its ground point."""
 
     picture: Image.Image
     left: int
     top: int
 
     def paste(self, canvas: Image.Image, foot: tuple[int, int]) -> tuple[int, int, int, int]:
-        """Paints it onto `canvas` and gives its box there (left, top, right, bottom)."""
+        """Paste it onto `canvas` and return its box there (left, top, right, bottom)."""
         left, top = foot[0] + self.left, foot[1] + self.top
         canvas.paste(self.picture, (left, top), self.picture)
         return left, top, left + self.picture.width, top + self.picture.height
 
 
 def cut_out(picture: Image.Image, foot: tuple[float, float]) -> Sprite:
-    """A sprite from a picture in which it stands on the point `foot`, without empty rims."""
+    """Cut a sprite without empty margins from an image in which it stands on the point `foot`."""
     left, top, right, bottom = picture.getchannel("A").getbbox() or (0, 0, 1, 1)
     cut = picture.crop((left, top, right, bottom))
     return Sprite(cut, round(left - foot[0]), round(top - foot[1]))
 
 
 def draw_figure(person: Person, pose: Pose, scale: float) -> Sprite:
-    """The person in a pose, at `scale` pixels per metre."""
+    """Draw the person in a pose, at `scale` pixels per metre."""
     figure = _Figure(person, pose, _Layer(_FINE * scale))
     for _, paint in sorted(figure.parts(), key=lambda part: part[0]):
         paint()
@@ -215,7 +216,7 @@ def draw_figure(person: Person, pose: Pose, scale: float) -> Sprite:
 
 
 def draw_shadow(scale: float) -> Sprite:
-    """A soft shadow around the feet, at `scale` pixels per metre."""
+    """Draw a soft shadow around the feet, at `scale` pixels per metre."""
     wide, high = max(2, round(0.62 * scale)), max(1, round(0.15 * scale))
     across = (np.arange(2 * wide) + 0.5 - wide)[None, :] / wide * 1.8
     down = (np.arange(2 * high) + 0.5 - high)[:, None] / high * 1.8
@@ -230,7 +231,7 @@ _SIGN = {Side.LEFT: 1.0, Side.RIGHT: -1.0}
 
 
 def _swung(angle: float, length: float) -> Point:
-    """A vector that points down, swung forward by `angle` radians."""
+    """Return a downward vector, rotated forward by `angle` radians."""
     return np.array([0.0, -length * math.cos(angle), length * math.sin(angle)])
 
 
@@ -250,7 +251,7 @@ class _Figure:
     # Joints, and where they appear.
 
     def _leg(self, side: Side) -> list[Point]:
-        """Hip, knee, ankle and toe."""
+        """Return hip, knee, ankle and toe."""
         sign, turn = _SIGN[side], 2 * math.pi * (self.pose.phase + 0.5 * (side is Side.RIGHT))
         thigh, bend = 0.42 * math.sin(turn), 0.10 + 0.85 * max(0.0, math.cos(turn)) ** 1.5
         if self.pose.action is not Action.WALKING:
@@ -263,7 +264,7 @@ class _Figure:
         return [hip, knee, ankle, ankle + np.array(toe)]
 
     def _arm(self, side: Side) -> list[Point]:
-        """Shoulder, elbow and wrist."""
+        """Return shoulder, elbow and wrist."""
         sign, pose = _SIGN[side], self.pose
         half = _BODY["shoulder"][self.person.sex] + self.wider
         shoulder = np.array([sign * half, 1.392, 0.0])
@@ -282,30 +283,30 @@ class _Figure:
         return [shoulder, elbow, elbow + _swung(swing + 0.15, 0.25) + [sign * 0.05, 0, 0]]
 
     def seen(self, point: Sequence[float] | Point) -> Flat:
-        """Where a point of the person's frame lies in the picture, in metres."""
+        """Project a point of the person's frame to the image, in metres."""
         x = float(point[0] * self.cosine + point[2] * self.sine)
         return x, float(point[1] + self.drop - CAMERA_PITCH * self.depth(point))
 
     def depth(self, point: Sequence[float] | Point) -> float:
-        """How near a point is to us, in metres from the middle of the person."""
+        """Return how near a point is to the camera, in metres from the centre of the person."""
         return float(point[2] * self.cosine - point[0] * self.sine)
 
     def half(self, width: float, depth: float) -> float:
-        """Half of what is seen of an upright elliptic cylinder."""
+        """Return half of the visible width of an upright elliptic cylinder."""
         return math.hypot(width * self.cosine, depth * self.sine)
 
     def on_head(self, left: float, up: float, forward: float) -> Flat:
-        """Where a point lies that is given from the middle of the head."""
+        """Return the position of a point given relative to the centre of the head."""
         return self.seen((left, 1.632 + up, 0.025 + forward))
 
     def _light(self, side: Side) -> float:
-        """A limb on the side that is turned away is darker."""
+        """A limb on the far side is darker."""
         return 0.82 if self.sine * _SIGN[side] > 0.5 else 1.0
 
     # Parts.
 
     def parts(self) -> Iterator[tuple[float, Callable[[], None]]]:
-        """(how near, what paints it) of each part."""
+        """Return (depth, paint function) of each part."""
         for side in Side:
             yield -1 + 0.1 * self.depth(self.legs[side][2]), partial(self._paint_leg, side)
             yield self.depth(self.arms[side][1]) + 0.05, partial(self._paint_arm, side)
@@ -319,13 +320,13 @@ class _Figure:
         if carried.side is None:
             yield 0.002 - 0.2 * self.cosine, partial(self._paint_backpack, carried)
             return
-        # What hangs on the far side of somebody seen from the side is hidden, as captions assume.
+        # Items on the far side of a person in profile are hidden, as captions assume.
         hidden = view in (View.LEFT, View.RIGHT) and carried.side != view.value
         nearness = self.depth(self.arms[carried.side][2]) + 0.2
         yield -2 if hidden else nearness, partial(self._paint_bag, carried, carried.side)
 
     def _paint_leg(self, side: Side) -> None:
-        """One leg with what covers it, and its shoe."""
+        """Paint one leg with its clothing and shoe."""
         person, layer, light, wider = self.person, self.layer, self._light(side), 0.5 * self.wider
         hip, knee, ankle, toe = (self.seen(point) for point in self.legs[side])
         skin = Paint(SKIN[person.skin]).shaded(light)
@@ -347,7 +348,7 @@ class _Figure:
             layer.tube([_between(knee, ankle, 0.45), ankle], [0.064, 0.052], shoe)
 
     def _paint_arm(self, side: Side) -> None:
-        """One arm with its sleeve, the hand, and what it may hold up."""
+        """Paint one arm with its sleeve, the hand, and an item in it."""
         person, layer, light = self.person, self.layer, self._light(side)
         points = [self.seen(point) for point in self.arms[side]]
         elbow, wrist = self.arms[side][1:]
@@ -377,7 +378,7 @@ class _Figure:
             layer.fill([box], Paint((26, 27, 32)))
 
     def _row(self, up: float, ease: float) -> tuple[float, float, float]:
-        """The torso at a height: the x of its middle, half its width as seen, and its y."""
+        """Return the torso at a height: the x of its centre, half its visible width, and its y."""
         column = 1 if self.person.sex is Sex.MALE else 2
         width, depth = (np.interp(up, _TORSO[:, 0], _TORSO[:, i]) for i in (column, 3))
         wider = ease + (self.wider if up < 1.46 else 0.0)
@@ -387,7 +388,7 @@ class _Figure:
     def _torso(
         self, top: float, bottom: float, ease: float, hem: float | None = None
     ) -> list[Flat]:
-        """The outline of what covers the torso, `ease` wider; with a `hem`, flared to it."""
+        """Return the outline of a garment on the torso, `ease` wider; a `hem` flares it."""
         inner = [row[0] for row in _TORSO[::-1] if bottom < row[0] < top]
         rows = [self._row(up, ease) for up in (top, *inner, bottom)]
         if hem is not None:
@@ -402,7 +403,7 @@ class _Figure:
     def _paint_patch(
         self, middle: float, half: float, high: float, low: float, paint: Paint
     ) -> None:
-        """What shows of a patch on the torso; `middle` is in radians from ahead to the left."""
+        """Paint the visible part of a patch on the torso; `middle` is the angle to the left."""
         facing = (middle + self.yaw + math.pi) % (2 * math.pi) - math.pi
         edges = [max(-math.pi / 2, min(math.pi / 2, facing + sign * half)) for sign in (-1, 1)]
         if edges[1] - edges[0] < 0.02:
@@ -412,7 +413,7 @@ class _Figure:
         self.layer.fill([left + right[::-1]], paint, edge=False)
 
     def _paint_torso(self) -> None:
-        """Neck, what is worn on the hips, the upper garment, and the jacket over it."""
+        """Paint the neck, the garment on the hips, the upper garment, and the jacket over it."""
         person, fill = self.person, self.layer.fill
         upper, lower, jacket = person.upper, person.lower, person.jacket
         skin = Paint(SKIN[person.skin])
@@ -439,7 +440,7 @@ class _Figure:
                 self._paint_patch(middle, 0.14, 1.47, 1.12, Paint(CLOTH[person.carried.colour]))
 
     def _paint_head(self) -> None:
-        """The head with all that is on it."""
+        """Paint the head with everything on it."""
         person, layer = self.person, self.layer
         hair, skin = Paint(HAIR[person.hair.colour]), Paint(SKIN[person.skin])
         layer.fill([_ellipse(self.on_head(0, 0.005, -0.014), self.half(0.090, 0.104), 0.128)], hair)
@@ -471,7 +472,7 @@ class _Figure:
             self.layer.tube([(x - half, y), (x + half, y)], [0.018, 0.018], paint.shaded(0.85))
 
     def _paint_loose_hair(self) -> None:
-        """Hair down the neck and the back."""
+        """Paint hair down the neck and the back."""
         low = -0.37 if self.person.hair.length == "long" else -0.17
         wide = self.half(0.092, 0.060)
         points = [self.on_head(0, up, -0.055) for up in (0.04, low)]
@@ -486,7 +487,7 @@ class _Figure:
         self.layer.fill([left + right[::-1]], paint)
 
     def _paint_bag(self, carried: Carried, side: Side) -> None:
-        """A bag that hangs from a hand or a shoulder."""
+        """Paint a bag that hangs from a hand or a shoulder."""
         layer, paint = self.layer, Paint(CLOTH[carried.colour])
         front, aside, high, drop = _BODY["bags"][carried.kind]
         half = front * abs(self.cosine) + aside * abs(self.sine)

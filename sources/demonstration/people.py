@@ -1,4 +1,4 @@
-"""People with known attributes, and what they wear."""
+"""People with known attributes and clothes."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -16,29 +16,29 @@ T = TypeVar("T")
 
 
 class Chance:
-    """A stream of draws named by `parts`: equal names give equal streams, on every machine."""
+    """A stream of random numbers named by `parts`: equal names, equal streams, on every machine."""
 
     def __init__(self, *parts: str | int) -> None:
         self._generator = np.random.default_rng(int(digest_of(*(str(part) for part in parts)), 16))
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of `options`, all equally likely."""
+        """Return one of `options`, all equally likely."""
         return options[int(self._generator.integers(len(options)))]
 
     def happens(self, probability: float) -> bool:
-        """True with the given probability."""
+        """Return True with the given probability."""
         return bool(self._generator.random() < probability)
 
     def between(self, low: float, high: float) -> float:
-        """A number drawn evenly from [low, high)."""
+        """Return a number drawn uniformly from [low, high)."""
         return low + (high - low) * float(self._generator.random())
 
     def noise(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Standard normal noise of the given shape."""
+        """Return standard normal noise of the given shape."""
         return self._generator.standard_normal(shape, dtype=np.float32)
 
     def weigh(self, options: Mapping[T, float]) -> T:
-        """One key of `options`, as likely as its weight."""
+        """Return one key of `options`, with the probability of its weight."""
         mark = self._generator.random() * sum(options.values())
         for option, weight in options.items():
             mark -= weight
@@ -47,15 +47,15 @@ class Chance:
         return option
 
     def whole(self, low: int, high: int) -> int:
-        """An integer drawn evenly from low to high, both included."""
+        """Return an integer drawn from low to high, both included."""
         return int(self._generator.integers(low, high + 1))
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in a drawn order."""
+        """Return the items in random order."""
         return [items[int(index)] for index in self._generator.permutation(len(items))]
 
 
-# The colours of the demonstration world: a word for each, and what it looks like.
+# The colours of the demonstration world: a word and an RGB value for each.
 
 Rgb = tuple[int, int, int]
 
@@ -66,10 +66,10 @@ _WEIGHTS: dict[str, dict[str, float]] = TABLES["weights"]
 
 
 def pick_apart(chance: Chance, options: Sequence[str], *others: str, apart: float = 60) -> str:
-    """One of `options` that differs visibly from every colour in `others`."""
+    """Return one of `options` that differs visibly from every colour in `others`."""
 
     def distance(first: str, second: str) -> float:
-        """Weighted Euclid in RGB, 0 for equal."""
+        """Return the weighted Euclidean distance in RGB, 0 for equal colours."""
         squares = np.subtract(CLOTH[first], CLOTH[second]) ** 2
         return float((squares @ (0.30, 0.59, 0.11)) ** 0.5)
 
@@ -77,18 +77,18 @@ def pick_apart(chance: Chance, options: Sequence[str], *others: str, apart: floa
     return chance.pick(clear or [option for option in options if option not in others])
 
 
-# What can be known of a person, and a seeded draw.
+# The attributes of a person, and a seeded draw of them.
 
 
 class Sex(StrEnum):
-    """As a passer-by would say."""
+    """Sex, as a passer-by would name it."""
 
     FEMALE = "female"
     MALE = "male"
 
 
 class Pattern(StrEnum):
-    """What is on the cloth; all but `plain` are drawn in the garment's second colour."""
+    """Pattern of a fabric; all except `plain` use the garment's second colour."""
 
     PLAIN = "plain"
     STRIPED = "striped"
@@ -97,7 +97,7 @@ class Pattern(StrEnum):
 
 
 class Side(StrEnum):
-    """The person's own side: the right hand of somebody who faces us is on our left."""
+    """The person's own side: the right hand of a person facing the camera is on the left."""
 
     LEFT = "left"
     RIGHT = "right"
@@ -112,7 +112,7 @@ class Hair(Record):
 
 
 class Garment(Record):
-    """A piece of clothing. `sleeve` and `length` are None where the kind has none to speak of."""
+    """A piece of clothing. `sleeve` and `length` are None if its kind has none worth stating."""
 
     kind: str
     colour: str
@@ -123,28 +123,28 @@ class Garment(Record):
 
 
 class Worn(Record):
-    """Something of a kind and a colour: headwear, footwear."""
+    """An item of a kind and a colour: headwear, footwear."""
 
     kind: str
     colour: str
 
 
 class Jacket(Worn):
-    """Worn over the upper garment, which shows only in front, and only where the jacket is open."""
+    """Worn over the upper garment, which is only visible in front if the jacket is open."""
 
     open: bool
 
 
 class Carried(Worn):
-    """A bag; `side` is None for what is worn on the back."""
+    """A bag; `side` is None for one worn on the back."""
 
     side: Side | None = None
 
 
 class Person(Record):
-    """Everything that stays the same from one image of a person to the next.
+    """The attributes of a person that do not change between images.
 
-    `age` is young, middle-aged or elderly, `build` slim, medium or heavy; `lower` is None where the
+    `age` is young, middle-aged or elderly, `build` slim, medium or heavy; `lower` is None if the
     upper garment is a dress. `glasses` is glasses, sunglasses or None.
     """
 
@@ -163,7 +163,7 @@ class Person(Record):
 
 
 def draw_person_attributes(chance: Chance) -> Person:
-    """A person whose attributes go together and whose garments differ visibly."""
+    """Draw a person whose attributes are consistent and whose garments differ visibly."""
 
     def drawn(name: str) -> str:
         return chance.weigh(_WEIGHTS[name])
@@ -190,7 +190,7 @@ def draw_person_attributes(chance: Chance) -> Person:
         if kind := drawn("jacket"):
             colour = pick_apart(chance, tuple(CLOTH), upper.colour)
             jacket = Jacket(kind=kind, colour=colour, open=chance.happens(0.75))
-        # A coat reaches down the thighs and would hide anything short.
+        # A coat covers the thighs and would hide short garments.
         below_coat = jacket is not None and jacket.kind == "coat"
         kinds = "lower_below_coats" if below_coat else "lower_of_women" if female else "lower"
         outer = jacket.colour if jacket else upper.colour

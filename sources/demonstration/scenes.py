@@ -1,4 +1,4 @@
-"""Houses and ground behind people, and what a camera makes of a drawn picture."""
+"""Houses and ground behind people, and the effects of a camera on a drawn image."""
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
@@ -20,10 +20,10 @@ _LEAVES: tuple[Rgb, ...] = ((98, 132, 74), (120, 150, 90), (74, 104, 60))
 
 
 def draw_houses(chance: Chance, size: tuple[int, int], foot: float, unit: float) -> Image.Image:
-    """Fronts beside each other, each with rows of windows above a shop, on a pavement.
+    """Draw fronts of houses, each with rows of windows above a shop, on a pavement.
 
-    They stand on the row `foot`; `unit` is pixels per metre there. Nothing in them is upright, so
-    that it could be taken for a person.
+    They stand on the row `foot`; `unit` is pixels per metre there. No part is so upright that it
+    could be detected as a person.
     """
     width = size[0]
     picture = Image.new("RGB", size, chance.pick(_PAVEMENTS))
@@ -52,7 +52,7 @@ def draw_houses(chance: Chance, size: tuple[int, int], foot: float, unit: float)
 
 
 def draw_scene(chance: Chance, size: tuple[int, int], ground_y: float) -> Image.Image:
-    """A street of the given size in pixels; `ground_y` is where somebody in front stands."""
+    """Draw a street of the given size in pixels; `ground_y` is where a person in front stands."""
     foot = ground_y * chance.between(0.60, 0.80)
     unit = ground_y * chance.between(0.10, 0.2)
     picture = draw_houses(chance, size, foot, unit)
@@ -69,7 +69,7 @@ def draw_scene(chance: Chance, size: tuple[int, int], ground_y: float) -> Image.
 
 
 def finish(picture: Image.Image, chance: Chance) -> Image.Image:
-    """The picture as a camera gives it: a light of its own, and slight noise."""
+    """Return the image as from a camera: with a tint and slight noise."""
     bright = chance.between(0.92, 1.06)
     across = np.linspace(-1, 1, picture.width, dtype=np.float32)[None, :, None]
     light = bright * (1 + chance.between(-0.05, 0.05) * across)

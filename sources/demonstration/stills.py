@@ -1,9 +1,9 @@
-"""A world of drawn stills of which everything is known, in the format of COCO captions.
+"""A world of drawn stills with known contents, in the format of COCO captions.
 
-Each still is about one task of a retrieval benchmark: colours, numbers, where things are, people,
-kinds of things, what somebody does, a place, or a sign. Stills come in families that differ in one
-detail, since only near neighbours can be confused. Each carries its scene as a strip of squares,
-which the built-in models read (`models.builtin.stills`).
+Each still is about one task of a retrieval benchmark: colours, numbers, positions, people, kinds of
+things, actions, places, or signs. Stills form families whose members differ in one detail, because
+only near neighbours can be confused. Each contains its scene as a strip of squares, which the
+built-in models read (`models.builtin.stills`).
 """
 
 import io
@@ -48,7 +48,7 @@ from schemas.errors import ConfigurationError
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.people import Chance
 
-# A world, and what is known of it image by image.
+# A world, and the truth about each of its images.
 
 LICENCE = "CC0-1.0"
 CITATION = "Loupe demonstration stills: synthetic scenes drawn and described by a seeded program."
@@ -58,18 +58,18 @@ IMAGE_ROOT = "images"
 
 
 class StillTruth(Record):
-    """Everything that is known of one still.
+    """The truth about one still.
 
     Attributes:
         image_id: as in the annotations, from 1.
         file_name: as in the annotations, under the image root.
-        task: what the still is about.
-        content: what it shows; of relations only the one that it is about.
-        scene: what is drawn where.
+        task: the task of the still.
+        content: the contents; of relations only the one that the still is about.
+        scene: the drawn objects with their positions.
         family: equal for a still and its variants, which differ from it in a detail.
-        change: what a variant differs in; None for the first of its family.
-        same_caption_as: the `image_id` of an image that shows the same elsewhere laid out, so that
-            every caption of the one is true of the other; None for all but planted pairs.
+        change: the difference of a variant; None for the first of its family.
+        same_caption_as: the `image_id` of an image with the same contents in another layout, so
+            that every caption of one is true of the other; None except for planted pairs.
         facts: short true statements, the most important first.
         captions: five true captions.
     """
@@ -87,7 +87,7 @@ class StillTruth(Record):
 
 
 class StillsWorld(Record):
-    """Where a world of stills lies.
+    """The location of a world of stills.
 
     `annotation_file` is in the format of COCO captions; `file_name`s in it are under `image_root`.
     """
@@ -102,7 +102,7 @@ class StillsWorld(Record):
 
 
 def load_stills_truth(folder: Path) -> tuple[StillTruth, ...]:
-    """The truth about the stills that were written to `folder`, in the order of their ids."""
+    """Load the truth about the stills that were written to `folder`, in the order of their ids."""
     lines = (folder / TRUTH_FILE).read_text("utf-8").splitlines()
     return tuple(StillTruth.model_validate_json(line) for line in lines)
 
@@ -115,22 +115,22 @@ def write_stills_world(
     same_caption_pairs: int = 0,
     captions: bool = True,
 ) -> StillsWorld:
-    """Draws and describes `count` stills, and writes them under `folder`.
+    """Draw and describe `count` stills, and write them under `folder`.
 
-    The same arguments give the same bytes (with the same Pillow and NumPy). The first stills of a
-    world do not depend on how many there are.
+    The same arguments result in the same bytes (with the same Pillow and NumPy). The first stills
+    of a world do not depend on their number.
 
     Args:
-        folder: made if missing; what is in the way is overwritten.
-        seed: another seed gives other scenes.
-        count: how many images; no two show the same.
-        same_caption_pairs: for so many of them another image is added that shows the same laid out
-            otherwise, so that captions of the one are true of the other.
+        folder: made if missing; existing files of the same names are overwritten.
+        seed: determines the scenes.
+        count: number of images; no two have the same contents.
+        same_caption_pairs: number of images for which another one is added with the same contents
+            in another layout, so that captions of one are true of the other.
         captions: whether the annotation file holds the true captions, which `coco-captions` needs,
             or images only.
 
     Raises:
-        ConfigurationError: more pairs than images are asked for.
+        ConfigurationError: there are more pairs than images.
     """
     root = folder / IMAGE_ROOT
     root.mkdir(parents=True, exist_ok=True)
@@ -162,10 +162,10 @@ def _coco(truths: list[StillTruth], *, captions: bool) -> dict[str, list[dict[st
 
 
 def plan_stills(seed: int, count: int, *, same_caption_pairs: int = 0) -> Iterator[StillTruth]:
-    """The stills of a world, in order; `models.builtin.stills.drawing.draw_still` draws them.
+    """Return the stills of a world, in order; draw them with `drawing.draw_still`.
 
     Raises:
-        ConfigurationError: more pairs than images are asked for.
+        ConfigurationError: there are more pairs than images.
     """
     if same_caption_pairs > count:
         raise ConfigurationError(
@@ -202,17 +202,17 @@ def plan_stills(seed: int, count: int, *, same_caption_pairs: int = 0) -> Iterat
 
 
 def jpeg_of(picture: Image.Image) -> bytes:
-    """The picture as it is written, with full colour resolution."""
+    """Encode the image as it is written, with full colour resolution."""
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=92, subsampling=0)
     return buffer.getvalue()
 
 
-# What can truly be said of a still: short facts, and five captions of it.
+# True statements about a still: short facts, and five captions.
 
 
 def facts_of(content: Content, task: RetrievalTask) -> tuple[str, ...]:
-    """Short true statements, the most important for the task first."""
+    """Return short true statements, the most important for the task first."""
     names = {one.kind: f"the {one.colour} {one.kind}" for one in content.groups}
     facts = []
     for one, relation, two in content.relations:
@@ -238,7 +238,7 @@ def facts_of(content: Content, task: RetrievalTask) -> tuple[str, ...]:
 
 
 def captions_of(content: Content, seed: int) -> tuple[str, ...]:
-    """Five different captions, each of them true and complete but for the style."""
+    """Return five different captions, each true and complete, in different styles."""
     everything = details_of(content)
     turned = bool(content.relations) and content.relations[0][0] != content.groups[0].kind
     plain = [detail for detail in everything if detail[0] != "style"]
@@ -246,7 +246,7 @@ def captions_of(content: Content, seed: int) -> tuple[str, ...]:
     return tuple(Chance(seed, "captions", *texts).shuffled(texts)[:5])
 
 
-# What stills show: contents that are about a task, and variants that differ in one detail.
+# The contents of stills: scenes about a task, and variants that differ in one detail.
 
 _TASKS: dict[RetrievalTask, str] = {
     RetrievalTask.COLOR: "colour",
@@ -258,7 +258,7 @@ _TASKS: dict[RetrievalTask, str] = {
     RetrievalTask.SCENE: "place",
     RetrievalTask.OCR: "sign",
 }
-"""What variants of the stills of a task differ in above all."""
+"""The main differences of variants of the stills of a task."""
 
 TASKS = tuple(_TASKS)
 """The tasks that stills are drawn for."""
@@ -277,9 +277,9 @@ _GROUPS: dict[RetrievalTask, tuple[int, ...]] = {
 
 
 def _members(seed: int) -> Iterator[tuple[int, RetrievalTask, Content, str | None]]:
-    """(family, task, content, what differs from the first) without end, nothing twice.
+    """Yield (family, task, content, difference from the first) without end or repetition.
 
-    The tasks take turns.
+    The tasks alternate.
     """
     seen: set[Content] = set()
     for number, task in enumerate(cycle(TASKS)):
@@ -298,7 +298,7 @@ def _members(seed: int) -> Iterator[tuple[int, RetrievalTask, Content, str | Non
 
 
 def compose(chance: Chance, task: RetrievalTask) -> Content:
-    """Something to draw that is about `task`."""
+    """Return contents about `task`."""
     style = chance.weigh(_STYLE_SHARES)
     content = Content(place=chance.pick(PLACES), style=style)
     if task is RetrievalTask.LOCATION:
@@ -345,7 +345,7 @@ def _group(chance: Chance, kind: str) -> Group:
 
 
 def vary(chance: Chance, content: Content, task: RetrievalTask) -> tuple[Content, str]:
-    """Something that differs in one detail, and which that is: the task's above all."""
+    """Return contents that differ in one detail, and that detail: preferably that of the task."""
     coloured = [place for place, group in enumerate(content.groups) if group.colour]
     change = chance.weigh({"place": 0.7, "colour": 0.7 * bool(coloured), _TASKS[task]: 3.0})
 
@@ -383,14 +383,14 @@ def vary(chance: Chance, content: Content, task: RetrievalTask) -> tuple[Content
     return content._replace(place=another(PLACES, content.place)), change
 
 
-# Where things are in a still, so that none hides another.
+# The layout of a still, in which nothing hides anything else.
 
 _SIDE_PX = dict(zip((*SIZES, PERSON, SIGN), (40, 58, 92, 112, 84), strict=True))
 _TRIES = 60
 
 
 def lay_out(content: Content, chance: Chance) -> Scene:
-    """A scene of the content; where it is crowded, all things are a little smaller."""
+    """Lay out the contents; in a crowded scene, all things are slightly smaller."""
     seed = chance.whole(0, 2**16 - 1)
     scale = 1.0
     while True:
@@ -402,7 +402,7 @@ def lay_out(content: Content, chance: Chance) -> Scene:
 
 
 def _placed(content: Content, chance: Chance, scale: float) -> tuple[Thing, ...] | None:
-    """All things, in the order of their groups; None where one finds no room."""
+    """Place all things, in the order of their groups; None if there is no space for one."""
     groups = content.groups
     things: list[Thing] = []
     if content.relations:
@@ -420,7 +420,7 @@ def _placed(content: Content, chance: Chance, scale: float) -> tuple[Thing, ...]
 
 
 def _thing(content: Content, group: Group, chance: Chance, scale: float) -> Thing:
-    """A thing of a group, nowhere yet."""
+    """Return a thing of a group, without a position."""
     size = group.size or "medium"
     name = group.kind if group.kind in _SIDE_PX else size
     thing = Thing(group.kind, group.colour, 0, 0, even(_SIDE_PX[name] * scale), size)
@@ -441,7 +441,7 @@ def _somewhere(content: Content, group: Group, chance: Chance, scale: float) -> 
 
 
 def _pair(content: Content, chance: Chance, scale: float) -> tuple[Thing, Thing]:
-    """Two things as they are to lie to each other, in the order of their groups."""
+    """Place two things with the relation between them, in the order of their groups."""
     first, second = (_thing(content, group, chance, scale) for group in content.groups)
     [(kind, relation, _)] = content.relations
     one, two = (first, second) if first.kind == kind else (second, first)

@@ -1,4 +1,4 @@
-"""Writes the world of drawn people to a folder, with its truth."""
+"""Write the world of drawn people to a folder, with its truth."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from sources.demonstration.figure import (
 from sources.demonstration.people import Chance, Person, draw_person_attributes
 from sources.demonstration.scenes import draw_scene, finish
 
-# What is known of a generated world: its sources, its people, and every image of them.
+# The truth about a generated world: its sources, its people, and every image of them.
 
 LICENCE = "CC0-1.0"
 CITATION = (
@@ -34,7 +34,7 @@ Format = Literal["cuhk-pedes", "icfg-pedes", "ufine6926"]
 
 
 class DemonstrationSource(Record):
-    """Where one generated source lies, and how to read it."""
+    """The location of one generated source, and how to read it."""
 
     name: str
     format: Format
@@ -55,7 +55,7 @@ class DemonstrationWorld(Record):
 
 
 class TrueImage(Record):
-    """What is known of one image; `file_path` is as in the annotations.
+    """The truth about one image; `file_path` is as in the annotations.
 
     `figure` is the box of the person's pixels (left, top, right, bottom).
     """
@@ -69,7 +69,7 @@ class TrueImage(Record):
 
 
 class TrueIdentity(Record):
-    """What is known of one identity, whose `id` is as in the annotations."""
+    """The truth about one identity, whose `id` is as in the annotations."""
 
     id: int
     split: Split
@@ -78,22 +78,22 @@ class TrueIdentity(Record):
 
 
 class Truth(Record):
-    """Everything that is known of a world, by source name."""
+    """The truth about a world, by source name."""
 
     seed: int
     identities: dict[str, tuple[TrueIdentity, ...]]
 
 
 def load_truth(folder: Path) -> Truth:
-    """The truth about the world that was written to `folder`."""
+    """Load the truth about the world that was written to `folder`."""
     return Truth.model_validate_json((folder / TRUTH_FILE).read_bytes())
 
 
-# How the files of each published format lie, and how many images and captions a person gets.
+# The layout of each published format, and its numbers of images and captions a person.
 
 
 class _Layout(NamedTuple):
-    """One source: the folder of its images is relative to its own, and so is the file."""
+    """One source; the folder of its images is relative to its own, and so is the file."""
 
     name: str
     format: Format
@@ -130,16 +130,16 @@ def write_people_world(
     train_identities: int = 4,
     validation_identities: int = 2,
 ) -> DemonstrationWorld:
-    """Renders and describes a world of people, and writes it under `folder`.
+    """Render and describe a world of people, and write it under `folder`.
 
     There are three sources, each in a folder of its own, with different people and captions of
-    different granularity, and one `truth.json` that says what every person and image really shows.
-    The same arguments give the same bytes (with the same Pillow and NumPy).
-    What was in the files is overwritten; other files in `folder` are left alone.
+    different granularity, and one `truth.json` with the attributes of every person and image. The
+    same arguments result in the same bytes (with the same Pillow and NumPy). These files are
+    overwritten; other files in `folder` are not changed.
 
     Args:
         folder: made if missing.
-        seed: another seed gives other people.
+        seed: determines the people.
         identities: test identities per source.
         train_identities: training identities per source.
         validation_identities: validation identities, for the one source that has such a split.
@@ -183,7 +183,7 @@ def write_people_world(
 def _write_identity(
     home: Path, seed: int, layout: _Layout, identity: int, split: Split
 ) -> TrueIdentity:
-    """Draws one person from several sides; each side is seen once before one is seen twice."""
+    """Draw one person from several sides; no side is repeated before all were used."""
     chance = Chance(seed, layout.name, identity, "person")
     person = draw_person_attributes(chance)
     count = layout.images_per_identity
@@ -221,7 +221,7 @@ def _write_identity(
 def render_crop(
     chance: Chance, person: Person, pose: Pose
 ) -> tuple[Image.Image, tuple[int, int, int, int]]:
-    """A person before a street as a detector would crop it, and the box of the figure in it."""
+    """Render a person in a street as a detector would crop it, and the box of the figure in it."""
     width, height = chance.pick(_SIZES)
     scale = height * chance.between(0.84, 0.93) / STATURE_METRES
     foot = (round(width * chance.between(0.46, 0.54)), round(height * chance.between(0.955, 0.98)))
@@ -233,7 +233,7 @@ def render_crop(
 
 
 def _annotation_row(layout: _Layout, identity: TrueIdentity, image: TrueImage) -> dict[str, Any]:
-    """One image as its format has it; the order of the fields follows the published files."""
+    """Return one image in its format; the order of the fields follows the published files."""
     row: dict[str, Any] = {"split": identity.split}
     captions = list(image.captions)
     if layout.format == "ufine6926":

@@ -1,4 +1,4 @@
-"""Seeded videos of a street in which known people walk, with everything that is true of them."""
+"""Seeded videos of a street in which known people walk, with the complete truth about them."""
 
 from sources.demonstration.street.truth import (
     Fault,

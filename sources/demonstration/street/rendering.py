@@ -1,4 +1,4 @@
-"""The frames of a street video, and who is where in them, counted from the painted pixels."""
+"""Render the frames of a street video; the truth about people is counted from painted pixels."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from sources.demonstration.street.truth import PixelBox, Pixels, TrueSighting
 
 _PHASES = ((24, 12), (100, 8))
 _PHASES_OF_CROWDS = 4
-"""How many moments of a step are painted for up to so many people, and for more."""
+"""Number of painted phases of a step, for up to so many people, and for more."""
 
 _NOISE, _NO_NOISE, _NOISE_SPARE_PX = 1.6, 128, 61
 _DARK = 0.11
@@ -44,7 +44,7 @@ class RenderedFrame(NamedTuple):
 
 
 def render_street(script: Script, chance: Chance) -> Iterator[RenderedFrame]:
-    """The frames of a video one after the other; the same script and draws give the same pixels."""
+    """Yield the frames of a video; the same script and random stream produce the same pixels."""
     stage = _Stage(script, chance)
     times = [frame / script.frame_rate for frame in range(script.frame_count)]
     shifts = script.camera.shifts(chance, times)
@@ -61,7 +61,7 @@ def render_street(script: Script, chance: Chance) -> Iterator[RenderedFrame]:
 
 
 class _Figures:
-    """The figures of one person, painted at `stature_px` and made smaller from there."""
+    """The figures of one person, painted at `stature_px` and scaled down from there."""
 
     def __init__(self, person: Person, stature_px: float) -> None:
         self._person, self._stature_px = person, stature_px
@@ -69,7 +69,7 @@ class _Figures:
         self._sized: dict[tuple[Pose, int], Sprite] = {}
 
     def at(self, pose: Pose, stature_px: int) -> Sprite:
-        """The figure in a pose, so high that somebody who stands upright has `stature_px`."""
+        """Return the figure in a pose, scaled so that an upright person has `stature_px`."""
         if pose not in self._painted:
             scale = self._stature_px / STATURE_METRES
             self._painted[pose] = draw_figure(self._person, pose, scale)
@@ -92,7 +92,7 @@ class _Thing(NamedTuple):
 
 
 class _Stage:
-    """Everything that is painted once for a video, and the painting of a frame from it."""
+    """Everything that is painted once for a video, and the painting of frames from it."""
 
     def __init__(self, script: Script, chance: Chance) -> None:
         self.script, self.camera, self.chance = script, script.camera, chance
@@ -114,14 +114,14 @@ class _Stage:
         shape = (height + _NOISE_SPARE_PX, width + _NOISE_SPARE_PX)
         levels = np.clip(np.round(_NO_NOISE + _NOISE * chance.noise(shape)), 0, 255)
         self.noise = Image.fromarray(levels.astype(np.uint8)).convert("RGB")
-        # Around the frame there is room for all of what is only partly in it.
+        # The margin around the frame holds all of an object that is only partly inside.
         self.room = 2 * height
         self.frame = np.pad(np.ones((height, width), np.bool_), self.room)
 
     def render(
         self, frame: int, seconds: float, shift: Shift, troubles: set[Trouble]
     ) -> RenderedFrame:
-        """One frame: the street, shadows, then people and the kiosk, the farthest first."""
+        """Render one frame: the street, shadows, then people and the kiosk, from back to front."""
         left, top = (
             margin - moved for margin, moved in zip(self.camera.margins, shift, strict=True)
         )
@@ -145,7 +145,7 @@ class _Stage:
         return RenderedFrame(self._photographed(picture, troubles), sightings)
 
     def _person_at(self, visit: Visit, seconds: float, shift: Shift) -> _Thing | None:
-        """Somebody who is in the frame, or not far from it."""
+        """Return a person who is in the frame, or near it."""
         place = visit.place_at(seconds)
         if place is None:
             return None
@@ -163,14 +163,14 @@ class _Stage:
         return round(column) + shift[0], round(row) + shift[1]
 
     def _window(self, thing: _Thing) -> tuple[slice, slice]:
-        """The rows and columns of a sprite, in the frame with the room around it."""
+        """Return the rows and columns of a sprite, in the frame with its margin."""
         left, top = thing.foot[0] + thing.sprite.left, thing.foot[1] + thing.sprite.top
         rows, columns = top + self.room, left + self.room
         picture = thing.sprite.picture
         return slice(rows, rows + picture.height), slice(columns, columns + picture.width)
 
     def _sighting(self, frame: int, one: _Thing, owners: NDArray[np.uint16]) -> TrueSighting:
-        """What of a person lies in the frame, and what of that can be seen."""
+        """Return the part of a person inside the frame, and the visible part of it."""
         window, mask = self._window(one), _mask(one.sprite)
         corner = (window[1].start - self.room, window[0].start - self.room)
         area = max(1, int(np.count_nonzero(mask)))
@@ -186,7 +186,7 @@ class _Stage:
         )
 
     def _photographed(self, picture: Image.Image, troubles: set[Trouble]) -> Pixels:
-        """What light and lens make of a picture, with the sensor's noise, elsewhere each time."""
+        """Apply light and lens to an image, with sensor noise that differs in each frame."""
         stature = self.camera.stature_px
         if Trouble.LIGHTS_OUT in troubles:
             picture = picture.point([round(_DARK * level) for level in range(256)] * 3)
@@ -200,7 +200,7 @@ class _Stage:
 
 
 def _mask(sprite: Sprite) -> NDArray[np.bool_]:
-    """The pixels that hide what is behind them, of shape (height, width)."""
+    """Return the pixels that hide what is behind them, of shape (height, width)."""
     return np.asarray(sprite.picture.getchannel("A")) >= 128
 
 
@@ -218,7 +218,7 @@ def _box_of(mask: NDArray[np.bool_], corner: tuple[int, int]) -> PixelBox | None
 
 
 def _draw_street(camera: Camera, chance: Chance) -> Image.Image:
-    """Houses behind a pavement of slabs, as large as the frame with its margins on all sides."""
+    """Draw houses behind a pavement of slabs, with the size of the frame and its margins."""
     right, down = camera.margins
     size = (camera.width_px + 2 * right, camera.height_px + 2 * down)
     far, near = camera.wall_metres, 0.7 * NEAREST_METRES
@@ -238,7 +238,7 @@ def _draw_street(camera: Camera, chance: Chance) -> Image.Image:
 
 
 def _draw_kiosk(scale: float) -> Sprite:
-    """A kiosk at `scale` pixels per metre, which people can pass behind."""
+    """Draw a kiosk at `scale` pixels per metre, which people can pass behind."""
     picture = Image.new("RGBA", (round(1.8 * scale), round(2.7 * scale)))
     draw = ImageDraw.Draw(picture)
     for left, top, right, bottom, colour in (

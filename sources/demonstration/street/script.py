@@ -1,4 +1,4 @@
-"""What happens in a street video: everything that is decided before anything is painted."""
+"""The script of a street video: everything that is decided before painting."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -15,21 +15,21 @@ from sources.demonstration.people import Chance, Person, draw_person_attributes
 # The camera, and how it moves.
 
 NEAREST_METRES = 6.0
-"""How far from the camera the nearest lane is that people walk on."""
+"""Distance from the camera to the nearest lane that people walk on."""
 
 _HORIZON, _WALL, _FARTHEST, _NEAREST = 0.10, 0.47, 0.60, 0.97
 """Rows as shares of the frame's height: horizon, foot of the houses, farthest and nearest lane."""
 
 Shift = tuple[int, int]
-"""How far the whole picture is moved, in pixels: (right, down)."""
+"""Displacement of the whole image in pixels: (right, down)."""
 
 
 class Camera(Record):
     """A pinhole camera above a flat street, looking straight along it.
 
-    Places on the ground are (x, z) in metres: to the right of the middle, and away from the camera.
-    `stature_px` is how high a person in the nearest lane appears. The camera may be `shaken` by a
-    hand, and turned by `pan` widths of the frame in all.
+    Positions on the ground are (x, z) in metres: to the right of the centre, and away from the
+    camera. `stature_px` is the height of a person in the nearest lane. The camera may be `shaken`
+    by a hand, and turned by `pan` widths of the frame in total.
     """
 
     width_px: int
@@ -40,42 +40,42 @@ class Camera(Record):
 
     @property
     def wall_metres(self) -> float:
-        """How far away the houses stand."""
+        """Return the distance of the houses."""
         return NEAREST_METRES * (_NEAREST - _HORIZON) / (_WALL - _HORIZON)
 
     @property
     def farthest_metres(self) -> float:
-        """How far away the farthest lane is that people walk on."""
+        """Return the distance of the farthest lane that people walk on."""
         return NEAREST_METRES * (_NEAREST - _HORIZON) / (_FARTHEST - _HORIZON)
 
     def scale_at(self, z: float) -> float:
-        """Pixels per metre of what is `z` metres away."""
+        """Return the pixels per metre at a distance of `z` metres."""
         return self.stature_px / STATURE_METRES * NEAREST_METRES / z
 
     def place(self, x: float, z: float) -> tuple[float, float]:
-        """The column and row of a place on the ground."""
+        """Return the column and row of a position on the ground."""
         row = _HORIZON + (_NEAREST - _HORIZON) * NEAREST_METRES / z
         return self.width_px / 2 + x * self.scale_at(z), row * self.height_px
 
     def half_width_metres(self, z: float) -> float:
-        """How far to the right of the middle the frame reaches at a distance of `z` metres."""
+        """Return half the width of the frame in metres, at a distance of `z` metres."""
         return self.width_px / 2 / self.scale_at(z)
 
     @property
     def margins(self) -> Shift:
-        """How far the picture can be moved to either side, and up or down."""
+        """Return the maximum displacement of the image to either side, and up or down."""
         shake = math.ceil(0.03 * self.height_px) if self.shaken else 0
         return math.ceil(abs(self.pan) * self.width_px / 2) + shake, shake
 
     def shifts(self, chance: Chance, times: list[float]) -> list[Shift]:
-        """Where the picture is moved to at each of the times (seconds)."""
+        """Return the displacement of the image at each of the times (seconds)."""
         length = max(times[-1] - times[0], 1e-9)
         turned = [self.pan * self.width_px * (0.5 - (t - times[0]) / length) for t in times]
         right, down = self._shake(chance, times), self._shake(chance, times)
         return [(round(r + t), round(d)) for r, t, d in zip(right, turned, down, strict=True)]
 
     def _shake(self, chance: Chance, times: list[float]) -> list[float]:
-        """A sum of three swings, each slower one wider."""
+        """Return a sum of three oscillations; the slower ones are larger."""
         wide = 0.01 * self.height_px * self.shaken
         swings = [(n, n * chance.between(0.6, 1.1), chance.between(0, 1)) for n in (1, 2, 4)]
         return [
@@ -86,21 +86,21 @@ class Camera(Record):
         ]
 
 
-# Who walks where, and what goes wrong.
+# The paths of people, and the planted faults.
 
 STRIDE_METRES = 1.34
-"""How far two steps take somebody: as far as a figure's legs reach, so that no foot slips."""
+"""Distance of two steps: the reach of a figure's legs, so that feet do not slide."""
 
 
 class Place(NamedTuple):
-    """A place on the ground, in metres: to the right of the middle, and away from the camera."""
+    """A position on the ground, in metres: to the right of the centre, and away from the camera."""
 
     x: float
     z: float
 
 
 class Waypoint(Record):
-    """Where somebody is at a time; between two waypoints they walk straight and evenly."""
+    """The position of a person at a time; between two waypoints they walk at constant velocity."""
 
     seconds: float
     x: float
@@ -108,14 +108,14 @@ class Waypoint(Record):
 
     @property
     def place(self) -> Place:
-        """Where it is."""
+        """Return its position."""
         return Place(self.x, self.z)
 
 
 class Visit(Record):
     """One passage of a person through the street, from entering to leaving.
 
-    `number` counts from 1 in the video. Somebody who comes back later has two visits.
+    `number` counts from 1 in the video. A person who comes back later has two visits.
     """
 
     number: int
@@ -123,11 +123,11 @@ class Visit(Record):
     path: tuple[Waypoint, ...]
 
     def place_at(self, seconds: float) -> Place | None:
-        """Where the person is; None before they come and after they have gone."""
+        """Return the person's position; None before they enter and after they leave."""
         return self._at(seconds) if self._times[0] <= seconds <= self._times[-1] else None
 
     def pose_at(self, seconds: float, phases: int, turns: int = 36) -> Pose:
-        """What the body does, of `phases` different moments of a step and `turns` directions."""
+        """Return the pose, from `phases` moments of a step and `turns` directions."""
         yaw = round(self._yaw(seconds) / 360 * turns) % turns * 360 / turns
         if math.dist(self._at(seconds - 0.02), self._at(seconds + 0.02)) < 0.004:
             return Pose(action=Action.STANDING, yaw_degrees=yaw, phase=0.0)
@@ -138,7 +138,7 @@ class Visit(Record):
         return Pose(action=Action.WALKING, yaw_degrees=yaw, phase=phase)
 
     def standing(self) -> list[tuple[float, float]]:
-        """From when to when (seconds) the person stands still."""
+        """Return from when to when (seconds) the person stands still."""
         ways = pairwise(self.path)
         return [(a.seconds, b.seconds) for a, b in ways if a.place == b.place]
 
@@ -152,7 +152,7 @@ class Visit(Record):
         return Place(float(x), float(np.interp(seconds, times, [point.z for point in self.path])))
 
     def _yaw(self, seconds: float) -> float:
-        """Where the person looks: the way they go around now, else the way that they last went."""
+        """Return the direction that the person faces: that of their last movement."""
         before, after = self._at(seconds - 0.25), self._at(seconds + 0.25)
         if math.dist(before, after) < 1e-6:
             ways = pairwise(self.path)
@@ -164,7 +164,7 @@ class Visit(Record):
 
 
 class Trouble(StrEnum):
-    """What happens to whole frames for a while."""
+    """A fault of whole frames."""
 
     DEFOCUS = "defocus"
     MOTION_BLUR = "motion blur"
@@ -173,7 +173,7 @@ class Trouble(StrEnum):
 
 
 class Stretch(Record):
-    """Some trouble from `first_frame` to `last_frame`, both included."""
+    """A fault from `first_frame` to `last_frame`, both included."""
 
     trouble: Trouble
     first_frame: int
@@ -181,10 +181,10 @@ class Stretch(Record):
 
 
 class Script(Record):
-    """One video: its camera, its people by identity, their visits, and what goes wrong.
+    """One video: its camera, its people by identity, their visits, and its faults.
 
-    People can pass behind a kiosk. While the video is frozen nobody moves: time goes on where it
-    stood still.
+    People can pass behind a kiosk. While the video is frozen nobody moves, and afterwards time
+    continues where it stopped.
     """
 
     theme: str
@@ -197,20 +197,20 @@ class Script(Record):
     stretches: tuple[Stretch, ...] = ()
 
     def troubles_at(self, frame: int) -> set[Trouble]:
-        """What is wrong with a frame."""
+        """Return the faults of a frame."""
         return {one.trouble for one in self.stretches if one.first_frame <= frame <= one.last_frame}
 
     def scenes(self) -> list[int]:
-        """The moment of the street that each frame shows, counted in frames that are not frozen."""
+        """Return the moment that each frame shows, counted in frames that are not frozen."""
         moving = (Trouble.FROZEN not in self.troubles_at(n) for n in range(1, self.frame_count))
         return list(accumulate(moving, initial=0))
 
 
-# What a video is about, and ways through the street.
+# The themes of videos, and paths through the street.
 
 
 class Theme(StrEnum):
-    """What a video is about; the videos of a world take turns."""
+    """The theme of a video; the videos of a world alternate."""
 
     CROSSINGS = "crossings"
     OBSTACLES = "obstacles"
@@ -219,7 +219,7 @@ class Theme(StrEnum):
 
 
 _CROWD = 24
-"""From so many people on, all are there all the time and nobody has a part to play."""
+"""With at least this many people, all are there all the time and none has a role."""
 
 _CAMERAS: dict[Theme, dict[str, float]] = {
     Theme.HAND_HELD: {"shaken": True},
@@ -231,7 +231,7 @@ _TROUBLES: dict[Theme, tuple[tuple[Trouble, float, float], ...]] = {
     Theme.HAND_HELD: ((Trouble.DEFOCUS, 0.25, 0.33), (Trouble.MOTION_BLUR, 0.75, 0.81)),
     Theme.EVENING: ((Trouble.LIGHTS_OUT, 0.45, 0.56),),
 }
-"""What goes wrong, from when to when, as shares of the video."""
+"""Faults with their start and end, as shares of the video."""
 
 _PARTS: dict[Theme, tuple[tuple[str, float], ...]] = {
     Theme.CROSSINGS: (("crossing alike", 0.22), ("return trip", 0.15), ("crossing", 0.72)),
@@ -239,7 +239,7 @@ _PARTS: dict[Theme, tuple[tuple[str, float], ...]] = {
     Theme.HAND_HELD: (("return trip", 0.12), ("crossing", 0.45), ("towards", 0.55)),
     Theme.EVENING: (("stop", 0.25), ("crossing alike", 0.7), ("towards", 0.1)),
 }
-"""What people do, and around when, as a share of the video."""
+"""Roles with their time, as a share of the video."""
 
 
 def write_script(
@@ -251,7 +251,7 @@ def write_script(
     first_identity: int,
     chance: Chance,
 ) -> Script:
-    """What happens in a video of the theme; its people are numbered from `first_identity`."""
+    """Write the script of a video of the theme; its people are numbered from `first_identity`."""
     frame_count = max(1, round(seconds * frame_rate))
     camera = camera.model_copy(update=_CAMERAS.get(theme, {}))
     kiosk = Place(0.55 * camera.half_width_metres(8.6), 8.6) if theme is Theme.OBSTACLES else None
@@ -275,12 +275,12 @@ def write_script(
 
 
 def dressed_alike(first: Person, second: Person) -> bool:
-    """True for people in the same clothes."""
+    """Whether people wear the same clothes."""
     return (first.upper, first.jacket, first.lower) == (second.upper, second.jacket, second.lower)
 
 
 class _Director:
-    """Casts people as they are needed, and sends them through the street."""
+    """Casts people as they are needed, and plans their paths through the street."""
 
     def __init__(
         self,
@@ -297,7 +297,7 @@ class _Director:
         self._visits = 0
 
     def visits(self, parts: tuple[tuple[str, float], ...]) -> Iterator[Visit]:
-        """The parts of the theme first, as far as there are people; the others stroll."""
+        """Return the visits: first the roles of the theme, as far as people suffice."""
         ways: dict[str, Callable[[float], Iterator[Visit]]] = {
             "crossing alike": lambda seconds: self._crossing(seconds, alike=True),
             "crossing": lambda seconds: self._crossing(seconds, alike=False),
@@ -316,7 +316,7 @@ class _Director:
             yield self._across(self._cast(), z, share * self.seconds, 1 if turn % 2 else -1)
 
     def crowd(self) -> Iterator[Visit]:
-        """Everybody is there all the time, and walks to and fro."""
+        """Return visits of people who are there all the time and walk to and fro."""
         for _ in range(self.most):
             route = [self._anywhere()]
             times = [0.0]
@@ -331,7 +331,7 @@ class _Director:
         return self.most - len(self.people)
 
     def _cast(self, like: int | None = None) -> int:
-        """Another person; `like` somebody, in the same clothes, but with another build and hair."""
+        """Cast a person; with `like`, in the same clothes, but with another build and hair."""
         person = draw_person_attributes(self.chance)
         if like is not None:
             model = self.people[like]
@@ -341,10 +341,10 @@ class _Director:
         self.people[identity] = person
         return identity
 
-    # Ways through the street.
+    # Paths through the street.
 
     def _crossing(self, seconds: float, *, alike: bool) -> Iterator[Visit]:
-        """Two people who pass close by each other, in opposite directions."""
+        """Return two people who pass close by each other, in opposite directions."""
         first = self._cast()
         second = self._cast(like=first if alike else None)
         x = self.chance.between(-0.25, 0.25) * self.camera.half_width_metres(NEAREST_METRES)
@@ -353,7 +353,7 @@ class _Director:
         yield self._past(second, Place(x, z + 0.45), seconds, -direction)
 
     def _return_trip(self, seconds: float) -> Iterator[Visit]:
-        """Somebody who leaves the frame and comes back the other way."""
+        """Return a person who leaves the frame and comes back the other way."""
         identity, direction, z = self._cast(), self.chance.pick((-1, 1)), self._lane(0.0, 0.5)
         first = self._across(identity, z, seconds, direction)
         yield first
@@ -361,12 +361,12 @@ class _Director:
         yield self._across(identity, self._lane(0.0, 0.5), again, -direction)
 
     def _behind_kiosk(self, seconds: float) -> Iterator[Visit]:
-        """Somebody who is hidden for a moment."""
+        """Return a person who is hidden for a moment."""
         x, z = self.kiosk or Place(0.0, 8.0)
         yield self._past(self._cast(), Place(x, z + 1.0), seconds, -1)
 
     def _stop(self, seconds: float) -> Iterator[Visit]:
-        """Somebody who stands still for a while, right of the middle, then goes on."""
+        """Return a person who stands still for a while, right of the centre, then continues."""
         z = self._lane(0.05, 0.4)
         place = Place(self.chance.between(0.15, 0.45) * self.camera.half_width_metres(z), z)
         through = self._past(self._cast(), place, seconds, self.chance.pick((-1, 1)))
@@ -377,7 +377,7 @@ class _Director:
         yield through.model_copy(update={"path": (start, *here, last)})
 
     def _towards(self, seconds: float) -> Iterator[Visit]:
-        """Somebody who comes from a side, walks up to the camera and past it, out below."""
+        """Return a person who enters from a side, walks up to the camera and leaves below."""
         side, z = self.chance.pick((-1, 1)), self.camera.farthest_metres
         x = self.chance.between(0.1, 0.45) * self.camera.half_width_metres(NEAREST_METRES) * side
         route = [Place(side * self._outside(z), z), Place(x, z), Place(0.8 * x, 3.6)]
@@ -387,11 +387,11 @@ class _Director:
         yield self._visit(self._cast(), zip(times, route, strict=True))
 
     def _across(self, identity: int, z: float, seconds: float, direction: int) -> Visit:
-        """Straight across the street, to the right (`direction` 1) or left (-1)."""
+        """Return a path straight across the street, to the right (`direction` 1) or left (-1)."""
         return self._past(identity, Place(self.chance.between(-0.5, 0.5), z), seconds, direction)
 
     def _past(self, identity: int, place: Place, seconds: float, direction: int) -> Visit:
-        """Straight across the street, being at `place` at the given time."""
+        """Return a path straight across the street, being at `place` at the given time."""
         speed, end = self._speed(), direction * self._outside(place.z)
         slope = self.chance.between(-0.25, 0.25)
         first = (seconds - abs(place.x + end) / speed, Place(-end, place.z - slope))
@@ -404,12 +404,12 @@ class _Director:
         return Visit(number=self._visits, identity=identity, path=path)
 
     def _lane(self, low: float, high: float) -> float:
-        """A distance from the camera: 0 is the nearest lane, 1 the farthest."""
+        """Return a distance from the camera: 0 is the nearest lane, 1 the farthest."""
         share = self.chance.between(low, high)
         return NEAREST_METRES + share * (self.camera.farthest_metres - NEAREST_METRES)
 
     def _outside(self, z: float) -> float:
-        """How far from the middle somebody has just left the frame, wherever the camera turns."""
+        """Return the distance from the centre at which a person is just outside the frame."""
         return (1 + abs(self.camera.pan)) * self.camera.half_width_metres(z) + 0.9
 
     def _anywhere(self) -> Place:

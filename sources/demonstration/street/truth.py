@@ -1,4 +1,4 @@
-"""What is known of street videos: who is where in every frame, and what is wrong."""
+"""The truth about street videos: the people in every frame, and the faults."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -15,20 +15,20 @@ from sources.demonstration.street.script import Script, Trouble, dressed_alike
 TRUTH_FILE = "street_truth.json"
 
 TRUNCATED_BELOW = 0.98
-"""A person is truncated where less than this share of them lies inside the frame."""
+"""A person is truncated if less than this share of them lies inside the frame."""
 
 OCCLUDED_FROM = 0.3
-"""A person is occluded where at least this share of what lies inside the frame is hidden."""
+"""A person is occluded if at least this share of the part inside the frame is hidden."""
 
 Pixels = NDArray[np.uint8]
-"""A picture of shape (height, width, 3), RGB."""
+"""An image of shape (height, width, 3), RGB."""
 
 PixelBox = tuple[int, int, int, int]
 """Left, top, right, bottom in whole pixels; right and bottom are not part of the box."""
 
 
 class FaultKind(StrEnum):
-    """What can be wrong with the crop of a person, or make a tracker go wrong."""
+    """Faults of the crop of a person, and situations that confuse a tracker."""
 
     BLUR = "blur"
     DARKNESS = "darkness"
@@ -39,12 +39,12 @@ class FaultKind(StrEnum):
 
 
 class Fault(Record):
-    """Something planted, from `first_frame` to `last_frame` (both included).
+    """A planted fault, from `first_frame` to `last_frame` (both included).
 
-    `visits` are the visits that it concerns; where there are none, everybody in those frames.
-    `cause` says how: defocus, motion, lights out, frozen (every frame equals the one before
-    `first_frame`), standing still, border, hidden, alike or unlike (clothes of two who cross, which
-    is an opportunity for a tracker to switch identities, no fault of the crops).
+    `visits` are the visits concerned; if empty, everybody in those frames. `cause` is the
+    mechanism: defocus, motion, lights out, frozen (every frame equals the one before
+    `first_frame`), standing still, border, hidden, alike or unlike (clothes of two people who
+    cross, which may lead a tracker to switch identities; the crops have no fault).
     """
 
     kind: FaultKind
@@ -55,7 +55,7 @@ class Fault(Record):
 
 
 class TruePerson(Record):
-    """A person of a video, with descriptions of the side that is seen most."""
+    """A person of a video, with descriptions of the most visible side."""
 
     identity: int
     person: Person
@@ -79,10 +79,10 @@ class TrueSighting(Record):
 
     Attributes:
         frame: counts from 0.
-        box_xyxy: the whole figure, hidden parts included; may reach out of the frame.
-        visible_xyxy: what can be seen of it, None where that is nothing.
+        box_xyxy: the whole figure, including hidden parts; may extend beyond the frame.
+        visible_xyxy: the visible part, None if there is none.
         inside: share of the figure's pixels that lie inside the frame.
-        visible: share of the figure's pixels that can be seen.
+        visible: share of the figure's pixels that are visible.
     """
 
     frame: int
@@ -94,14 +94,14 @@ class TrueSighting(Record):
 
     @property
     def hidden(self) -> float:
-        """Share of what lies inside the frame that something else covers."""
+        """Return the share of the part inside the frame that is covered."""
         return 1 - self.visible / self.inside if self.inside else 0.0
 
 
 class TrueVideo(Record):
-    """What is known of one video; `file_path` and `mot_path` are relative to the world's folder.
+    """The truth about one video; `file_path` and `mot_path` are relative to the world's folder.
 
-    `same_content_as` names the video of which this one is a copy, encoded again.
+    `same_content_as` names the video of which this one is a re-encoded copy.
     """
 
     name: str
@@ -119,11 +119,11 @@ class TrueVideo(Record):
     same_content_as: str | None = None
 
     def identity_of(self, visit: int) -> int:
-        """The person whose visit this is."""
+        """Return the identity of a visit."""
         return next(one.identity for one in self.visits if one.number == visit)
 
     def faulty(self) -> Iterator[tuple[TrueSighting, frozenset[FaultKind]]]:
-        """Every sighting with what is wrong with it, for a filter's precision and recall."""
+        """Return every sighting with its faults, for the precision and recall of a filter."""
         for sighting in self.sightings:
             kinds = (
                 fault.kind
@@ -135,7 +135,7 @@ class TrueVideo(Record):
 
 
 class StreetTruth(Record):
-    """Everything that is known of a world of street videos."""
+    """The truth about a world of street videos."""
 
     seed: int
     videos: tuple[TrueVideo, ...]
@@ -151,14 +151,14 @@ class StreetWorld(Record):
 
 
 def load_street_truth(folder: Path) -> StreetTruth:
-    """The truth about the street videos that were written to `folder`."""
+    """Load the truth about the street videos that were written to `folder`."""
     return StreetTruth.model_validate_json((folder / TRUTH_FILE).read_bytes())
 
 
-# Which faults are in a rendered video, from its script and from what was painted.
+# The faults of a rendered video, from its script and from the painted pixels.
 
 _MEETING_OVERLAP, _CROSSING_OVERLAP = 0.1, 0.3
-"""Two people meet from the first overlap (intersection over union) on; they cross at the second."""
+"""Overlaps (intersection over union): two people meet at the first and cross at the second."""
 
 _OF_TROUBLE = {
     Trouble.DEFOCUS: FaultKind.BLUR,
@@ -169,11 +169,11 @@ _OF_TROUBLE = {
 
 
 def list_faults(script: Script, sightings: Sequence[TrueSighting]) -> tuple[Fault, ...]:
-    """All faults of a video, in the order of their first frames."""
+    """Return all faults of a video, in the order of their first frames."""
     faults: list[Fault] = []
 
     def note(kind: FaultKind, cause: str, frames: Iterable[int], *visits: int) -> None:
-        """A fault for every run of consecutive frames."""
+        """Add a fault for every run of consecutive frames."""
         for run in _runs(frames):
             first, last = run[0], run[-1]
             fault = Fault(kind=kind, cause=cause, first_frame=first, last_frame=last, visits=visits)
@@ -188,7 +188,7 @@ def list_faults(script: Script, sightings: Sequence[TrueSighting]) -> tuple[Faul
     seconds = [scene / script.frame_rate for scene in script.scenes()]
     for visit in script.visits:
         seen = by_visit[visit.number]
-        for start, end in visit.standing():  # the same in every frame but the first
+        for start, end in visit.standing():  # equal in every frame except the first
             still = [frame for frame, now in enumerate(seconds) if start <= now < end]
             note(FaultKind.DUPLICATE, "standing still", still[1:], visit.number)
         cut = [one.frame for one in seen if one.inside < TRUNCATED_BELOW]
@@ -209,13 +209,13 @@ def list_faults(script: Script, sightings: Sequence[TrueSighting]) -> tuple[Faul
 
 
 def _runs(frames: Iterable[int]) -> Iterator[list[int]]:
-    """Every run of consecutive numbers."""
+    """Return every run of consecutive numbers."""
     for _, run in groupby(enumerate(frames), lambda pair: pair[1] - pair[0]):
         yield [number for _, number in run]
 
 
 def overlap(first: PixelBox, second: PixelBox) -> float:
-    """Intersection over union of two boxes."""
+    """Return the intersection over union of two boxes."""
     wide = min(first[2], second[2]) - max(first[0], second[0])
     high = min(first[3], second[3]) - max(first[1], second[1])
     if wide <= 0 or high <= 0:

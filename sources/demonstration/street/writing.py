@@ -1,4 +1,4 @@
-"""Writes videos of the street to a folder, with their ground truth."""
+"""Write videos of the street to a folder, with their ground truth."""
 
 import multiprocessing
 from collections import Counter
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PEDESTRIAN = 1
 LEAST_VISIBILITY = 0.1
-"""Who can be seen less than this is listed, but not considered (confidence 0)."""
+"""People with a smaller visible share are listed, but not considered (confidence 0)."""
 
 _ANNOTATORS = 2
 _QUALITIES = (22, 28)
@@ -56,24 +56,24 @@ def write_street_world(
     copy_first: bool = True,
     workers: int = 1,
 ) -> StreetWorld:
-    """Renders videos of a street with known people, and writes them under `folder`.
+    """Render videos of a street with known people, and write them under `folder`.
 
-    There are H.264 files in `videos/`, who is where in `mot/NAME/gt/gt.txt` (MOTChallenge), and
-    people, visits, sightings and planted faults in `street_truth.json`. The same arguments give the
-    same frames, however many workers. No person is in two videos, but for the copy. What was in the
-    files is overwritten; other files in `folder` are left alone.
+    It contains H.264 files in `videos/`, people by frame in `mot/NAME/gt/gt.txt` (MOTChallenge),
+    and people, visits, sightings and planted faults in `street_truth.json`. The same arguments
+    result in the same frames, for any number of workers. No person is in two videos, except in the
+    copy. These files are overwritten; other files in `folder` are not changed.
 
     Args:
         folder: made if missing.
-        seed: another seed gives other people and other ways.
-        videos: how many; their themes (`Theme`) take turns.
-        seconds: how long each of them is.
-        people: people per video; from 24 on a crowd that is there all the time.
+        seed: determines the people and their paths.
+        videos: number of videos; their themes (`Theme`) alternate.
+        seconds: length of each video.
+        people: people per video; 24 or more form a crowd that is there all the time.
         size_px: width and height, both even.
         frame_rate: frames per second.
-        stature_px: how high the nearest people are; left out, 0.58 of the shorter side.
-        copy_first: adds a copy of the first video, encoded again.
-        workers: processes that render, one video each.
+        stature_px: height of the nearest people; by default 0.58 of the shorter side.
+        copy_first: adds a re-encoded copy of the first video.
+        workers: number of processes, which render one video each.
 
     Raises:
         ValueError: `people` is negative, or a side is odd.
@@ -115,7 +115,7 @@ def write_street_world(
 def _write_video(
     folder: Path, seed: int, number: int, script: Script, copied: bool
 ) -> list[TrueVideo]:
-    """Renders one video into its file, and into its copy's where one is wanted."""
+    """Render one video into its file, and into that of its copy, if any."""
     name = f"street-{number:02}"
     names = [name, f"{name}-again"] if copied else [name]
     sightings: list[TrueSighting] = []
@@ -173,7 +173,7 @@ def _video_path(name: str) -> str:
 def _described(
     script: Script, sightings: Iterable[TrueSighting], chance: Chance
 ) -> Iterator[TruePerson]:
-    """The people who are seen, described by each annotator from the side that is seen most."""
+    """Return the visible people, described by each annotator from the most visible side."""
     visits = {visit.number: visit for visit in script.visits}
     views: dict[int, Counter[View]] = {}
     for sighting in sightings:
@@ -191,9 +191,9 @@ def _described(
 
 
 def write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
-    """Writes one row a sighting: frame (from 1), visit, whole box, considered, class, visibility.
+    """Write one row a sighting: frame (from 1), visit, whole box, considered, class, visibility.
 
-    Who leaves and comes back has another number then.
+    A person who leaves and comes back gets another number.
     """
     rows = []
     for one in sorted(sightings, key=lambda one: (one.frame, one.visit)):
@@ -208,7 +208,10 @@ def write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
 
 @contextmanager
 def _video_file(target: Path, script: Script, quality: int) -> Iterator["Callable[[Pixels], None]"]:
-    """What adds a frame to an MP4 (H.264 where there is x264), the same bytes for equal frames."""
+    """Open an MP4 file and yield a function that adds a frame; equal frames, equal bytes.
+
+    The codec is H.264 if x264 is available.
+    """
     import av
 
     target.parent.mkdir(parents=True, exist_ok=True)
