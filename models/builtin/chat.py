@@ -1,4 +1,4 @@
-"""What the built-in chat models share."""
+"""Common parts of the built-in chat models."""
 
 import io
 from abc import ABC, abstractmethod
@@ -30,10 +30,10 @@ SpecT = TypeVar(
 
 
 class BuiltinChatModel(ABC, Generic[SpecT]):
-    """A `ChatModel` that answers by rules, at once and for nothing.
+    """A `ChatModel` that answers by rules, immediately and free of charge.
 
     It reads a request's `subject` and images, not its prompt. The same specification and request
-    always give the same answer.
+    always result in the same answer.
     """
 
     def __init__(self, specification: SpecT) -> None:
@@ -46,11 +46,11 @@ class BuiltinChatModel(ABC, Generic[SpecT]):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What, beside model and request, determines an answer."""
+        """Return everything, besides model and request, that determines an answer."""
         return self._specification.parameters
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """(position, answer) of each request, in order; requests are taken one by one."""
+        """Yield (position, answer) of each request, in order; requests are processed one by one."""
         for position, request in enumerate(requests):
             started = perf_counter()
             try:
@@ -70,17 +70,17 @@ class BuiltinChatModel(ABC, Generic[SpecT]):
 
     @abstractmethod
     def text_for(self, request: ChatRequest) -> str:
-        """The text of the answer to one request.
+        """Return the text of the answer to one request.
 
         Raises:
-            ConfigurationError: the model is the wrong one for such requests.
+            ConfigurationError: the model does not support such requests.
             FormatError: the model cannot answer it.
             OSError: its image cannot be read.
         """
 
 
 def picture_of(image: ChatImage) -> Image.Image:
-    """The picture of a request, upright and in RGB.
+    """Return the image of a request, upright and in RGB.
 
     Raises:
         OSError: it cannot be read.

@@ -1,4 +1,4 @@
-"""A describer of people that knows colours and where on a body they are, and nothing else."""
+"""A describer of people based on colours and their position on a body."""
 
 import tomllib
 from functools import cache
@@ -14,7 +14,7 @@ from schemas.chat import ChatRequest
 from schemas.errors import FormatError
 from schemas.profile import BuiltinDescriber
 
-# Names of colours, in the words of the lexicon, and how far apart colours look.
+# Names of colours, as in the lexicon, and perceptual distances between colours.
 
 Lab = NDArray[np.float32]
 """Colours of shape (…, 3) in CIE L*a*b*: lightness 0 to 100, then green-red and blue-yellow."""
@@ -22,20 +22,20 @@ Lab = NDArray[np.float32]
 COLOURS = TypeAdapter(dict[str, tuple[int, int, int]]).validate_python(
     tomllib.loads(files(__package__).joinpath("colours.toml").read_text("utf-8"))
 )
-"""Each name with an sRGB colour that most people would call so."""
+"""Each name with an sRGB colour that most people would call by it."""
 
 NAMES = tuple(COLOURS)
 
 
 def lab_of(pixels: NDArray[np.uint8]) -> Lab:
-    """The sRGB `pixels`, of shape (height, width, 3), in CIE L*a*b*."""
+    """Convert sRGB `pixels`, of shape (height, width, 3), to CIE L*a*b*."""
     import cv2
 
     return np.asarray(cv2.cvtColor(pixels.astype(np.float32) / 255, cv2.COLOR_RGB2LAB), np.float32)
 
 
 def nearest_names(colours: Lab) -> NDArray[np.intp]:
-    """For each of `colours`, of shape (n, 3), the index in `NAMES` of the one that is nearest."""
+    """Return the index in `NAMES` of the nearest name for each of `colours`, of shape (n, 3)."""
     distances = np.linalg.norm(colours[:, None] - _anchors(), axis=2)
     return np.asarray(distances.argmin(axis=1), np.intp)
 
@@ -46,14 +46,14 @@ def _anchors() -> Lab:
     return anchors
 
 
-# Reads the colours of a person off a crop, by where a body is in the box around it.
+# Reads the colours of a person from a crop, by the usual position of a body in its box.
 
 _HEIGHT_PX = 128
-_BORDER = 0.08  # the width of the strips at both sides that show the street
-_STREET_DISTANCE = 9.0  # nearer than this in L*a*b*, a pixel may be the street's
-_LEAST_PERSON = 0.15  # of a zone: with less left, what is seen may be no clothing
-_SECOND_SHARE = 0.28  # of a zone: from here on a second colour is worth a word
-_MANY_COLOURS = 0.4  # with the first colour below this share, there are many
+_BORDER = 0.08  # width of the strips at both sides that show the street
+_STREET_DISTANCE = 9.0  # below this distance in L*a*b*, a pixel may be the street's
+_LEAST_PERSON = 0.15  # of a zone: with less left, it may not show clothing
+_SECOND_SHARE = 0.28  # of a zone: from this share on, a second colour is mentioned
+_MANY_COLOURS = 0.4  # if the first colour has less than this share, there are many
 
 
 class Zone(NamedTuple):
@@ -71,9 +71,9 @@ LOWER = Zone(0.52, 0.70, 0.30, 0.70)
 
 
 class Colouring(NamedTuple):
-    """The colours of a zone by name, the largest first; `many` where none of them prevails.
+    """The colours of a zone by name, the largest first; `many` if none of them prevails.
 
-    There are none where almost all of the zone looks like the street.
+    Empty if almost all of the zone looks like the street.
     """
 
     names: tuple[str, ...]
@@ -81,9 +81,9 @@ class Colouring(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What can be seen of a person without knowing what anything is.
+    """The colours of a person, without recognition of garments.
 
-    Shoes are left out: they are small, and half of their zone is ground.
+    Shoes are left out, because they are small, and half of their zone is ground.
     """
 
     head: Colouring
@@ -92,9 +92,10 @@ class Reading(NamedTuple):
 
 
 def read_crop(pixels: NDArray[np.uint8]) -> Reading:
-    """The colours in `pixels`, an upright crop of shape (height, width, 3) around one person.
+    """Return the colours in `pixels`, an upright crop of shape (height, width, 3) of one person.
 
-    What looks like the strips left and right of the body, at the same height, is taken for street.
+    Pixels that look like the strips left and right of the body, at the same height, count as
+    street.
     """
     import cv2
 
@@ -105,7 +106,7 @@ def read_crop(pixels: NDArray[np.uint8]) -> Reading:
 
 
 def person_colours(picture: Lab, zone: Zone) -> Lab:
-    """The colours of a zone, of shape (n, 3), without what is taken for street; else all of it."""
+    """Return the colours of a zone, of shape (n, 3), without those of the street unless all are."""
     inside, person = _zone(picture, zone)
     return inside[person] if person.mean() >= _LEAST_PERSON else inside.reshape(-1, 3)
 
@@ -122,7 +123,7 @@ def _colouring(picture: Lab, zone: Zone) -> Colouring:
 
 
 def _zone(picture: Lab, zone: Zone) -> tuple[Lab, NDArray[np.bool_]]:
-    """The pixels of a zone, and which of them are not taken for street."""
+    """Return the pixels of a zone, and which of them do not count as street."""
     height, width = picture.shape[:2]
     rows = slice(int(zone.top * height), max(int(zone.bottom * height), int(zone.top * height) + 1))
     inside = picture[rows, int(zone.left * width) : int(zone.right * width)]
@@ -130,7 +131,7 @@ def _zone(picture: Lab, zone: Zone) -> tuple[Lab, NDArray[np.bool_]]:
 
 
 def _is_person(inside: Lab, band: Lab) -> NDArray[np.bool_]:
-    """Which pixels of a zone differ, row by row, from both ends of the band that it lies in."""
+    """Return which pixels of a zone differ, row by row, from both ends of their band."""
     strip = max(1, int(_BORDER * band.shape[1]))
     street = np.concatenate([band[:, :strip], band[:, -strip:]], axis=1)
     distances = np.linalg.norm(inside[:, :, None] - street[:, None], axis=3)
@@ -138,18 +139,18 @@ def _is_person(inside: Lab, band: Lab) -> NDArray[np.bool_]:
     return different
 
 
-# The built-in describer: says which colours a person wears where, offline.
+# The built-in describer: names the colours that a person wears, by position, offline.
 
 
 class ColourDescriber(BuiltinChatModel[BuiltinDescriber]):
     """Describes the person in the first image of each request.
 
-    It reads colours by their place on the body and guesses nothing: neither sex nor age nor what
-    kind of garment it is. What it writes is a draft at most.
+    It reads colours by their position on the body and does not guess sex, age or kinds of garments.
+    Its texts are only drafts.
     """
 
     def text_for(self, request: ChatRequest) -> str:
-        """What is seen of the person, in the style of the specification."""
+        """Return the visible colours of the person, in the style of the specification."""
         if not request.images:
             raise FormatError(f"{self.ref} describes images, and there is none in the request")
         pixels = np.asarray(picture_of(request.images[0]))
@@ -157,7 +158,7 @@ class ColourDescriber(BuiltinChatModel[BuiltinDescriber]):
 
 
 def describe(reading: Reading, style: str) -> str:
-    """What was read as sentences; `style` is `plain` or `flowing`."""
+    """Return the colours as sentences; `style` is `plain` or `flowing`."""
     head, upper, lower = (_said(colouring) for colouring in reading)
     if style == "plain":
         return (

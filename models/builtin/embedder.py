@@ -1,4 +1,4 @@
-"""An embedder that knows colours and where they are, and words that say so."""
+"""An embedder of colours, their positions, and the words for them."""
 
 import re
 import tomllib
@@ -20,12 +20,12 @@ from schemas.chat import ModelRef
 from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder
 from schemas.faithfulness import Attribute
 
-# Colours as numbers that tell how much they look like each colour that has a name.
+# Colours as vectors of their similarity to each named colour.
 
-_BLUR = 11.0  # the distance in L*a*b* over which a likeness to a name fades
+_BLUR = 11.0  # distance in L*a*b* over which similarity to a name fades
 
 Likeness = NDArray[np.float64]
-"""Of shape (names,): how much a colour is like each name; colours of no bias sum up to 0."""
+"""Of shape (names,): similarity of a colour to each name; unbiased colours sum to 0."""
 
 _WORDS = {"grey": "gray", "silver": "light gray", "transparent": "light gray"}
 _SHADES = {
@@ -43,28 +43,28 @@ _LIGHTNESS = {"dark": 0.65, "light": 1.2}
 
 
 def likeness_of(colours: Lab) -> Likeness:
-    """The mean likeness of `colours`, of shape (n, 3), to each name, less that of any colour."""
+    """Return the mean similarity of `colours`, of shape (n, 3), to each name, less the average."""
     ordinary = _soft_names(_anchors()).mean(axis=0)
     return np.asarray(_soft_names(colours).mean(axis=0) - ordinary, np.float64)
 
 
 @cache
 def likeness_of_word(colour: str, shade: str = "") -> Likeness:
-    """The likeness of the colour that a word of the lexicon means, alone or «dark», «light»."""
+    """Return the similarity of the colour that a word means, alone or with «dark» or «light»."""
     plain = _WORDS.get(colour, colour)
     name = _SHADES.get((plain, shade), plain)
     if name == "multicoloured":
         return np.zeros(len(COLOURS))
     lab = lab_of(np.array([[COLOURS.get(name, _BLOND)]], np.uint8)).reshape(1, 3)
-    if name == plain:  # no name of its own for the shade
+    if name == plain:  # the shade has no name of its own
         lab[:, 0] *= _LIGHTNESS.get(shade, 1.0)
     return likeness_of(lab)
 
 
 def _soft_names(colours: Lab) -> Likeness:
-    """Of shape (n, names): rows of likenesses that sum up to 1."""
+    """Of shape (n, names): rows of similarities that sum to 1."""
     anchors = _anchors()
-    # |a - b|² without the |a|² that all names share: it goes out of the softmax.
+    # |a - b|² without |a|², which is the same for all names and cancels in the softmax.
     nearness = (colours @ anchors.T - (anchors**2).sum(axis=1) / 2) / _BLUR**2
     weights = np.exp(nearness - nearness.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float64)
@@ -75,7 +75,7 @@ def _anchors() -> Lab:
     return lab_of(np.array([list(COLOURS.values())], np.uint8)).reshape(-1, 3)
 
 
-# The space of the built-in embedder: a block of likenesses for each zone, then single marks.
+# The space of the built-in embedder: a block of similarities for each zone, then single features.
 
 _ZONES = {
     "head": 0.6,
@@ -88,7 +88,7 @@ _ZONES = {
     "bottom": 0.5,
     "everywhere": 0.6,
 }
-"""Places on a person or in any picture, and how much their colours count."""
+"""Zones of a person or of any image, and the weights of their colours."""
 
 _MARKS = {
     "upper_pattern": 0.3,
@@ -97,14 +97,14 @@ _MARKS = {
     "bare_legs": 0.3,
     "person": 0.3,
 }
-"""What is there or not (1 for yes, -1 for no, 0 where nobody can tell), and how much it counts."""
+"""Binary features (1 for yes, -1 for no, 0 if unknown), and their weights."""
 
-_BIAS = 0.05  # so that what says nothing has a direction, too
+_BIAS = 0.05  # so that an empty text has a direction as well
 COLOURS_DIMENSION = len(_ZONES) * len(COLOURS) + len(_MARKS) + 1
 
 
 def vector_of(zones: Mapping[str, Likeness], marks: Mapping[str, float]) -> Vectors:
-    """The unit vector, of shape (COLOURS_DIMENSION,), of what was found; the rest is zero."""
+    """Return the unit vector, of shape (COLOURS_DIMENSION,), of the features; the rest is zero."""
     blocks = []
     for zone, weight in _ZONES.items():
         likeness = zones.get(zone, np.zeros(len(COLOURS)))
@@ -114,13 +114,13 @@ def vector_of(zones: Mapping[str, Likeness], marks: Mapping[str, float]) -> Vect
     return np.asarray(vector / np.linalg.norm(vector), np.float32)
 
 
-# Reads colours and patterns off an image, by where a body, a sky and a ground would be in it.
+# Reads colours and patterns from an image, by the usual positions of a body, sky and ground.
 
 _HEIGHT_PX = 96
 _WIDTHS_PX = (16, 132)
-_PERSON_RATIO = 1.4  # of height to width: from here on a picture may be of one upright person
+_PERSON_RATIO = 1.4  # ratio of height to width from which an image may show one upright person
 
-_CALM = 6.0  # a mean change in L*a*b* between neighbours that cloth without a pattern shows
+_CALM = 6.0  # mean change in L*a*b* between neighbours in plain fabric
 _SKIN_TONES = ((244, 212, 188), (214, 168, 130), (158, 108, 74), (98, 64, 46))
 _SKIN_DISTANCE = 10.0
 _MUCH_SKIN = 0.3
@@ -136,7 +136,7 @@ _BODY = {
 
 
 def see(image: Image.Image) -> Vectors:
-    """The vector of an RGB image."""
+    """Return the vector of an RGB image."""
     least, most = _WIDTHS_PX
     width = min(most, max(least, round(image.width * _HEIGHT_PX / image.height)))
     small = image.resize((width, _HEIGHT_PX), Image.Resampling.BOX)
@@ -159,7 +159,7 @@ def see(image: Image.Image) -> Vectors:
 
 
 def _pattern(picture: Lab, place: Zone) -> float:
-    """Whether light and colour change again and again from row to row or column to column."""
+    """Whether lightness and colour alternate from row to row or column to column."""
     height, width = picture.shape[:2]
     inside = picture[
         int(place.top * height) : int(place.bottom * height),
@@ -174,7 +174,7 @@ def _pattern(picture: Lab, place: Zone) -> float:
 
 
 def _bare(picture: Lab, place: Zone) -> float:
-    """Whether much of a zone has a colour of skin."""
+    """Whether much of a zone has the colour of skin."""
     skin = lab_of(np.array([_SKIN_TONES], np.uint8)).reshape(-1, 3)
     person = person_colours(picture, place)
     nearest = np.linalg.norm(person[:, None] - skin, axis=2).min(axis=1)
@@ -182,11 +182,11 @@ def _bare(picture: Lab, place: Zone) -> float:
     return float(np.tanh((share - _MUCH_SKIN) / _MUCH_SKIN))
 
 
-# Reads a text as a picture that is painted of it: colours at their places, and patterns.
+# Reads a text as if an image were painted of it: colours in their zones, and patterns.
 
 _PLACES: dict[str, dict[str, float]] = {
     "upper": {"upper": 1.0},
-    "outer": {"upper": 2.0},  # hides most of what is under it
+    "outer": {"upper": 2.0},  # hides most of the layers under it
     "lower": {"lower": 1.0},
     "whole": {"upper": 1.0, "lower": 1.0},
     "clothing": {"upper": 0.5, "lower": 0.5},
@@ -198,11 +198,11 @@ _IN_FIGURE = {"upper": 1.0, "outer": 1.0, "lower": 1.0, "whole": 2.0, "bag": 0.7
 _IN_FIGURE_ELSE = 0.3
 _BARE_LEGS = {"shorts": 1.0, "skirt": 1.0, "dress": 0.6, "trousers": -1.0}
 _SLEEVES = {"short sleeves": 1.0, "sleeveless": 1.0, "long sleeves": -1.0}
-_PLAIN = -0.3  # where a text says nothing of a pattern, there mostly is none
+_PLAIN = -0.3  # fabrics are mostly plain if a text does not mention a pattern
 
 
 def paint(text: str) -> Vectors:
-    """The vector of a text."""
+    """Return the vector of a text."""
     description = parse_description(text)
     canvas: dict[str, Likeness] = defaultdict(lambda: np.zeros(len(COLOURS)))
     marks: dict[str, float] = {}
@@ -223,7 +223,7 @@ def paint(text: str) -> Vectors:
 
 @cache
 def _sceneries() -> tuple[dict[str, tuple[str, Likeness]], re.Pattern[str]]:
-    """(zone, colour) of what stands behind people and things, by word, and what finds them."""
+    """Return (zone, colour) of backgrounds by word, and the pattern that finds them."""
     data = tomllib.loads(files(__package__).joinpath("scenery.toml").read_text("utf-8"))
     known: dict[str, tuple[str, Likeness]] = {}
     for entry in data.values():
@@ -234,7 +234,7 @@ def _sceneries() -> tuple[dict[str, tuple[str, Likeness]], re.Pattern[str]]:
 
 
 def _paint_background(canvas: dict[str, Likeness], text: str, description: Description) -> None:
-    """Sceneries where they mostly are, in their own colour unless the text gives another one."""
+    """Paint backgrounds in their usual zones, in their own colour unless the text names another."""
     stated = {
         thing.span[0]: colour
         for thing in description.items
@@ -249,7 +249,7 @@ def _paint_background(canvas: dict[str, Likeness], text: str, description: Descr
 
 
 def _paint_item(canvas: dict[str, Likeness], marks: dict[str, float], item: Thing) -> None:
-    """What is worn or carried."""
+    """Paint an item that is worn or carried."""
     slot, colour = _slot(item), _colour_of(item)
     patterned = 1.0 if item.values(Attribute.PATTERN) else _PLAIN
     for zone, share in _PLACES.get(slot, {}).items():
@@ -272,7 +272,7 @@ def _slot(thing: Thing) -> str:
 
 
 def _colour_of(thing: Thing) -> Likeness | None:
-    """The colours stated of a thing, the first one above all; None where there are none."""
+    """Return the colours stated for a thing, the first with the most weight; None if none."""
     facts = thing.all(Attribute.COLOUR)
     if not facts:
         return None
@@ -282,15 +282,15 @@ def _colour_of(thing: Thing) -> Likeness | None:
     return mixed
 
 
-# The built-in embedder: compares what a text says with what an image shows, offline.
+# The built-in embedder: compares texts with images, offline.
 
 
 class ColourLexiconEmbedder:
-    """Vectors of colours by their place, patterns, and bare arms and legs.
+    """Vectors of colours by zone, patterns, and bare arms and legs.
 
-    An image is measured; a text is read through a lexicon, as if it were painted. What neither
-    knows (faces, actions, kinds of things) does not count. The same input always gives the same
-    vector, `dimension` long.
+    An image is measured; a text is read with a lexicon, as if it were painted. Other properties
+    (faces, actions, kinds of things) do not count. The same input always results in the same
+    vector, of length `dimension`.
     """
 
     dimension = COLOURS_DIMENSION
@@ -304,19 +304,19 @@ class ColourLexiconEmbedder:
         return self._spec.ref
 
     def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
-        """A vector for each image: see `ImageTextEmbedder`."""
+        """Return a vector for each image: see `ImageTextEmbedder`."""
         return self._rows(self.see(plain_picture(image)) for image in images)
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """A vector for each text: see `ImageTextEmbedder`."""
+        """Return a vector for each text: see `ImageTextEmbedder`."""
         return self._rows(map(self.paint, texts))
 
     def see(self, image: Image.Image) -> Vectors:
-        """The vector of an RGB image."""
+        """Return the vector of an RGB image."""
         return see(image)
 
     def paint(self, text: str) -> Vectors:
-        """The vector of a text."""
+        """Return the vector of a text."""
         return paint(text)
 
     def _rows(self, vectors: Iterable[Vectors]) -> Vectors:

@@ -1,4 +1,4 @@
-"""The built-in rewriter: says a description of a person in another way, by rules, offline."""
+"""The built-in rewriter: rewrites a description of a person by rules, offline."""
 
 import json
 import re
@@ -30,15 +30,15 @@ class RuleRewriter(BuiltinChatModel[BuiltinRewriter]):
     """Rewrites the subject of each request and answers `{"rewrite": …}`.
 
     It parses the facts of the description and composes them again, in another order and other
-    sentences; what it did not parse it leaves out, and it adds nothing.
+    sentences. It leaves out what it did not parse, and adds nothing.
     """
 
     def text_for(self, request: ChatRequest) -> str:
-        """The rewrite, as JSON."""
+        """Return the rewrite as JSON."""
         return json.dumps({"rewrite": self.rewrite(request.subject)}, ensure_ascii=False)
 
     def rewrite(self, description: str) -> str:
-        """`description` in other words."""
+        """Rewrite `description` in other words."""
         specification = self._specification
         draw = Random(digest_of(str(specification.seed), specification.style, description))  # noqa: S311 - a choice of words
         parsed = parse_description(description)
@@ -48,7 +48,7 @@ class RuleRewriter(BuiltinChatModel[BuiltinRewriter]):
 
 
 def _is_of_a_person(parsed: Description) -> bool:
-    """Whether the parsed facts cover the text well enough to stand for it."""
+    """Whether the parsed facts cover enough of the text."""
     facts = parsed.facts()
     if len(facts) < _ENOUGH_FACTS or parsed.unknown_share >= _TOO_MUCH_UNKNOWN:
         return False
@@ -56,7 +56,7 @@ def _is_of_a_person(parsed: Description) -> bool:
 
 
 def _turned_around(text: str, draw: Random) -> str:
-    """A caption of anything with its place first, or introduced as a picture."""
+    """Rewrite any other caption: its place first, or introduced as an image."""
     sentence = " ".join(text.split()).rstrip(".")
     place = _LAST_PLACE.match(sentence)
     if place is not None and not _SOME_PLACE.search(place["what"]) and draw.random() < 0.5:
@@ -70,6 +70,6 @@ def _capital(text: str) -> str:
 
 
 def _lower(text: str) -> str:
-    """Lower-cases the first word if it is a common one; names keep their capital."""
+    """Lower-case the first word if it is a common one; names keep their capital."""
     common = text.split(" ", 1)[0].lower() in _COMMON_STARTS
     return text[:1].lower() + text[1:] if common else text

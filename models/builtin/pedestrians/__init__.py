@@ -1,7 +1,7 @@
-"""People found without any download: OpenCV's pedestrian HOG, and motion where the camera is still.
+"""Find people without downloads: OpenCV's pedestrian HOG, and motion if the camera is still.
 
-`camera` tells how the camera moved against the `background`; what differs from that becomes
-`blobs`; `hog` looks for people in them, in the places of the last frame and now and then
-everywhere; `people` makes tight, scored boxes of both; `appearance` says in a vector how each
-looks. `detector` holds it together and is what others import.
+`background` estimates the camera's movement against the background and finds regions that differ
+(blobs). `people` searches them with the HOG, as it does at the positions of the last frame and, now
+and then, everywhere, and makes tight, scored boxes. `detector` combines them, adds a vector of
+appearance, and is what others import.
 """

@@ -1,4 +1,4 @@
-"""What a still camera sees where nobody is, and what differs from it."""
+"""The background seen by a still camera, and the regions that differ from it."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -17,19 +17,19 @@ Boxes = NDArray[np.float32]
 
 
 def areas(boxes: Boxes) -> NDArray[np.float32]:
-    """(n,): how large each box is; 0 where it is turned inside out."""
+    """Return how large each box is, (n,); 0 if it is inverted."""
     return np.asarray(np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1), np.float32)
 
 
 def shared_areas(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
-    """(n, m): how much each of `boxes` shares with each of `others`."""
+    """Return the shared area of each of `boxes` with each of `others`, (n, m)."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     return np.asarray(np.clip(high - low, 0, None).prod(axis=2), np.float32)
 
 
 def overlaps(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
-    """(n, m): intersection over union."""
+    """Return the intersection over union, (n, m)."""
     shared = shared_areas(boxes, others)
     union = areas(boxes)[:, None] + areas(others)[None, :] - shared
     return np.asarray(shared / np.maximum(union, np.float32(1e-6)), np.float32)
@@ -38,10 +38,10 @@ def overlaps(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
 def best_apart(
     boxes: Boxes, scores: NDArray[np.float32], most_overlap: float, most_inside: float
 ) -> NDArray[np.intp]:
-    """Indices of the boxes that stay when the better of two similar is kept, best first.
+    """Return the indexes of the boxes after non-maximum suppression, best first.
 
-    Two are duplicates where their intersection over union, or the share of the smaller in the
-    other, is above the limits. Among equal scores the first stays.
+    Two boxes are duplicates if their intersection over union, or the share of the smaller in the
+    other, is above the limits. In case of a tie the first is kept.
     """
     order = np.argsort(-scores, kind="stable")
     smaller = np.minimum(areas(boxes)[:, None], areas(boxes)[None, :])
@@ -54,7 +54,7 @@ def best_apart(
     return np.array(kept, np.intp)
 
 
-# How far the camera has moved against a remembered picture.
+# How far the camera has moved against a stored image.
 
 _SIDE_PX: Final = 256
 _FARTHEST: Final = 0.06
@@ -66,13 +66,13 @@ _LEAST_SIDE_PX: Final = 16
 
 
 Shift = tuple[float, float]
-"""The movement of a picture's content, in pixels: (right, down)."""
+"""The movement of an image's content, in pixels: (right, down)."""
 
 STILL: Final[Shift] = (0.0, 0.0)
 
 
 def small_grey(pixels: MatLike) -> tuple[MatLike, float]:
-    """`pixels` (RGB) in grey, at most 256 pixels a side and evened in light; by how much shrunk."""
+    """Return `pixels` (RGB) in grey, at most 256 pixels a side, in even light, and the scale."""
     shrink = max(1.0, max(pixels.shape[:2]) / _SIDE_PX)
     size = (max(2, round(pixels.shape[1] / shrink)), max(2, round(pixels.shape[0] / shrink)))
     small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
@@ -81,23 +81,24 @@ def small_grey(pixels: MatLike) -> tuple[MatLike, float]:
 
 
 def moved_back(pixels: MatLike, shift: Shift, **options: Any) -> MatLike:
-    """`pixels` with its content moved by `-shift`, to a fraction of a pixel."""
+    """Return `pixels` with its content moved by `-shift`, with subpixel accuracy."""
     move = np.array([[1, 0, -shift[0]], [0, 1, -shift[1]]], np.float32)
     return cv2.warpAffine(pixels, move, (pixels.shape[1], pixels.shape[0]), **options)
 
 
 def shift_between(before: MatLike, after: MatLike) -> Shift | None:
-    """How the content of `before` has moved to be that of `after`; None where it is not in it.
+    """Return the movement of the content from `before` to `after`; None if it is not found.
 
-    Phase correlation of the whole and of its quarters guesses; people who walk by mislead some of
-    the guesses. The one is taken under which most edges of `before` are where they should be.
+    Candidates are the phase correlations of the whole and of its quarters, because people who walk
+    by make some of them wrong. The result is the candidate under which most edges of `before`
+    match.
     """
     (before, shrink), (after, _) = small_grey(before), small_grey(after)
     slope = cv2.magnitude(cv2.Sobel(before, cv2.CV_32F, 1, 0), cv2.Sobel(before, cv2.CV_32F, 0, 1))
     edges = slope >= np.quantile(slope[::2, ::2], _EDGE_SHARE)
 
     def apart(shift: Shift) -> float:
-        """Median difference on the edges, were the content of `before` moved by `shift`."""
+        """Return the median difference at the edges, with `before` moved by `shift`."""
         border = {"borderMode": cv2.BORDER_REPLICATE}
         back = after if shift == STILL else moved_back(after, shift, **border)
         return float(np.median(np.abs(back[edges] - before[edges])))
@@ -125,10 +126,10 @@ def _guesses(before: MatLike, after: MatLike) -> Iterator[Shift]:
             yield guess[0], guess[1]
 
 
-# What a still camera sees where nobody is, and what differs from it.
+# The background seen by a still camera, and the regions that differ from it.
 
 Mask = MatLike
-"""(h, w): 255 where something is, 0 elsewhere."""
+"""(h, w): 255 where an object is, else 0."""
 
 _RATE: Final = 0.04
 _STEP: Final = 1.5
@@ -143,11 +144,11 @@ _GRID: Final = 8
 
 
 class View(NamedTuple):
-    """A frame as the background sees it.
+    """A frame in the coordinates of the background.
 
     Attributes:
-        pixels: the frame, moved to where it lies on the background.
-        shift: (right, down): from a place in `pixels` to the same in the frame.
+        pixels: the frame, aligned with the background.
+        shift: (right, down): from a position in `pixels` to the same one in the frame.
     """
 
     pixels: Pixels
@@ -155,13 +156,13 @@ class View(NamedTuple):
 
 
 class Background:
-    """A running picture of the place without people; it starts as the first frame.
+    """A running image of the place without people; it starts as the first frame.
 
-    Where nothing differs it follows the frames as a running average. What differs and is no person
-    is taken over within about a hundred frames; where people stand it waits.
+    Where nothing differs it follows the frames as a running average. Objects that are not people
+    are absorbed within about a hundred frames; where people are, it waits.
 
     Attributes:
-        pixels: (h, w, 3) float32, RGB: all that is remembered.
+        pixels: (h, w, 3) float32, RGB: the complete state.
     """
 
     def __init__(self, pixels: NDArray[np.float32]) -> None:
@@ -169,13 +170,13 @@ class Background:
 
     @classmethod
     def of(cls, frame: Pixels) -> "Background":
-        """The background that is as good as one frame can make it."""
+        """Return the best background that can be made of one frame."""
         return cls(frame.astype(np.float32))
 
     def view(self, frame: Pixels) -> View | None:
-        """`frame` laid on the background; None where it shows another place, or from elsewhere.
+        """Align `frame` with the background; None if it shows another place or viewpoint.
 
-        A camera that shakes is followed, to a fraction of a pixel.
+        A shaking camera is compensated with subpixel accuracy.
         """
         if frame.shape != self.pixels.shape:
             return None
@@ -185,13 +186,13 @@ class Background:
             return None
         if max(map(abs, shift)) < _STEADY_PX:
             return View(frame, STILL)
-        # What the frame does not show stays as the background has it, and so does not differ.
+        # Parts outside the frame are filled from the background, and so do not differ.
         border = {"dst": usual, "borderMode": cv2.BORDER_TRANSPARENT}
         moved = moved_back(frame, shift, flags=cv2.INTER_LINEAR, **border)
         return View(cast("Pixels", moved), shift)
 
     def difference(self, frame: Pixels) -> Mask:
-        """Where `frame` shows something else: not only other light, nor a mere shadow."""
+        """Return where `frame` differs by more than light or a shadow."""
         now = cv2.GaussianBlur(frame, (3, 3), 0)
         gain = self._gain(now)
         usual = cv2.convertScaleAbs(cv2.multiply(self.pixels, _by_channel(gain)))
@@ -204,7 +205,7 @@ class Background:
         return cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
 
     def learn(self, frame: Pixels, differs: Mask, people: Mask) -> None:
-        """Goes on to `frame`, but not where `people` are, nor in a light that is not usual."""
+        """Update with `frame`, except where `people` are, or if the light is unusual."""
         gain = self._gain(frame)
         if not _USUAL_LIGHT[0] < float(gain.mean()) < _USUAL_LIGHT[1]:
             return
@@ -216,28 +217,28 @@ class Background:
         self.pixels[rows, columns] += np.clip(apart, -_STEP, _STEP)
 
     def forget(self, frame: Pixels, where: Mask) -> None:
-        """Takes `frame` for the background at once."""
+        """Replace the background by `frame`."""
         cv2.copyTo(_evened(frame, self._gain(frame)), where, self.pixels)
 
     def _gain(self, now: MatLike) -> NDArray[np.float32]:
-        """(3,): by how much each channel is brighter than usual, over the whole picture."""
+        """Return by how much each channel is brighter than usual, over the whole image, (3,)."""
         ratio = (now[::_GRID, ::_GRID] + 1.0) / (self.pixels[::_GRID, ::_GRID] + 1.0)
         gain: NDArray[np.float32] = np.median(ratio.reshape(-1, 3), axis=0).astype(np.float32)
         return gain
 
 
 def _evened(frame: MatLike, gain: NDArray[np.float32]) -> MatLike:
-    """(h, w, 3) float32: `frame` in usual light."""
+    """Return `frame` in usual light, (h, w, 3) float32."""
     return cv2.multiply(frame, _by_channel(1 / gain), dtype=cv2.CV_32F)
 
 
 def _by_channel(factors: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Three factors as OpenCV takes them; it multiplies several times faster than NumPy."""
+    """Return three factors as OpenCV takes them; it multiplies several times faster than NumPy."""
     return np.array([*factors, 0.0])
 
 
 def places_in(mask: Mask) -> tuple[MatLike, MatLike]:
-    """Rows and columns of what is in `mask`; many times faster than NumPy's `nonzero`."""
+    """Return the rows and columns of `mask`; many times faster than NumPy's `nonzero`."""
     found = cv2.findNonZero(mask)
     if found is None:
         return np.zeros(0, np.int32), np.zeros(0, np.int32)
@@ -250,7 +251,7 @@ def _largest_channel(pixels: MatLike) -> Mask:
 
 
 def _clear_shadows(mask: Mask, now: MatLike, usual: MatLike) -> None:
-    """Takes out of `mask` where the picture is somewhat darker than usual in all colours alike."""
+    """Remove shadows from `mask`: regions slightly darker than usual in all channels alike."""
     rows, columns = places_in(mask)
     ratio = (now[rows, columns] + np.float32(1)) / (usual[rows, columns] + np.float32(1))
     red, green, blue = ratio.T  # one by one: NumPy is slow along an axis of three
@@ -274,7 +275,7 @@ class Blobs(NamedTuple):
     Attributes:
         boxes: (n, 4) xyxy.
         labels: (h, w): 1 + index of the blob that a pixel belongs to, 0 for none.
-        mask: (h, w): the pixels that differ, small gaps closed.
+        mask: (h, w): the pixels that differ, with small gaps closed.
     """
 
     boxes: Boxes
@@ -283,7 +284,7 @@ class Blobs(NamedTuple):
 
 
 def blobs_in(mask: Mask) -> Blobs:
-    """The regions of `mask` that are large enough for a person, gaps between limbs closed."""
+    """Return the regions of `mask` as large as a person, gaps between limbs closed."""
     height = mask.shape[0]
     gap = max(3, round(_GAP_SHARE * height) | 1)
     closed = cv2.morphologyEx(mask, cv2.MORPH_CLOSE, np.ones((gap, 3), np.uint8))
@@ -299,17 +300,17 @@ def blobs_in(mask: Mask) -> Blobs:
 
 
 def is_ghost(frame: MatLike, usual: MatLike, blob: Mask) -> bool:
-    """Whether it is the background that shows somebody there, who has left since.
+    """Whether the background, not the frame, shows the person, who has left since.
 
-    Along the outline of a thing there are edges: in the picture that shows the thing. All three
-    are cut out around the blob.
+    An object has edges along its outline in the image that shows it. All three images are cut out
+    around the blob.
     """
     outline = cv2.morphologyEx(blob, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
     return _edges_along(outline, frame) < _GHOST_SHARE * _edges_along(outline, usual)
 
 
 def _edges_along(outline: Mask, pixels: MatLike) -> float:
-    """The mean slope of lightness on the outline."""
+    """Return the mean gradient of lightness on the outline."""
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     slope = cv2.magnitude(cv2.Sobel(grey, cv2.CV_32F, 1, 0), cv2.Sobel(grey, cv2.CV_32F, 0, 1))
     return float(cv2.mean(slope, mask=outline)[0])

@@ -1,4 +1,4 @@
-"""`BuiltinPedestrianDetector`: finds people without weights, by shape and motion."""
+"""`BuiltinPedestrianDetector`: finds people by shape and motion, without weights."""
 
 from pathlib import Path
 from typing import Final, cast
@@ -24,16 +24,17 @@ from models.tracking.detector import Detections, Frame, Pixels
 from schemas.chat import ModelRef
 from schemas.tracking import BuiltinDetector
 
-# How a person looks, as a vector: light and tint of six stripes from head to shoes.
+# Appearance of a person as a vector: lightness and tint of six stripes from head to shoes.
 #
-# Of every stripe there is a histogram of lightness and one of tint (CIELAB a*, b*), soft-binned so
-# that a little noise or jitter moves little, in square roots (the dot product of two is then their
-# Bhattacharyya coefficient). The pixels near the middle line count more than those at the sides,
-# where the street shows. Light that changes for the whole frame is evened out before.
+# Each stripe has a histogram of lightness and one of tint (CIELAB a*, b*). They are soft-binned, so
+# that noise or jitter changes them little, and in square roots (the dot product of two is then
+# their Bhattacharyya coefficient). The pixels near the vertical centre line count more than those
+# at the sides, where the street is visible. Changes of light of the whole frame are compensated
+# before.
 #
-# Most people are dressed in dark and grey, and so all these vectors point in about one direction:
-# `MEAN` is taken away, which leaves what tells people apart. The cosine of two different people is
-# then around 0 to 0.5, that of one person in two frames above 0.9.
+# Most people wear dark and grey, so that all these vectors point in about the same direction.
+# `MEAN` is subtracted, which leaves the differences. The cosine of two different people is then
+# around 0 to 0.5, that of one person in two frames above 0.9.
 
 _STRIPES: Final = 6
 _LIGHT_BINS: Final = 8
@@ -47,14 +48,14 @@ DIMENSIONS: Final = _STRIPES * (_LIGHT_BINS + _TINT_BINS**2)
 
 
 def _column_weights() -> NDArray[np.float32]:
-    """(columns,): how much a pixel counts; least at the sides."""
+    """Return the weights of pixels, (columns,); smallest at the sides."""
     across = np.linspace(-1, 1, _WIDTH_PX, dtype=np.float32)
     weights: NDArray[np.float32] = np.exp(-((across / np.float32(0.55)) ** 2))
     return weights
 
 
 def _stripe_weights() -> NDArray[np.float32]:
-    """(stripes, rows): how much a row belongs to a stripe; its neighbours' rows do a little."""
+    """Return how much a row belongs to a stripe, (stripes, rows); neighbouring rows do slightly."""
     rows = (np.arange(_STRIPES * _STRIPE_PX, dtype=np.float32) + 0.5) / _STRIPE_PX - 0.5
     distance = np.abs(rows[None] - np.arange(_STRIPES, dtype=np.float32)[:, None])
     return np.clip(1.25 - distance, 0, 1).astype(np.float32)
@@ -68,7 +69,7 @@ MEAN: Final[NDArray[np.float32]] = np.load(Path(__file__).with_name("appearance_
 
 
 def embeddings_of(frame: Pixels, boxes: Boxes) -> NDArray[np.float32]:
-    """(n, d) of unit length: one for each of `boxes`, (n, 4) xyxy, in `frame`."""
+    """Return (n, d) vectors of unit length: one for each of `boxes`, (n, 4) xyxy, in `frame`."""
     centred = signatures(frame, boxes) - MEAN
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
     unit: NDArray[np.float32] = (centred / np.maximum(lengths, np.float32(1e-6))).astype(np.float32)
@@ -76,7 +77,7 @@ def embeddings_of(frame: Pixels, boxes: Boxes) -> NDArray[np.float32]:
 
 
 def signatures(frame: Pixels, boxes: Boxes) -> NDArray[np.float32]:
-    """(n, d) of unit length: histograms of the stripes in square roots, nothing taken away."""
+    """Return (n, d) vectors of unit length: histograms in square roots, before the subtraction."""
     if not len(boxes):
         return np.zeros((0, DIMENSIONS), np.float32)
     gain = _MEAN_LUMA / max(1.0, float(frame[::8, ::8].mean()))
@@ -92,7 +93,7 @@ def signatures(frame: Pixels, boxes: Boxes) -> NDArray[np.float32]:
 
 
 def _crop(frame: Pixels, box: Boxes) -> MatLike:
-    """What `box` shows, in a size that is the same for all; at least a pixel of the frame."""
+    """Return the contents of `box` in a fixed size; at least one pixel of the frame."""
     height, width = frame.shape[:2]
     left, right = (int(np.clip(round(float(side)), 0, width)) for side in box[::2])
     top, bottom = (int(np.clip(round(float(side)), 0, height)) for side in box[1::2])
@@ -103,7 +104,7 @@ def _crop(frame: Pixels, box: Boxes) -> MatLike:
 
 
 def _light_and_tint(crops: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Lightness in [0, 1], and tint as (…, 2) in [0, bins - 1], finer near grey."""
+    """Return lightness in [0, 1], and tint as (…, 2) in [0, bins - 1], finer near grey."""
     flat = crops.reshape(-1, crops.shape[2], 3)
     lab = cv2.cvtColor(flat, cv2.COLOR_RGB2LAB).reshape(crops.shape)
     half = (_TINT_BINS - 1) / 2
@@ -113,20 +114,20 @@ def _light_and_tint(crops: NDArray[np.float32]) -> tuple[NDArray[np.float32], ND
 
 
 def _soft(values: NDArray[np.float32], bins: int) -> NDArray[np.float32]:
-    """(…, bins): each value in [0, bins - 1] shared out between the two bins next to it."""
+    """Divide each value in [0, bins - 1] between the two bins next to it, (…, bins)."""
     distance = np.abs(values[..., None] - np.arange(bins, dtype=np.float32))
     shares: NDArray[np.float32] = np.clip(1 - distance, 0, 1).astype(np.float32)
     return shares
 
 
 def _histograms(shares: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(n, stripes, bins): of each stripe of each picture (n, rows, columns, bins), summing to 1."""
+    """Return histograms of each stripe, (n, stripes, bins), of (n, rows, columns, bins); sum 1."""
     stripes = _ROWS @ (_COLUMNS @ shares)
     total: NDArray[np.float32] = stripes / np.maximum(stripes.sum(axis=2, keepdims=True), 1e-6)
     return total
 
 
-# `BuiltinPedestrianDetector`: finds people without weights, by shape and by motion.
+# `BuiltinPedestrianDetector`: finds people by shape and by motion, without weights.
 
 _SCAN_EVERY_STILL: Final = 25
 _SCAN_EVERY_MOVING: Final = 3
@@ -146,11 +147,11 @@ _MARGIN_AROUND_PEOPLE: Final = 0.15
 class BuiltinPedestrianDetector:
     """A `PersonDetector` for machines without weights.
 
-    Frames are scaled down to the working height. Where the camera is still (or shakes: the frame is
-    laid on the background first) people are looked for in what moves and where they were before; a
-    scan of the whole frame now and then finds those who have stood there from the start. Where the
-    camera moves, scans and the places of the last frame must do. No frame is looked at twice, and
-    the same frames give the same detections, bit for bit.
+    Frames are scaled down to the working height. If the camera is still (or shakes: the frame is
+    aligned with the background first) people are searched for in moving regions and at their last
+    positions; an occasional scan of the whole frame finds those who have stood there from the
+    start. If the camera moves, only scans and the last positions are used. No frame is processed
+    twice, and the same frames result in the same detections, bit for bit.
     """
 
     def __init__(self, spec: BuiltinDetector) -> None:
@@ -164,13 +165,13 @@ class BuiltinPedestrianDetector:
         return self._spec.ref
 
     def reset(self) -> None:
-        """Forgets all frames."""
+        """Forget all frames."""
         self._background: Background | None = None
         self._known: Boxes = np.zeros((0, 4), np.float32)
         self._since_scan = 0
 
     def detect(self, frame: Frame) -> Detections:
-        """The people in `frame`, the next one of the video."""
+        """Return the people in `frame`, the next one of the video."""
         scale = min(1.0, self._spec.working_height_px / frame.pixels.shape[0])
         pixels = _scaled(frame.pixels, scale)
         view = self._background.view(pixels) if self._background is not None else None
@@ -184,16 +185,16 @@ class BuiltinPedestrianDetector:
         return Detections((boxes / np.float32(scale)).astype(np.float32), scores, embeddings)
 
     def state(self) -> bytes:
-        """Background, places of the people, and when the last scan was."""
+        """Return the background, the positions of the people, and the time of the last scan."""
         pixels = self._background.pixels if self._background else np.zeros((0, 0, 3), np.float32)
         since_scan = np.array(self._since_scan)
         return as_bytes({"background": pixels, "known": self._known, "since_scan": since_scan})
 
     def restore(self, state: bytes) -> None:
-        """Goes on as the detector whose state it is.
+        """Continue as the detector whose state it is.
 
         Raises:
-            IntegrityError: it is the state of nothing that this could be.
+            IntegrityError: it is not the state of such a detector.
         """
         parts = from_bytes(state, "background", "known", "since_scan")
         pixels = parts["background"]
@@ -202,7 +203,7 @@ class BuiltinPedestrianDetector:
         self._since_scan = int(parts["since_scan"])
 
     def _moving(self, pixels: Pixels) -> People:
-        """People by shape alone; the frame becomes the background of those after it."""
+        """Find people by shape only; the frame becomes the background of those after it."""
         is_first = self._background is None
         self._background = Background.of(pixels)
         every = 1 if is_first else _SCAN_EVERY_MOVING
@@ -210,7 +211,7 @@ class BuiltinPedestrianDetector:
         return people_of(self._sights(pixels, self._known, every, least), None)
 
     def _still(self, view: View) -> People:
-        """People by shape and motion."""
+        """Find people by shape and motion."""
         background = self._background
         assert background is not None  # noqa: S101 - there is no view without a background
         differs = background.difference(view.pixels)
@@ -262,7 +263,7 @@ def _scaled(pixels: Pixels, scale: float) -> Pixels:
 
 
 def _painted(boxes: Boxes, shape: tuple[int, ...]) -> Mask:
-    """Boxes with some room around them, filled."""
+    """Return boxes with some margin, filled."""
     mask: NDArray[np.uint8] = np.zeros(shape, np.uint8)
     room = (boxes[:, 2:] - boxes[:, :2]) * np.float32(_MARGIN_AROUND_PEOPLE)
     grown = np.concatenate([boxes[:, :2] - room, boxes[:, 2:] + room], axis=1)

@@ -1,4 +1,4 @@
-"""People made of what the HOG sees and of what moves: one tight, scored box each."""
+"""Detect people from HOG detections and motion: one tight, scored box each."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ from models.tracking.detector import Pixels
 
 WINDOW_PX: Final = (64, 128)
 PERSON_PX: Final = 92.0
-"""How high a person is in the detector's window of 64×128 pixels."""
+"""Height of a person in the detector's window of 64×128 pixels."""
 
 _WIDTH_SHARE: Final = 0.5
 _HEIGHT_SHARE: Final = PERSON_PX / WINDOW_PX[1]
@@ -29,7 +29,7 @@ _FAR_LEVELS: Final = 64
 
 
 class Sights(NamedTuple):
-    """What looks like a person: boxes (n, 4) xyxy in pixels of the frame, and SVM margins (n,)."""
+    """Detections: boxes (n, 4) xyxy in pixels of the frame, and SVM margins (n,)."""
 
     boxes: NDArray[np.float32]
     margins: NDArray[np.float32]
@@ -39,13 +39,13 @@ NOTHING: Final = Sights(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
 
 
 class Hog:
-    """Looks for people; keeps nothing between two calls."""
+    """Searches for people; has no state between two calls."""
 
     def __init__(self) -> None:
         self._descriptor = _descriptor()
 
     def around(self, frame: Pixels, box: NDArray[np.float32], least_margin: float) -> Sights:
-        """People in and around `box`, about as high as it is."""
+        """Find people in and around `box`, about as high as it is."""
         left, top, right, bottom = (float(side) for side in box)
         height = max(bottom - top, 8.0)
         zoom = PERSON_PX / height * _LARGEST_ZOOM
@@ -68,7 +68,7 @@ class Hog:
         return self._looked(large, scale, origin, least_margin, _levels(_ZOOM_STEP, _NEAR_LEVELS))
 
     def everywhere(self, frame: Pixels, least_height_px: float, least_margin: float) -> Sights:
-        """People of at least `least_height_px` in the whole frame."""
+        """Find people of at least `least_height_px` in the whole frame."""
         zoom = PERSON_PX / least_height_px
         height, width = frame.shape[:2]
         size = (max(WINDOW_PX[0], round(width * zoom)), max(WINDOW_PX[1], round(height * zoom)))
@@ -84,11 +84,11 @@ class Hog:
         least_margin: float,
         zooms: Iterable[float],
     ) -> Sights:
-        """What is found in `picture` when it is made smaller by `zooms`, in pixels of the frame.
+        """Return the detections in `picture` scaled down by `zooms`, in pixels of the frame.
 
-        OpenCV's own search over sizes runs in threads that list windows and margins apart, so that
-        now and then a window gets the margin of another (HOGInvoker in objdetect's hog.cpp): one
-        size after the other is asked for.
+        OpenCV's own search over sizes runs in threads that append windows and margins separately,
+        so that occasionally a window gets the margin of another (HOGInvoker in objdetect's
+        hog.cpp). Sizes are therefore searched one after the other.
         """
         windows, weights = [np.zeros((0, 4), np.float32)], [np.zeros(0, np.float32)]
         for zoom in zooms:
@@ -107,7 +107,7 @@ class Hog:
 
 
 def _levels(step: float, count: int) -> Iterator[float]:
-    """How much smaller each size is made than the first."""
+    """Return the factor by which each size is smaller than the first."""
     return (step**level for level in range(count))
 
 
@@ -121,7 +121,7 @@ def _descriptor() -> cv2.HOGDescriptor:
 def _cut(
     frame: MatLike, area: tuple[float, float, float, float]
 ) -> tuple[MatLike, tuple[int, int]]:
-    """The part of `frame` in `area`; what lies outside the frame repeats its border."""
+    """Return the part of `frame` in `area`; outside the frame its border is repeated."""
     height, width = frame.shape[:2]
     left, top = int(np.floor(area[0])), int(np.floor(area[1]))
     right, bottom = int(np.ceil(area[2])), int(np.ceil(area[3]))
@@ -138,7 +138,7 @@ def _sights(
     scale: NDArray[np.float32],
     origin: tuple[int, int],
 ) -> Sights:
-    """Windows (left, top, width, height) of a picture as people in the frame, surest first."""
+    """Convert windows (left, top, width, height) to people in the frame, most confident first."""
     order = np.lexsort((*windows.T, -margins))
     windows, margins = windows[order], margins[order]
     centres = windows[:, :2] + windows[:, 2:] / 2
@@ -148,7 +148,7 @@ def _sights(
     return Sights(np.concatenate(corners, axis=1).astype(np.float32), margins)
 
 
-# People made of what the HOG sees and of what moves: one tight, scored box each.
+# Combines HOG detections and motion: one tight, scored box a person.
 
 _MOST_OVERLAP: Final = 0.4
 _MOST_INSIDE: Final = 0.7
@@ -159,10 +159,11 @@ _ASPECTS: Final = (0.2, 0.75)
 _UNSEEN_MARGIN: Final = -1.6
 _MARGINS: Final = (-1.6, 3.0)
 
-# Logistic regression of "is a person" on the two measures. Somebody who walks leaves a good quarter
-# of the box free, at the head and between the limbs; what fills more of it is light that changed,
-# or the street behind a camera that turned. So more counts no more, and a blob that the HOG does
-# not see stays unsure: were it sure, the background would wait for it, and differ there for good.
+# Logistic regression of "is a person" on the two measures. A walking person leaves a good quarter
+# of the box free, at the head and between the limbs. Larger shares come from changes of light, or
+# from the street behind a turning camera, so the share is capped. A blob without a HOG detection
+# stays uncertain: if it were certain, the background would wait for it and differ there
+# permanently.
 _FULLEST: Final = 0.75
 _MARGIN_WEIGHT: Final = 1.3
 _FILL_WEIGHT: Final = 4.0
@@ -172,14 +173,14 @@ _STILL_WEIGHT: Final = -1.6
 
 
 class People(NamedTuple):
-    """Boxes (n, 4) xyxy and scores (n,), falling by score."""
+    """Boxes (n, 4) xyxy and scores (n,), in decreasing order of score."""
 
     boxes: Boxes
     scores: NDArray[np.float32]
 
 
 def people_of(sights: Sights, blobs: Blobs | None) -> People:
-    """The people that `sights` and `blobs` speak for; without blobs, the sights alone."""
+    """Return the people in `sights` and `blobs`; without blobs, only those in the sights."""
     kept = best_apart(sights.boxes, sights.margins, _MOST_OVERLAP, _MOST_INSIDE)
     boxes, margins = sights.boxes[kept], sights.margins[kept]
     fills = None
@@ -195,9 +196,9 @@ def people_of(sights: Sights, blobs: Blobs | None) -> People:
 
 
 def score(margins: NDArray[np.float32], fills: NDArray[np.float32] | None) -> NDArray[np.float32]:
-    """(n,) in [0, 1]: how likely each is a person, from SVM margin and share of moving pixels.
+    """Return the probability of a person, (n,), from SVM margin and share of moving pixels.
 
-    `fills` is None where the camera moves: nothing is then known of what moves.
+    `fills` is None if the camera moves, because motion is then unknown.
     """
     evidence = _MARGIN_WEIGHT * np.clip(margins, *_MARGINS) + _BIAS
     if fills is not None:
@@ -208,10 +209,10 @@ def score(margins: NDArray[np.float32], fills: NDArray[np.float32] | None) -> ND
 
 
 def _fitted(boxes: Boxes, blobs: Blobs) -> Boxes:
-    """Each box drawn tight around what moves there.
+    """Fit each box tightly around the motion in it.
 
-    A box that is alone in a blob of a person's shape takes the blob's; several in one blob divide
-    its pixels, each taking those that are nearer to it than to the others.
+    A box that is alone in a blob of a person's shape becomes the blob's box; several in one blob
+    divide its pixels, each taking those that are nearer to it than to the others.
     """
     if not len(boxes):
         return boxes
@@ -233,7 +234,7 @@ def _fitted(boxes: Boxes, blobs: Blobs) -> Boxes:
 
 
 def _home(box: Boxes, blobs: Blobs) -> int | None:
-    """Index of the blob that most moving pixels of `box` belong to."""
+    """Return the index of the blob that most moving pixels of `box` belong to."""
     labels = _part(box, blobs.labels)
     counts = np.bincount(labels.ravel(), minlength=1)
     counts[0] = 0
@@ -241,7 +242,7 @@ def _home(box: Boxes, blobs: Blobs) -> int | None:
 
 
 def _has_shape(boxes: Boxes) -> NDArray[np.bool_]:
-    """Which boxes are as wide for their height as somebody who walks."""
+    """Return which boxes have the aspect ratio of a walking person."""
     wide, high = (boxes[:, 2:] - boxes[:, :2]).T
     aspect = wide / np.maximum(high, 1)
     shaped: NDArray[np.bool_] = (aspect >= _ASPECTS[0]) & (aspect <= _ASPECTS[1])
@@ -249,7 +250,7 @@ def _has_shape(boxes: Boxes) -> NDArray[np.bool_]:
 
 
 def _distances(boxes: Boxes, rows: MatLike, columns: MatLike) -> NDArray[np.float32]:
-    """(n, pixels): how far pixels lie from the middles of boxes; 1 is the border."""
+    """Return the distance of pixels from the centres of boxes, (n, pixels); 1 is the border."""
     middles, halves = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2
     across = np.abs(columns[None] - middles[:, :1]) / np.maximum(halves[:, :1], 1)
     down = np.abs(rows[None] - middles[:, 1:]) / np.maximum(halves[:, 1:], 1)
@@ -258,14 +259,14 @@ def _distances(boxes: Boxes, rows: MatLike, columns: MatLike) -> NDArray[np.floa
 
 
 def _around(rows: MatLike, columns: MatLike) -> Boxes:
-    """The box of nearly all of the pixels: single ones that stick out are noise."""
+    """Return the box of nearly all of the pixels: single outliers are noise."""
     left, right = np.percentile(columns, (1, 99))
     top, bottom = np.percentile(rows, (0.5, 99.5))
     return np.array([left, top, right + 1, bottom + 1], np.float32)
 
 
 def _without_sight(boxes: Boxes, blobs: Blobs) -> Boxes:
-    """The blobs of a person's shape of which no box speaks yet."""
+    """Return the blobs of a person's shape without a box."""
     shaped = _has_shape(blobs.boxes)
     if len(boxes):
         shaped &= overlaps(blobs.boxes, boxes).max(axis=1) < _MOST_OVERLAP
@@ -273,12 +274,12 @@ def _without_sight(boxes: Boxes, blobs: Blobs) -> Boxes:
 
 
 def fill(box: Boxes, mask: MatLike) -> float:
-    """Share of the pixels in `box` that are in `mask`."""
+    """Return the share of the pixels in `box` that are in `mask`."""
     inside = _part(box, mask)
     return float(np.count_nonzero(inside)) / inside.size if inside.size else 0.0
 
 
 def _part(box: Boxes, picture: MatLike) -> MatLike:
-    """What lies in `box`."""
+    """Return the part inside `box`."""
     left, top, right, bottom = np.clip(np.round(box), 0, None).astype(int)
     return picture[top:bottom, left:right]

@@ -1,6 +1,5 @@
-"""Reads and words English descriptions of persons, by rules and without any model.
+"""Read and write English descriptions of persons, by rules and without any model.
 
-Reading: `lexicon_file` loads the words (`lexicon`), `mentions` cuts a text into them, and `parser`
-makes a `description` of things and their facts. Wording: `phrasing` makes noun phrases of things,
-`composer` makes sentences of those.
+Reading: `lexicon` loads the words and finds them in a text, and `parser` makes a `description` of
+things and their facts. Writing: `composer` makes noun phrases of things, and sentences of those.
 """

@@ -1,4 +1,4 @@
-"""Composes a new description from parsed facts: another order, other sentences, the same facts."""
+"""Compose a new description from parsed facts: another order, other sentences, the same facts."""
 
 import re
 import tomllib
@@ -46,7 +46,7 @@ class Composer:
         self._name_person()
 
     def _name_person(self) -> None:
-        """The noun and pronouns for the person; neutral ones where the text states no one sex."""
+        """Return noun and pronouns for the person; neutral unless the text states one sex."""
         sexes = self._person.all(Attribute.SEX)
         child = "child" in self._person.values(Attribute.AGE)
         self._plural = len(sexes) != 1
@@ -58,7 +58,7 @@ class Composer:
             self._she, self._her = ("he", "his") if male else ("she", "her")
 
     def compose(self) -> str:
-        """The new description, one paragraph."""
+        """Return the new description, one paragraph."""
         worn = [
             item
             for item in self._in_slots(_WORN)
@@ -89,7 +89,7 @@ class Composer:
         return [self._say(form, things)] if things else []
 
     def _say(self, form: str, things: str, who: str = "") -> str:
-        """One of the forms of a sentence, filled."""
+        """Fill one of the forms of a sentence."""
         text = self._draw.choice(_TABLES["forms"][form]).format(
             A_person=_capital(with_article(who or "?")),
             a_person=with_article(who or "?"),
@@ -121,7 +121,7 @@ class Composer:
         return " ".join([*words, self._who])
 
     def _features(self) -> list[str]:
-        """Build, skin, hair and beard, as what follows «with»."""
+        """Return build, skin, hair and beard, as a phrase after «with»."""
         builds = self._person.values(Attribute.BUILD)
         features = []
         if not self._brief:
@@ -146,7 +146,7 @@ class Composer:
         ]
 
     def _is_held(self, item: Thing) -> bool:
-        """Whether a thing that could be worn is carried; belts and trousers never are."""
+        """Whether an item that could be worn is carried; belts and trousers never are."""
         return item.carried and self._lexicon.slot(item.kind) not in _NEVER_HELD
 
     def _carried(self) -> list[Thing]:
@@ -161,22 +161,22 @@ class Composer:
         ]
 
     def _objects_of(self, action: str) -> list[Thing]:
-        """What the person rides, pushes, pulls …; at most one thing."""
+        """Return the object that the person rides, pushes, pulls …; at most one."""
         return [item for item in self._items if item.kind in _TABLES["objects"].get(action, ())][:1]
 
     # Noun phrases: «a pair of black and pink sneakers», «short yellow hair».
 
     def said(self, span: Span) -> str:
-        """The words of the source at `span`."""
+        """Return the words of the source at `span`."""
         return self._text[span[0] : span[1]]
 
     def item(self, item: Thing, brief: bool = False) -> str:
-        """An item with article, colours and, unless `brief`, its parts and where it ends."""
+        """Return an item with article, colours and, unless `brief`, its parts and length."""
         noun = self._counted(item, self._phrase(item, brief))
         return noun if brief else noun + self._parts(item) + self._reach(item)
 
     def place(self, item: Thing) -> str:
-        """« in his left hand», or "" when the description does not say."""
+        """Return « in his left hand», or "" if the description does not state it."""
         for place in item.places:
             body = place.body.removesuffix("s")
             if body in _TABLES["prepositions"]:
@@ -199,14 +199,14 @@ class Composer:
         return self._swap(phrase if brief else self._sleeves(item) + phrase)
 
     def _sleeves(self, item: Thing) -> str:
-        """«long-sleeved », where the noun phrase does not say it already."""
+        """Return «long-sleeved », if the noun phrase does not state it already."""
         for fact in item.all(Attribute.LENGTH):
             if fact.value.endswith("sleeves") and not _within(fact.span, item.phrase):
                 return fact.value.replace(" sleeves", "-sleeved ")
         return ""
 
     def colours(self, facts: list[Fact]) -> str:
-        """«blue and white», «reddish brown»: in the words of the source."""
+        """Return «blue and white», «reddish brown»: in the words of the source."""
         groups: list[str] = []
         previous: Fact | None = None
         for fact in facts:
@@ -219,7 +219,7 @@ class Composer:
         return listed(groups)
 
     def _swap(self, phrase: str) -> str:
-        """The phrase with at most one word swapped for a synonym, by an even chance."""
+        """Replace at most one word of the phrase by a synonym, with probability one half."""
         for pattern, choices in _SWAPS:
             if pattern.search(phrase) and self._draw.random() < 0.5:
                 return pattern.sub(self._draw.choice(choices), phrase)
@@ -253,7 +253,7 @@ class Composer:
         return noun if uncounted else with_article(noun)
 
     def hair(self, hair: Thing) -> str:
-        """«long brown hair tied in a ponytail»; "" when nothing is said of the hair."""
+        """Return «long brown hair tied in a ponytail»; "" if nothing is stated of the hair."""
         styles = hair.values(Attribute.HAIR)
         if "bald" in styles:
             return "a bald head"

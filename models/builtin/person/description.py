@@ -1,4 +1,4 @@
-"""What a description says, as things and the facts stated of them."""
+"""The things in a description, and the facts stated about them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from schemas.faithfulness import Attribute, Fact, Span
 
 
 class Role(StrEnum):
-    """What a thing is to the person."""
+    """Role of a thing for the person."""
 
     PERSON = auto()
     HAIR = auto()
@@ -29,13 +29,12 @@ class Place:
 
 @dataclass(eq=False)
 class Thing:
-    """Something that facts are stated of: the person, the hair, an item worn or carried, its part.
+    """A subject of facts: the person, the hair, an item worn or carried, its part.
 
-    `stated` has the facts by attribute, both in the order in which they were stated.
-    `span` is the head noun where it was first named, `phrase` that noun with its modifiers and
-    without its article. An item may be `negated` («no bag»). `inherited` colours are those that a
-    neighbour in a list may lend («black trousers and shoes»). `carried` tells that a
-    verb of holding led to it.
+    `stated` has the facts by attribute, both in the order in which they were stated. `span` is the
+    head noun at its first mention, `phrase` that noun with its modifiers and without its article.
+    An item may be `negated` («no bag»). `inherited` colours are those that a neighbour in a list
+    may share («black trousers and shoes»). `carried` says that a verb of holding precedes it.
     """
 
     role: Role
@@ -52,22 +51,22 @@ class Thing:
     known: bool = True
 
     def state(self, attribute: Attribute, value: str, span: Span) -> None:
-        """Adds a fact, once."""
+        """Add a fact, once."""
         if value not in self.values(attribute):
             fact = Fact(subject=self.kind, attribute=attribute, value=value, span=span)
             self.stated[attribute] = (*self.all(attribute), fact)
 
     def values(self, attribute: Attribute) -> tuple[str, ...]:
-        """The values stated for an attribute, in order."""
+        """Return the values stated for an attribute, in order."""
         return tuple([fact.value for fact in self.stated.get(attribute, ())])
 
     def all(self, attribute: Attribute) -> tuple[Fact, ...]:
-        """The facts stated for an attribute, in order."""
+        """Return the facts stated for an attribute, in order."""
         return self.stated.get(attribute, ())
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """All facts, by attribute; the first names the thing, if it has a name."""
+        """Return all facts, by attribute; the first names the thing, if it has a name."""
         return tuple(chain.from_iterable(self.stated.values()))
 
 
@@ -75,11 +74,11 @@ class Thing:
 class Description:
     """A parsed description: the person, the hair, and the items in order of appearance.
 
-    `colours` and `places` hold every colour and every side of the body that the text names, with
-    its span, whatever they are said of, and `named` every other word of a meaning; `likened` has
-    the items that something only looks like («hair like a cap»), `nonsense` the spans of what
-    cannot be meant («the shoes are holding»); `unknown_share`, in [0, 1], is how much of the text
-    the lexicon does not know. The parser fills it, and it does not change after that.
+    `colours` and `places` hold every colour and every side of the body in the text, with its span,
+    regardless of their subject, and `named` every other word with a meaning. `likened` has the
+    items of comparisons («hair like a cap»), `nonsense` the spans of impossible statements («the
+    shoes are holding»). `unknown_share`, in [0, 1], is the share of the text that the lexicon does
+    not know. The parser fills it, and it does not change after that.
     """
 
     text: str
@@ -98,7 +97,7 @@ class Description:
         return any(thing.stated for thing in self.things())
 
     def things(self) -> Iterator[Thing]:
-        """Everything that facts are stated of."""
+        """Return every subject of facts."""
         yield self.person
         yield self.hair
         for item in self.items:
@@ -106,7 +105,7 @@ class Description:
             yield from item.parts
 
     def loose_colours(self) -> tuple[str, ...]:
-        """The colours that the text names of nothing that is known."""
+        """Return the colours that the text gives to nothing known."""
         held = [fact.span for thing in self.things() if thing.known for fact in thing.facts]
         return tuple(
             colour
@@ -115,6 +114,6 @@ class Description:
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """All facts, by place in the text."""
+        """Return all facts, by position in the text."""
         found = (fact for thing in self.things() for fact in thing.facts)
         return tuple(sorted(found, key=lambda fact: (fact.span, fact.attribute)))

@@ -1,4 +1,4 @@
-"""The words that descriptions of persons are made of, and mentions of them in a text."""
+"""The vocabulary of descriptions of persons, and the search for its words in a text."""
 
 import re
 import tomllib
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from schemas.faithfulness import Attribute, Span
 
-# The words that descriptions of persons are made of, with their meanings and relations.
+# The words of descriptions of persons, with their meanings and relations.
 
 
 class Tag(StrEnum):
-    """What a word or phrase does in a description."""
+    """The function of a word or phrase in a description."""
 
     COLOUR = auto()
     SHADE = auto()
@@ -77,7 +77,7 @@ Phrase = tuple[str, ...]
 
 
 class Meaning:
-    """What a phrase may do in a description, and the canonical name of what it says as each."""
+    """The functions of a phrase in a description, each with a canonical name."""
 
     def __init__(self, values: Mapping[Tag, str]) -> None:
         self.values, self.tags = values, frozenset(values)
@@ -86,8 +86,8 @@ class Meaning:
 class Kind(NamedTuple):
     """A kind of thing that a person wears or carries, and where (`upper`, `feet`, `bag` …).
 
-    `parent` is the more general kind. A `claim` says more than its parent in a way that a picture
-    would show to be wrong: «boots» for «shoes» is news, «sneakers» for «shoes» is a closer word.
+    `parent` is the more general kind. A `claim` states more than its parent in a way that an image
+    could contradict: «boots» for «shoes» is a new claim, «sneakers» for «shoes» is a closer word.
     """
 
     slot: str
@@ -100,9 +100,9 @@ class Kind(NamedTuple):
 class Lexicon:
     """Phrases with their meanings, kinds with their taxonomy, colours with their neighbours.
 
-    `lengths` tells how long, in words, the phrases are that start with a word, longest first.
-    `near_colours` has each pair in both orders, as have the near materials and places, and the
-    details that exclude each other. `implied` is what a kind of item says by its name,
+    `lengths` maps a word to the lengths, in words, of the phrases that start with it, longest
+    first. `near_colours` has each pair in both orders, as have the near materials and places, and
+    the details that exclude each other. `implied` are facts that the name of a kind states,
     `part_slots` the slots whose items alone have a part.
     """
 
@@ -119,7 +119,7 @@ class Lexicon:
 
     @cached_property
     def lengths(self) -> Mapping[str, tuple[int, ...]]:
-        """The lengths of phrases by their first word."""
+        """Return the lengths of phrases by their first word."""
         lengths: dict[str, set[int]] = defaultdict(set)
         for phrase in self.meanings:
             lengths[phrase[0]].add(len(phrase))
@@ -127,7 +127,7 @@ class Lexicon:
 
     @cached_property
     def lineages(self) -> Mapping[str, tuple[str, ...]]:
-        """Each kind with what it is a kind of, closest first."""
+        """Return each kind with its more general kinds, closest first."""
 
         def lineage(kind: str) -> tuple[str, ...]:
             parent = self.kinds[kind].parent
@@ -140,48 +140,48 @@ class Lexicon:
         return kind == general or general in self.lineages.get(kind, ())
 
     def slot(self, kind: str) -> str:
-        """Where a kind is worn or carried, or "" for unknown kinds."""
+        """Return where a kind is worn or carried, or "" for unknown kinds."""
         known = self.kinds.get(kind)
         return known.slot if known else ""
 
     def attribute(self, kind: str) -> Attribute | None:
-        """What an item of this kind is: garment, footwear, accessory …; None for unknown kinds."""
+        """Return the attribute of a kind: garment, footwear, accessory …; None if unknown."""
         known = self.kinds.get(kind)
         return known.attribute if known else None
 
     def claims(self, specific: str, general: str) -> bool:
-        """Whether saying `specific` where `general` was said claims something new."""
+        """Whether `specific` instead of `general` is a new claim."""
         between = takewhile(lambda kind: kind != general, self.lineages.get(specific, ()))
         return any(self.kinds[kind].claim for kind in between)
 
     def same_colour(self, one: str, other: str) -> bool:
-        """Whether two honest people may mean the same by these canonical colours."""
+        """Whether two careful annotators may mean the same by these canonical colours."""
         return one == other or (one, other) in self.near_colours
 
     def same_material(self, one: str, other: str) -> bool:
-        """Whether two honest people may mean the same by these materials."""
+        """Whether two careful annotators may mean the same by these materials."""
         return one == other or (one, other) in self.near_materials
 
     def same_place(self, one: str, other: str) -> bool:
-        """Whether two honest people may mean the same by these places of the body."""
+        """Whether two careful annotators may mean the same by these places of the body."""
         return one == other or (one, other) in self.near_places
 
     def are_opposed(self, one: str, other: str) -> bool:
-        """Whether one thing cannot be both: large and small, tight and loose."""
+        """Whether two details exclude each other: large and small, tight and loose."""
         return (one, other) in self.opposites
 
     def all_said(self, kind: str) -> frozenset[str]:
-        """The materials, details and places that an item's name says: jeans are of denim."""
+        """Return materials, details and places that an item's name states: jeans are denim."""
         names = self.lineages.get(kind, ())
         return frozenset(said for name in names for said in self.implied.get(name, ()))
 
     def places_said(self, kind: str) -> list[str]:
-        """The places that an item's name says: a backpack's is the back."""
+        """Return the places that an item's name states: a backpack's is the back."""
         known = {place for pair in self.near_places for place in pair}
         return sorted(self.all_said(kind) & known)
 
     def place(self, scale: str, value: str) -> int:
-        """Where a value stands on a scale, counted in steps from its first."""
+        """Return the position of a value on a scale, counted in steps from its first."""
         return self.scales[scale].index(value)
 
 
@@ -202,7 +202,7 @@ def load_lexicon() -> Lexicon:
                 plural = last + ("es" if last.endswith(("x", "ch", "sh")) else "s")
                 meanings[*phrase[:-1], plural].setdefault(tag, value)
     for by_tag in meanings.values():
-        if Tag.THING in by_tag or Tag.MEASURE in by_tag:  # read like words that are not known
+        if Tag.THING in by_tag or Tag.MEASURE in by_tag:  # would be unknown words
             by_tag.setdefault(Tag.OTHER, "")
     near = {name: _both_ways(groups) for name, groups in data["near"].items()}
     colours = [
@@ -229,7 +229,7 @@ def load_lexicon() -> Lexicon:
 
 
 def _entries(data: dict[str, Any]) -> Iterator[tuple[list[str], Tag, str, bool]]:
-    """(words, what they do, what they mean, whether they have plurals), table by table."""
+    """Yield (words, tags, canonical name, whether they have plurals), table by table."""
     for name, colour in data["colours"].items():
         yield colour["words"], Tag.COLOUR, name, False
     for slot in data["items"].values():
@@ -245,16 +245,16 @@ def _entries(data: dict[str, Any]) -> Iterator[tuple[list[str], Tag, str, bool]]
 
 
 def _both_ways(groups: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
-    """Every pair of each group, in both orders."""
+    """Return every pair of each group, in both orders."""
     return frozenset(pair for group in groups for pair in permutations(group, 2))
 
 
-# Cuts a text into mentions: words and phrases with all meanings that the lexicon knows.
+# Cuts a text into mentions: words and phrases with all meanings in the lexicon.
 
 _WORD = re.compile(
     r"(?=[^\W_]*+['’]t\b)[^\W\d_]+(?=n['’]t\b)|n['’]t\b"  # «does» and «n't»
     r"|[^\W_]+|['’](?:s|re|ve|d|ll|m)\b"
-    r"|[^\w\s-]|(?<!\S)-|-(?!\S)"  # any sign but the hyphen of «T-shirt»
+    r"|[^\w\s-]|(?<!\S)-|-(?!\S)"  # any sign except the hyphen of «T-shirt»
 )
 _COMMA, _STOP, _OTHER = (Meaning({tag: ""}) for tag in (Tag.COMMA, Tag.STOP, Tag.OTHER))
 _PUNCTUATION = dict.fromkeys(',()–—"“”[]/*-', _COMMA) | dict.fromkeys(".;:!?", _STOP)
@@ -277,16 +277,16 @@ class Mention(NamedTuple):
         return not self.tags.isdisjoint(tags)
 
     def value(self, tag: Tag) -> str:
-        """The canonical name under `tag`; "" where it has none."""
+        """Return the canonical name under `tag`; "" if it has none."""
         return self.values.get(tag, "")
 
 
 NOTHING = Mention("", (0, 0), frozenset(), {})
-"""What stands before the first mention and after the last."""
+"""Stands before the first mention and after the last."""
 
 
 def find_mentions(text: str, lexicon: Lexicon) -> list[Mention]:
-    """The mentions of `text` in order, longest phrases first; unknown words are `OTHER`."""
+    """Return the mentions of `text` in order, longest phrases first; unknown words are `OTHER`."""
     words: list[str] = []
     spans: list[Span] = []
     for match in _WORD.finditer(text):
@@ -303,7 +303,7 @@ def find_mentions(text: str, lexicon: Lexicon) -> list[Mention]:
 
 
 def _longest_at(words: list[str], start: int, lexicon: Lexicon) -> tuple[str, int, Meaning]:
-    """(phrase, its length in words, meaning) of the longest known phrase from `start` on."""
+    """Return (phrase, its length in words, meaning) of the longest known phrase from `start` on."""
     for length in lexicon.lengths.get(words[start], ()):
         phrase = tuple(words[start : start + length])
         meaning = lexicon.meanings.get(phrase)

@@ -1,4 +1,4 @@
-"""Reads what an English description states of a person."""
+"""Parse the facts that an English description states about a person."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from schemas.faithfulness import Attribute, Fact, Span
 __all__ = ["extract_facts", "parse_description"]
 
 
-# The state of a reader: where it is in the text, and what the next words will be said of.
+# The state of a reader: its position in the text, and the subject of the next words.
 
 _OF_PERSONS = frozenset((Tag.AGE, Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
 _OF_THINGS = frozenset((Tag.COLOUR, Tag.SHADE, Tag.PATTERN, Tag.MATERIAL, Tag.DETAIL))
@@ -31,7 +31,7 @@ _BEFORE_HEAD = MODIFIERS | _JOINING | {Tag.FILLER, Tag.OTHER, Tag.HAIR_STYLE}
 
 @dataclass(slots=True)
 class NounPhrase:
-    """A noun phrase before its head: modifiers, article, and the two mentions before the former."""
+    """A noun phrase before its head: modifiers, article, and the two mentions before it."""
 
     modifiers: list[Mention] = field(default_factory=list)
     before: Mention = NOTHING
@@ -45,25 +45,25 @@ class Reading:
     """One pass over one text.
 
     Attributes:
-        position: the mention at which the reader is.
-        skin: a thing to say modifiers of; what it states is a fact of the person.
-        phrase: the noun phrase that the reader is in.
-        joining: positions of the commas and conjunctions that ended no noun phrase.
-        subject: what a copula will speak of; two parts may share it.
-        focus: what «it» means.
-        last: the thing named last, which «in blue» and «and trousers» go on about.
+        position: the index of the current mention.
+        skin: a thing that modifiers may describe; its facts are those of the person.
+        phrase: the current noun phrase.
+        joining: positions of the commas and conjunctions that did not end a noun phrase.
+        subject: the subject of the next copula; two parts may share it.
+        focus: the item that «it» refers to.
+        last: the thing named last, which «in blue» and «and trousers» continue.
         owner: the item that parts, sleeves and hems belong to.
         open_parts: parts whose item may still follow («the brim and the crown of the hat»).
-        side: a side of the body named before what is there («in her right hand is …»).
+        side: a side of the body named before its item («in her right hand is …»).
         pattern_ahead: a pattern and its marks, named before their item («stripes on her bag»).
-        place_ahead: a place named before what is there («around his neck is …»).
+        place_ahead: a place named before its item («around his neck is …»).
         sentence_items: the items of this sentence.
-        copula: whether «is» came, and no head since.
-        person_acts: whether the next verb is the person's and not an item's.
-        negated: whether «no» or «without» came, and no head since.
-        carrying: whether a verb of holding came, and no head since.
-        after_with: whether «with» came, and no head since: what follows belongs to something.
-        and_after_head: whether the reader is after «hat and», where the next noun may share.
+        copula: whether «is» occurred, without a head since.
+        person_acts: whether the subject of the next verb is the person instead of an item.
+        negated: whether «no» or «without» occurred, without a head since.
+        carrying: whether a verb of holding occurred, without a head since.
+        after_with: whether «with» occurred, without a head since: the next words belong to a thing.
+        and_after_head: whether the reader is after «hat and», so the next noun may share colours.
     """
 
     lexicon: Lexicon
@@ -90,12 +90,12 @@ class Reading:
     and_after_head: bool = False
 
     def at(self, offset: int) -> Mention:
-        """The mention so many places further on (or back, if negative)."""
+        """Return the mention at this offset (backwards, if negative)."""
         position = self.position + offset
         return self.mentions[position] if 0 <= position < len(self.mentions) else NOTHING
 
     def back_over(self, tags: frozenset[Tag], start: int = 1) -> int:
-        """How many places back the first mention is that has none of `tags`."""
+        """Return the number of mentions back to the first that has none of `tags`."""
         while self.at(-start).among(tags):
             start += 1
         return start
@@ -110,18 +110,18 @@ class Reading:
         return False
 
     def head_ahead(self) -> bool:
-        """Whether modifiers, commas and conjunctions run from here to a head without an article."""
+        """Whether only modifiers, commas and conjunctions precede a head without an article."""
         return self.leads_to(HEADS, _BEFORE_HEAD)
 
     def take_modifier(self, mention: Mention) -> None:
-        """Keeps a modifier for the head, or for what a phrase without a head speaks of."""
+        """Keep a modifier for the head, or for the subject of a phrase without a head."""
         phrase = self.phrase
         if not phrase.modifiers:
             phrase.before, phrase.earlier_still = self.at(-1), self.at(-2)
         phrase.modifiers.append(mention)
 
     def name_span(self, head: Mention) -> Span:
-        """The head with the modifiers before it, known and unknown, without the article."""
+        """Return the head with the modifiers before it, known and unknown, without the article."""
         start = scan = self.position
         while scan > 0:
             scan -= 1
@@ -132,7 +132,7 @@ class Reading:
         return (self.mentions[start].span[0], head.span[1])
 
     def end_phrase(self, thing: Thing) -> None:
-        """A head closed the noun phrase, as a name of `thing`."""
+        """End the noun phrase after its head, as a name of `thing`."""
         phrase = self.phrase
         phrase.modifiers, self.last = [], thing
         phrase.definite = phrase.indefinite = False
@@ -141,14 +141,14 @@ class Reading:
             self.negated = False
 
     def end_sentence(self) -> None:
-        """Only what was named stays: it may be meant by «it» or «the hat»."""
+        """End the sentence; only named things are kept, for «it» or «the hat»."""
         self.subject, self.open_parts, self.sentence_items = [], [], []
         self.side = self.pattern_ahead = self.place_ahead = None
         self.copula = self.person_acts = self.negated = self.carrying = False
         self.after_with = self.and_after_head = False
 
 
-# States the modifiers of a noun phrase of what its head names.
+# Attributes that the modifiers of a noun phrase state about its head.
 
 _SKIN_OF_COLOUR = {
     "white": "fair",
@@ -184,11 +184,11 @@ _STATED: dict[Role, dict[Tag, tuple[Attribute, str]]] = {
         Tag.REACH: (Attribute.LENGTH, "{}-length"),
     },
 }
-"""What a word of a tag states of the person, the hair, and an item or its part."""
+"""The attribute that a tag states of the person, the hair, and an item or its part."""
 
 
 def state_modifiers(reading: Reading, thing: Thing) -> None:
-    """States the modifiers collected so far of `thing`."""
+    """State the modifiers collected so far of `thing`."""
     modifiers = reading.phrase.modifiers
     for place, mention in enumerate(modifiers):
         of_person = thing.role is Role.PERSON or _names_a_trait(mention)
@@ -218,18 +218,18 @@ def state_modifiers(reading: Reading, thing: Thing) -> None:
 
 
 def _names_a_trait(mention: Mention) -> bool:
-    """Whether it says of the person what it says: «with a heavy build and short hair»."""
+    """Whether it names a trait of the person: «with a heavy build and short hair»."""
     return mention.among(_TRAITS) and mention.phrase.endswith(_TRAIT_NOUNS)
 
 
 def state_sex(reading: Reading, sex: str, span: Span) -> None:
-    """States the sex that a noun or pronoun tells, if it tells one."""
+    """State the sex of a noun or pronoun, if it has one."""
     if sex in ("male", "female"):
         reading.description.person.state(Attribute.SEX, sex, span)
 
 
 def _state_colour(thing: Thing, mention: Mention, previous: Mention) -> None:
-    """A colour, together with the shade before it: «dark blue»."""
+    """State a colour, together with the shade before it: «dark blue»."""
     shade = previous.value(Tag.SHADE)
     span = (previous.span[0] if shade else mention.span[0], mention.span[1])
     thing.state(Attribute.COLOUR, mention.value(Tag.COLOUR), span)
@@ -238,7 +238,7 @@ def _state_colour(thing: Thing, mention: Mention, previous: Mention) -> None:
 
 
 def _state_length(reading: Reading, thing: Thing, tag: Tag, value: str, span: Span) -> None:
-    """Sleeves, which are the garment's, and how long an item is."""
+    """State sleeves, which are the garment's, or the length of an item."""
     garment = reading.owner if thing.kind == "sleeve" and reading.owner else thing
     if tag is Tag.SLEEVE or (tag is Tag.SIZE and thing.kind == "sleeve"):
         sleeve = value if value == "sleeveless" else f"{value} sleeves"
@@ -250,7 +250,7 @@ def _state_length(reading: Reading, thing: Thing, tag: Tag, value: str, span: Sp
 def _state_colour_of_person(
     reading: Reading, mention: Mention, colour: str, *, of_skin: bool
 ) -> None:
-    """«A blond man», «a black woman», «tan skin»."""
+    """Handle «a blond man», «a black woman», «tan skin»."""
     if colour == "blond":
         reading.description.hair.state(Attribute.COLOUR, colour, mention.span)
         return
@@ -270,7 +270,7 @@ _COUNTED_THROUGH = MODIFIERS | {Tag.FILLER, Tag.OTHER, Tag.AND, Tag.COMMA}
 
 
 def state_count(reading: Reading, thing: Thing) -> None:
-    """«Two black bags»: the number before the noun phrase that ends here."""
+    """State the number before the noun phrase that ends here: «two black bags»."""
     for back in range(1, 7):
         mention = reading.at(-back)
         if Tag.NUMBER in mention.tags:
@@ -280,7 +280,7 @@ def state_count(reading: Reading, thing: Thing) -> None:
 
 
 def end_predicate(reading: Reading) -> None:
-    """Ends the noun phrase here: what it has collected goes to what it speaks of."""
+    """End the noun phrase here and give what it collected to its subject."""
     phrase = reading.phrase
     if phrase.modifiers:
         for target in _targets(reading):
@@ -308,7 +308,7 @@ def _targets(reading: Reading) -> list[Thing]:
 
 
 def _trim(reading: Reading) -> list[Thing]:
-    """«A coat with white fur»: a part that only its material names."""
+    """Handle «a coat with white fur»: a part that is only named by its material."""
     owner, modifiers = reading.owner, reading.phrase.modifiers
     if owner is None or reading.last is None:
         return []
@@ -320,14 +320,14 @@ def _trim(reading: Reading) -> list[Thing]:
 
 
 def _person(reading: Reading) -> list[Thing]:
-    """«Of medium build» is said of the person without a verb; other words are not."""
+    """Handle «of medium build», which is said of the person without a verb."""
     if any(mention.among(_OF_PERSONS) for mention in reading.phrase.modifiers):
         return [reading.description.person]
     return []
 
 
 def _dressed_in(reading: Reading) -> Thing:
-    """«A jacket in blue», «dressed in black»."""
+    """Handle «a jacket in blue», «dressed in black»."""
     phrase, last = reading.phrase, reading.last
     dressed = phrase.earlier_still.among(_BEFORE_DRESSED)
     if not dressed and last is not None and last.role is not Role.PERSON:
@@ -349,13 +349,13 @@ _HOLDING = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
 
 
 def take_stop(reading: Reading, _mention: Mention) -> None:
-    """The end of a sentence."""
+    """End the sentence."""
     end_predicate(reading)
     reading.end_sentence()
 
 
 def take_boundary(reading: Reading, mention: Mention) -> None:
-    """A verb, a preposition: the noun phrase before is over, and something new is said."""
+    """End the noun phrase before a verb or preposition."""
     end_predicate(reading)
     if Tag.WITH in mention.tags:
         _take_with(reading, mention)
@@ -369,7 +369,7 @@ def take_boundary(reading: Reading, mention: Mention) -> None:
 
 
 def _is_done_by_thing(reading: Reading) -> bool:
-    """Whether a sentence begins «The black shoes are»."""
+    """Whether a sentence begins like «The black shoes are»."""
     if Tag.BE not in reading.at(-1).tags or not reading.at(-2).has(Tag.ITEM, Tag.HAIR):
         return False
     first = reading.at(-reading.back_over(_MEASURED_THROUGH, start=3))
@@ -377,13 +377,13 @@ def _is_done_by_thing(reading: Reading) -> bool:
 
 
 def take_negation(reading: Reading, _mention: Mention) -> None:
-    """«No», «without»: of the next head."""
+    """Apply «no» or «without» to the next head."""
     end_predicate(reading)
     reading.negated = True
 
 
 def take_it(reading: Reading, _mention: Mention) -> None:
-    """«It», «which»: the item in focus."""
+    """Resolve «it» or «which» to the item in focus."""
     end_predicate(reading)
     reading.subject = [reading.focus] if reading.focus else []
     if reading.focus:
@@ -392,18 +392,18 @@ def take_it(reading: Reading, _mention: Mention) -> None:
 
 
 def take_copula(reading: Reading, _mention: Mention) -> None:
-    """«Is»: the next modifiers are said of the subject."""
+    """Handle «is»: the next modifiers describe the subject."""
     end_predicate(reading)
     reading.copula = True
     reading.after_with = False
 
 
 def take_nothing(_reading: Reading, _mention: Mention) -> None:
-    """Words that change nothing: «very», «colour», «pair»."""
+    """Skip words that change nothing: «very», «colour», «pair»."""
 
 
 def _take_with(reading: Reading, mention: Mention) -> None:
-    """«With» goes on about the thing before; «has» about its subject, often the person."""
+    """Handle «with», which continues the thing before, and «has», which continues the subject."""
     subject = reading.subject[0] if reading.subject else None
     has = mention.phrase in _HAVE
     of_person = subject is None or subject.role is not Role.ITEM
@@ -418,7 +418,7 @@ _MODIFIES_WITH = HEADS | {Tag.PATTERN, Tag.COLOUR}
 
 
 def take_part(reading: Reading, mention: Mention) -> None:
-    """A head noun that names a part of the item before, or of one still to come."""
+    """Handle a head noun that names a part of the item before, or of one still to come."""
     name, owner = mention.value(Tag.PART), reading.owner
     if _leads_to_item(reading):
         return
@@ -437,7 +437,7 @@ _BEFORE_PLACE = frozenset((Tag.DEFINITE, Tag.POSSESSIVE, Tag.PREPOSITION, Tag.SI
 
 
 def _is_place(reading: Reading) -> bool:
-    """Whether «back» or «front» is where something is, and not a part of a hat."""
+    """Whether «back» or «front» is a place, and not a part of a hat."""
     before = reading.at(-1)
     led = before.has(Tag.PREPOSITION, Tag.WEAR) or reading.at(-2).has(Tag.PREPOSITION, Tag.WEAR)
     owned = Tag.POSSESSIVE in before.tags and before.phrase != "its"
@@ -445,7 +445,7 @@ def _is_place(reading: Reading) -> bool:
 
 
 def take_pattern_noun(reading: Reading, mention: Mention) -> None:
-    """«With white stripes» gives the garment a pattern, and the pattern a colour."""
+    """Handle «with white stripes»: the garment gets a pattern, and the pattern a colour."""
     owner, ahead = reading.owner, _covers_what_follows(reading)
     if (owner is None and not ahead) or reading.at(1).among(_MODIFIES_WITH):
         reading.take_modifier(mention)
@@ -462,7 +462,7 @@ def take_pattern_noun(reading: Reading, mention: Mention) -> None:
 
 
 def _covers_what_follows(reading: Reading) -> bool:
-    """«Stripes on her bag»: the item that has the pattern is named after it."""
+    """Handle «stripes on her bag»: the item with the pattern is named after it."""
     if Tag.COVERING not in reading.at(1).tags or Tag.WITH in reading.phrase.before.tags:
         return False
     for mention in reading.mentions[reading.position + 2 :]:
@@ -474,7 +474,7 @@ def _covers_what_follows(reading: Reading) -> bool:
 
 
 def add_named_part(reading: Reading, owner: Thing, name: str, head: Mention) -> None:
-    """Gives `owner` a new part with the modifiers collected so far."""
+    """Give `owner` a new part with the modifiers collected so far."""
     part = Thing(Role.PART, name, head.span, reading.name_span(head))
     owner.parts.append(part)
     state_modifiers(reading, part)
@@ -482,7 +482,7 @@ def add_named_part(reading: Reading, owner: Thing, name: str, head: Mention) -> 
 
 
 def own_parts(reading: Reading, thing: Thing) -> None:
-    """«The brim and the crown of the hat»: hands the parts over to their item."""
+    """Give parts to their item, as in «the brim and the crown of the hat»."""
     for part in reading.open_parts:
         for item in reading.description.items:
             if part in item.parts:
@@ -500,7 +500,7 @@ def _leads_to_item(reading: Reading) -> bool:
 
 
 def _take_whole(reading: Reading, owner: Thing | None) -> None:
-    """«The body of the bag is blue» speaks of the bag."""
+    """Handle «the body of the bag is blue», which describes the bag."""
     if owner is not None:
         state_modifiers(reading, owner)
         reading.subject = [owner]
@@ -509,7 +509,7 @@ def _take_whole(reading: Reading, owner: Thing | None) -> None:
 
 
 def _find_part(reading: Reading, name: str, mention: Mention) -> Thing:
-    """The part of the item before that was named already, or a new one."""
+    """Return the part of the item before that was named already, or a new one."""
     owner, phrase = reading.owner, reading.phrase
     earlier = next((p for p in owner.parts if p.kind == name), None) if owner else None
     if earlier is not None and phrase.definite and not phrase.modifiers:
@@ -532,11 +532,11 @@ def _end_part(reading: Reading, part: Thing) -> None:
     reading.end_phrase(part)
 
 
-# Which item a head noun means: one named before, the subject by a closer name, or a new one.
+# Finds the item of a head noun: one named before, the subject by a closer name, or a new one.
 
 
 def find_item(reading: Reading, mention: Mention) -> Thing:
-    """The item that the head noun `mention` names."""
+    """Return the item that the head noun `mention` names."""
     kind = mention.value(Tag.ITEM)
     if any(modifier.value(Tag.SIZE) == "short" for modifier in reading.phrase.modifiers):
         kind = "shorts" if kind == "trousers" else kind  # «short blue trousers»
@@ -548,7 +548,7 @@ def find_item(reading: Reading, mention: Mention) -> Thing:
 
 
 def earlier_of_kind(reading: Reading, kind: str) -> Thing | None:
-    """The last item that `kind` may be another word for."""
+    """Return the last item that `kind` may be another word for."""
     is_a = reading.lexicon.is_a
     for item in reversed(reading.description.items):
         if is_a(item.kind, kind) or is_a(kind, item.kind):
@@ -557,7 +557,7 @@ def earlier_of_kind(reading: Reading, kind: str) -> Thing | None:
 
 
 def _renamed(reading: Reading, kind: str, mention: Mention) -> Thing | None:
-    """«Her top is a yellow camisole»: the subject, under the closer of both names."""
+    """Handle «her top is a yellow camisole»: the subject, under the closer of both names."""
     subject = reading.subject[0] if reading.subject else None
     if not reading.copula or subject is None or subject.role is not Role.ITEM:
         return None
@@ -581,14 +581,14 @@ def _earlier_item(reading: Reading, kind: str) -> Thing | None:
 
 
 def _only_in_slot(reading: Reading, kind: str) -> Thing | None:
-    """«The pants» after «shorts»: the one item that is worn where this kind is worn."""
+    """Handle «the pants» after «shorts»: the only item in the slot of this kind."""
     slot_of = reading.lexicon.slot
     there = [item for item in reading.description.items if slot_of(item.kind) == slot_of(kind)]
     return there[0] if len(there) == 1 else None
 
 
 def _may_be(reading: Reading, earlier: Thing) -> bool:
-    """Whether a phrase without «a» may mean an item named before: not in other colours."""
+    """Whether a phrase without «a» may refer to an item named before: not in other colours."""
     same, known = reading.lexicon.same_colour, earlier.values(Attribute.COLOUR)
     named = [m.value(Tag.COLOUR) for m in reading.phrase.modifiers if Tag.COLOUR in m.tags]
     if known and not all(any(same(colour, other) for other in known) for colour in named):
@@ -608,14 +608,14 @@ def _new_item(reading: Reading, kind: str, mention: Mention) -> Thing:
     return thing
 
 
-# Sides and places: what is at which hand, shoulder, foot.
+# Sides and places: items at a hand, shoulder, foot.
 
 _ENDS = frozenset((Tag.STOP, Tag.COMMA, Tag.AND))
 _LEADS_IN = frozenset((Tag.PREPOSITION, Tag.WEAR, Tag.CARRY, Tag.OF, Tag.WITH))
 
 
 def take_side(reading: Reading, mention: Mention) -> None:
-    """«(In) her left hand»: of the item before, or of the next if the place was fronted."""
+    """Handle «(in) her left hand»: of the item before, or of the next if the place came first."""
     body = reading.at(1).has(Tag.BODY, Tag.LEVEL)
     if mention.phrase == "both" and not body:
         return
@@ -639,7 +639,7 @@ def take_side(reading: Reading, mention: Mention) -> None:
 
 
 def take_body(reading: Reading, mention: Mention) -> None:
-    """«In her hands», «on his back»: a place without a side."""
+    """Handle «in her hands», «on his back»: a place without a side."""
     if Tag.ITEM in reading.at(1).tags:
         return  # «wide-leg jeans»
     end_predicate(reading)
@@ -662,7 +662,7 @@ def _place(thing: Thing, mention: Mention) -> None:
 
 
 def _wait_for_item(reading: Reading, place: str, span: Span) -> bool:
-    """«Around his neck is a camera»: keeps a fronted place for the item that follows."""
+    """Handle «around his neck is a camera»: keep the place for the item that follows."""
     back = 2 if reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE) else 1
     front = reading.at(-back - 1)
     if place == "other" or not reading.at(-back).has(Tag.PREPOSITION, Tag.WEAR):
@@ -674,7 +674,7 @@ def _wait_for_item(reading: Reading, place: str, span: Span) -> bool:
 
 
 def _item_at_hand(reading: Reading) -> Thing | None:
-    """What the sentence has at a hand or shoulder: the last accessory, else the last item."""
+    """Return the item at a hand or shoulder: the last accessory, else the last item."""
     for item in reversed(reading.sentence_items):
         is_accessory = reading.lexicon.attribute(item.kind) is Attribute.ACCESSORY
         if is_accessory and not item.values(Attribute.SIDE):
@@ -688,7 +688,7 @@ def _put(item: Thing, place: Place, span: Span) -> None:
     item.places.append(place)
 
 
-# Heads that are worn or carried: items that the lexicon knows, and other things.
+# Heads that are worn or carried: items in the lexicon, and other things.
 
 _NAME_GOES_ON = HEADS | MODIFIERS | {Tag.OTHER}
 _STYLED = ("style", "styled", "like", "cut")
@@ -697,7 +697,7 @@ _LIST_GOES_ON = _NAME_GOES_ON | {Tag.AND, Tag.COMMA}
 
 
 def take_item(reading: Reading, mention: Mention) -> None:
-    """A head noun that names a garment, footwear or accessory."""
+    """Handle a head noun that names a garment, footwear or accessory."""
     follows = reading.at(1)
     if Tag.ITEM in follows.tags or (follows.phrase in _STYLED and Tag.ITEM in reading.at(2).tags):
         return
@@ -706,7 +706,7 @@ def take_item(reading: Reading, mention: Mention) -> None:
     if likened or _is_reached(reading):
         reading.phrase.modifiers, reading.last = [], None
         return
-    if mention.phrase.endswith("ed"):  # «white and bearded» speaks of the person before
+    if mention.phrase.endswith("ed"):  # «white and bearded» describes the person before
         end_predicate(reading)
     if Tag.PART in follows.tags:
         kind = mention.value(Tag.ITEM)
@@ -730,13 +730,13 @@ def _has_parts_before(reading: Reading) -> bool:
 
 
 def _is_reached(reading: Reading) -> bool:
-    """«The jeans reach down to the shoes»: where a garment ends, and no news of the shoes."""
+    """Handle «the jeans reach down to the shoes»: a length, and no fact about the shoes."""
     article = reading.at(-1).has(Tag.DEFINITE, Tag.POSSESSIVE)
     return article and Tag.REACHES in reading.at(-2).tags
 
 
 def _is_likened(reading: Reading) -> bool:
-    """«Hair styled like a pilot's cap»: there is no cap."""
+    """Whether it is a comparison: «hair styled like a pilot's cap»."""
     for mention in reversed(reading.mentions[: reading.position]):
         if Tag.LIKENING in mention.tags:
             return True
@@ -746,7 +746,7 @@ def _is_likened(reading: Reading) -> bool:
 
 
 def take_other(reading: Reading, mention: Mention) -> None:
-    """A word that the lexicon does not know: part of a name, or itself a thing."""
+    """Handle a word that the lexicon does not know: part of a name, or itself a thing."""
     if mention.phrase in ("'s", "'"):
         return
     if mention.phrase in ("one", "ones") and reading.phrase.modifiers and reading.last is not None:
@@ -769,7 +769,7 @@ _MEASURED_THROUGH = MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.FILLER}
 
 
 def _take_measure(reading: Reading, mention: Mention) -> None:
-    """«It has a large capacity» is said of the bag; nobody wears or carries a capacity."""
+    """Handle «it has a large capacity», which describes the bag instead of naming an item."""
     verb = reading.at(-reading.back_over(_MEASURED_THROUGH))
     if verb.has(Tag.WEAR, Tag.CARRY) and verb.phrase != "in":
         reading.description.nonsense.append((verb.span[0], mention.span[1]))
@@ -781,7 +781,7 @@ def _take_measure(reading: Reading, mention: Mention) -> None:
 
 
 def _implied(reading: Reading, kind: str, mention: Mention) -> Thing:
-    """«A white shirt collar shows»: there is a shirt."""
+    """Handle «a white shirt collar shows», which implies a shirt."""
     thing = Thing(Role.ITEM, kind, mention.span, mention.span)
     thing.state(reading.lexicon.kinds[kind].attribute, kind, mention.span)
     reading.description.items.append(thing)
@@ -805,7 +805,7 @@ def _names_a_thing(reading: Reading, mention: Mention) -> bool:
 
 
 def _take_unknown(reading: Reading, mention: Mention) -> None:
-    """A thing that the lexicon does not know, or («with a gold buckle») a part of one."""
+    """Handle a thing that the lexicon does not know, or («with a gold buckle») a part of one."""
     last, of = reading.last, Tag.OF in reading.phrase.before.tags
     if of and last is not None and last.role is Role.PART:
         state_modifiers(reading, last)
@@ -825,11 +825,11 @@ def _take_unknown(reading: Reading, mention: Mention) -> None:
 
 
 def _end_item(reading: Reading, thing: Thing) -> None:
-    """The item is what the text now speaks of."""
+    """Make the item the current subject of the text."""
     state_modifiers(reading, thing)
     _state_material_of_name(reading, thing)
     state_count(reading, thing)
-    if reading.side is not None and not thing.negated:  # a place named before waits for it
+    if reading.side is not None and not thing.negated:  # a place named before is waiting for it
         _put(thing, *reading.side)
         reading.side = None
     if reading.place_ahead is not None:
@@ -848,12 +848,12 @@ def _end_item(reading: Reading, thing: Thing) -> None:
 
 
 def _is_under(reading: Reading) -> bool:
-    """«A jacket over a shirt»: «it» will be the jacket."""
+    """Whether it is under another item: after «a jacket over a shirt», «it» is the jacket."""
     return reading.at(-reading.back_over(_MEASURED_THROUGH)).phrase == "over"
 
 
 def _state_material_of_name(reading: Reading, thing: Thing) -> None:
-    """«Canvas shoes» and «a leather jacket» are names that say a material."""
+    """State the material in names such as «canvas shoes» and «a leather jacket»."""
     mention = reading.mentions[reading.position]
     for word in mention.phrase.split():
         meaning = reading.lexicon.meanings.get((word,))
@@ -867,7 +867,7 @@ _PREDICATE_GOES_ON = MODIFIERS | {Tag.AND}
 
 
 def take_article(reading: Reading, mention: Mention) -> None:
-    """«A», «the»; «one» is an article or, after modifiers, a noun."""
+    """Handle «a», «the»; «one» is an article or, after modifiers, a noun."""
     if mention.phrase == "one" and (
         reading.phrase.modifiers or Tag.DEFINITE in reading.at(-1).tags
     ):
@@ -877,13 +877,13 @@ def take_article(reading: Reading, mention: Mention) -> None:
 
 
 def take_possessive(reading: Reading, mention: Mention) -> None:
-    """«His», «her»: an article that tells the sex."""
+    """Handle «his», «her»: an article that states the sex."""
     _begin(reading, definite=True)
     state_sex(reading, mention.value(Tag.POSSESSIVE), mention.span)
 
 
 def take_conjunction(reading: Reading, mention: Mention) -> None:
-    """A comma, «and», «or»: inside a noun phrase, at its end, or between two."""
+    """Handle a comma, «and», «or»: inside a noun phrase, at its end, or between two."""
     is_comma = Tag.COMMA in mention.tags
     if not reading.phrase.modifiers:
         if Tag.AND in mention.tags and reading.at(-1).has(Tag.ITEM, Tag.PART):
@@ -905,7 +905,7 @@ def _begin(reading: Reading, *, definite: bool) -> None:
 
 
 def _ends_phrase(reading: Reading, mention: Mention) -> bool:
-    """Whether a comma or conjunction after modifiers ends them: no head follows, nor colour."""
+    """Whether a comma or conjunction after modifiers ends them: no head or colour follows."""
     follows, before = reading.at(1), reading.phrase.before
     is_comma, head_ahead = Tag.COMMA in mention.tags, reading.head_ahead()
     if Tag.AND in mention.tags and follows.has(Tag.COLOUR, Tag.SHADE) and not head_ahead:
@@ -939,14 +939,14 @@ def _is_list(reading: Reading) -> bool:
     return any(start <= position < reading.position for position in reading.joining)
 
 
-# The person and the hair: nouns, pronouns, hair styles, and what the person does.
+# The person and the hair: nouns, pronouns, hair styles, and actions of the person.
 
 _STYLE_NOUNS = frozenset(("ponytail", "bun", "braid", "bangs", "bald"))
 _BEFORE_HAIR = MODIFIERS | {Tag.AND, Tag.COMMA, Tag.HAIR_STYLE}
 
 
 def take_person(reading: Reading, mention: Mention) -> None:
-    """«A young man»: the person described, unless it is somebody beside or on the person."""
+    """Handle «a young man»: the person described, unless it is another one."""
     if _is_somebody_else(reading):
         reading.phrase.modifiers = []
         return
@@ -962,7 +962,7 @@ def take_person(reading: Reading, mention: Mention) -> None:
 
 
 def take_pronoun(reading: Reading, mention: Mention) -> None:
-    """«He», «she»; «they» may also be shoes."""
+    """Handle «he», «she»; «they» may also be shoes."""
     if Tag.ITEM in reading.at(-1).tags:  # «the blouse she has on is …»
         state_sex(reading, mention.value(Tag.PRONOUN), mention.span)
         end_predicate(reading)
@@ -979,7 +979,7 @@ def take_pronoun(reading: Reading, mention: Mention) -> None:
 
 
 def take_hair(reading: Reading, mention: Mention) -> None:
-    """«Long brown hair»."""
+    """Handle «long brown hair»."""
     hair = reading.description.hair
     owned = reading.at(2).has(Tag.DEFINITE, Tag.POSSESSIVE) and Tag.ITEM in reading.at(3).tags
     if Tag.OF in reading.at(1).tags and owned:
@@ -990,7 +990,7 @@ def take_hair(reading: Reading, mention: Mention) -> None:
 
 
 def take_hair_style(reading: Reading, mention: Mention) -> None:
-    """«In a ponytail», «straight hair», «her hair is loose»."""
+    """Handle «in a ponytail», «straight hair», «her hair is loose»."""
     style, hair = mention.value(Tag.HAIR_STYLE), reading.description.hair
     if style in _STYLE_NOUNS:
         state_modifiers(reading, hair)
@@ -1010,7 +1010,7 @@ def take_hair_style(reading: Reading, mention: Mention) -> None:
 
 
 def take_action(reading: Reading, mention: Mention) -> None:
-    """«Walking», «rides»: what the person does, unless a thing does it."""
+    """Handle «walking», «rides»: an action of the person, unless a thing does it."""
     if Tag.ITEM in reading.at(1).tags and not reading.at(-1).has(Tag.BE, Tag.PRONOUN):
         return  # «cycling shorts»
     if Tag.PREPOSITION in reading.at(1).tags and reading.at(3).among(_ON_BODY):
@@ -1033,7 +1033,7 @@ def _end_head(reading: Reading, thing: Thing) -> None:
 
 
 def _is_somebody_else(reading: Reading) -> bool:
-    """Whether «a woman» here is a picture, a fitting or a companion."""
+    """Whether «a woman» here is a picture, a style of garment or a companion."""
     if _is_depicted(reading) or _is_on_item(reading):
         return True
     if reading.phrase.definite or not reading.description.states_anything():
@@ -1051,7 +1051,7 @@ _DEPICTED_WITHIN = 6  # mentions, before or after
 
 
 def _is_depicted(reading: Reading) -> bool:
-    """«The print of a lovely woman», «a woman is pictured on it»."""
+    """Whether it is depicted: «the print of a lovely woman», «a woman is pictured on it»."""
     if reading.phrase.definite or not reading.description.states_anything():
         return False
     position = reading.position
@@ -1067,7 +1067,7 @@ def _is_depicted(reading: Reading) -> bool:
 
 
 def _is_on_item(reading: Reading) -> bool:
-    """«The woman on his sweater»."""
+    """Whether it is on an item: «the woman on his sweater»."""
     if reading.at(1).phrase != "on" or Tag.POSSESSIVE not in reading.at(2).tags:
         return False
     return any(Tag.ITEM in reading.at(ahead).tags for ahead in (3, 4, 5))
@@ -1079,14 +1079,14 @@ def _is_of_hair(reading: Reading) -> bool:
 
 
 def _leads_to_hair(reading: Reading) -> bool:
-    """Whether the noun is «hair», next or, in a phrase that has begun, after other modifiers."""
+    """Whether the noun is «hair», next or, inside a phrase, after other modifiers."""
     if not reading.phrase.modifiers:
         return Tag.HAIR in reading.at(1).tags
     return reading.leads_to(frozenset((Tag.HAIR,)), _BEFORE_HAIR)
 
 
 def _item_acts(reading: Reading) -> bool:
-    """Whether the verb here is said of a thing: «on her nose sit glasses», «the glasses sit»."""
+    """Whether the verb has a thing as subject: «on her nose sit glasses», «the glasses sit»."""
     if Tag.BODY in reading.at(-1).tags:
         return True
     if reading.person_acts:
@@ -1095,13 +1095,13 @@ def _item_acts(reading: Reading) -> bool:
     return actor.has(Tag.ITEM, Tag.PART, Tag.HAIR, Tag.PATTERN_NOUN)
 
 
-# What follows a noun and still describes it: «with long sleeves», «reaches his hips».
+# Descriptions after a noun: «with long sleeves», «reaches his hips».
 
 _VERB_REACH = 4  # how many mentions a verb of reaching may stand before where it reaches
 
 
 def take_sleeve(reading: Reading, mention: Mention) -> None:
-    """«Long-sleeved» is a modifier, «(with) long sleeves» speaks of the garment before."""
+    """Handle «long-sleeved», a modifier, and «(with) long sleeves», of the garment before."""
     if not mention.phrase.endswith("sleeves") or reading.owner is None:
         reading.take_modifier(mention)
         return
@@ -1112,7 +1112,7 @@ def take_sleeve(reading: Reading, mention: Mention) -> None:
 
 
 def take_level(reading: Reading, mention: Mention) -> None:
-    """«The jacket reaches his hips»: where a garment ends."""
+    """Handle «the jacket reaches his hips»: the length of a garment."""
     if Tag.ITEM in reading.at(1).tags:
         return
     end_predicate(reading)
@@ -1128,14 +1128,14 @@ def take_level(reading: Reading, mention: Mention) -> None:
         garment = reading.sentence_items[0]
     if verb is not None and garment is not None:
         level = mention.value(Tag.LEVEL)
-        if verb.phrase.startswith("expos"):  # what is exposed is below the hem
+        if verb.phrase.startswith("expos"):  # exposed parts are below the hem
             levels = reading.lexicon.scales["reach"]
             level = levels[max(0, levels.index(level) - 1)]
         garment.state(Attribute.LENGTH, f"{level}-length", mention.span)
 
 
 def _goes_on(reading: Reading, verb: Mention) -> bool:
-    """«The jacket covers a shirt and reaches …»: a second verb of the first item."""
+    """Handle «the jacket covers a shirt and reaches …»: a second verb of the first item."""
     place = reading.mentions.index(verb)
     if place == 0 or reading.mentions[place - 1].phrase != "and":
         return False
@@ -1145,13 +1145,13 @@ def _goes_on(reading: Reading, verb: Mention) -> bool:
     return True
 
 
-# Reads a description from left to right and notes what it states of the person.
+# Reads a description from left to right and collects what it states about the person.
 
 _KEPT = 2048  # descriptions: a few megabytes, and more than a chunk of work repeats
 _Handler = Callable[[Reading, Mention], None]
 
-# A word of several meanings is taken as the first of them; «of» leaves open what the noun phrase
-# before it belongs to.
+# A word with several meanings is taken as the first of them. After «of» it is open what the noun
+# phrase before it belongs to.
 _HANDLERS: dict[Tag, _Handler] = {
     Tag.STOP: take_stop,
     Tag.SIDE: take_side,
@@ -1192,9 +1192,9 @@ _NAMED = (
 
 @lru_cache(maxsize=_KEPT)
 def parse_description(text: str) -> Description:
-    """What `text` states of the person that it describes; empty for a text about something else.
+    """Parse the person described in `text`; the result is empty for texts about something else.
 
-    The same text gives the same object, which callers share and do not change.
+    The same text returns the same object, which callers share and must not change.
     """
     lexicon = load_lexicon()
     mentions = find_mentions(text, lexicon)
@@ -1215,12 +1215,12 @@ def parse_description(text: str) -> Description:
 
 
 def extract_facts(text: str) -> tuple[Fact, ...]:
-    """The facts that `text` states of a person, in order of appearance."""
+    """Return the facts that `text` states about a person, in order of appearance."""
     return parse_description(text).facts()
 
 
 @cache
 def _handler_of(tags: frozenset[Tag]) -> _Handler:
-    """What takes a word of these meanings."""
+    """Return the handler of a word with these meanings."""
     chosen = (handler for tag, handler in _HANDLERS.items() if tag in tags)
     return next(chosen, take_boundary)

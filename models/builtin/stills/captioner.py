@@ -1,4 +1,4 @@
-"""A captioner: says given facts, what the strip of a drawn still codes, or colours of a picture."""
+"""A captioner of given facts, of the scene in the strip of a drawn still, or of colours."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -44,13 +44,13 @@ from schemas.retrieval_task import RetrievalTask
 class StillsCaptioner(BuiltinChatModel[BuiltinCaptioner]):
     """Writes captions, rewrites them, and writes confusing ones.
 
-    It reads the brief in a request's `subject` (`schemas.requests`), not the prompt. Where facts
-    are given it says these, and where these are few, colours; of a drawn still it says what the
-    strip along its lower edge codes. Any other picture it refuses.
+    It reads the brief in a request's `subject` (`schemas.requests`), not the prompt. If facts are
+    given it states these, and if these are few, colours as well; for a drawn still it states the
+    contents of the strip along its lower edge. It refuses any other image.
     """
 
     def text_for(self, request: ChatRequest) -> str:
-        """The captions, as JSON."""
+        """Return the captions as JSON."""
         answer = self._said(request)
         if answer is None:
             raise FormatError(f"{self.ref} has nothing new to say of the image")
@@ -70,7 +70,7 @@ class StillsCaptioner(BuiltinChatModel[BuiltinCaptioner]):
         details = self._specification.details
         size = max(2, details - 1) if brief.facts else details
         found = distinct(teller, size, brief.count)
-        if len(found) < brief.count and request.images:  # little is known, or given
+        if len(found) < brief.count and request.images:  # few facts are known or given
             colours = ColourTeller(picture_of(request.images[0]))
             found += distinct(colours, 2, brief.count - len(found), without=found)
         return {CAPTIONS_FIELD: found} if len(found) == brief.count else None
@@ -79,7 +79,7 @@ class StillsCaptioner(BuiltinChatModel[BuiltinCaptioner]):
 def _teller(
     request: ChatRequest, facts: tuple[str, ...], task: RetrievalTask
 ) -> tuple["Teller", Content | None]:
-    """Who knows most of the image, and what it shows where that is known."""
+    """Return the teller that knows most about the image, and its contents if they are known."""
     if facts:
         return FactTeller(facts), None
     if not request.images:
@@ -96,7 +96,7 @@ def _teller(
 
 
 def _confusion(request: ChatRequest, brief: ConfusionBrief) -> str | None:
-    """The caption nearest to the given one that is true of the image."""
+    """Return the caption nearest to the given one that is true of the image."""
     teller, content = _teller(request, brief.facts, brief.task)
     if content is not None and (text := confused(brief.caption, content)):
         return text
@@ -106,10 +106,10 @@ def _confusion(request: ChatRequest, brief: ConfusionBrief) -> str | None:
 
 
 def confused(caption: str, content: Content) -> str | None:
-    """`caption` with other words where it is not true of `content`; None if that cannot be.
+    """Return `caption` with other words where it is false for `content`; None if impossible.
 
-    Where all of it is true as it stands, the colours and the place that it leaves open are said, so
-    that it may be wrong for the still that it was written of.
+    If the caption is true unchanged, the colours and the place that it leaves open are added, so
+    that it may be false for its own still.
     """
     text = near(caption, content)
     if text is None or not is_true(caption, content):
@@ -119,25 +119,25 @@ def confused(caption: str, content: Content) -> str | None:
     return None if text == caption else text
 
 
-# What every teller gives: captions of an image, as long as is wanted.
+# Common interface of tellers: captions of an image, of the wanted length.
 
 T = TypeVar("T")
 
 
 class Teller(Protocol):
-    """Knows what can be said of one image."""
+    """Writes true captions of one image."""
 
     def size_of(self, text: str) -> int:
-        """How many details a caption gives, by any writer."""
+        """Return the number of details in a caption by any writer."""
         ...
 
     def captions(self, size: int) -> Iterator[str]:
-        """True captions with `size` details, or as many as there are, the best first."""
+        """Return true captions with `size` details, or as many as there are, the best first."""
         ...
 
 
 def distinct(teller: Teller, size: int, count: int, without: Sequence[str] = ()) -> list[str]:
-    """Up to `count` different captions of about `size` details, none of them in `without`."""
+    """Return up to `count` different captions of about `size` details, except `without`."""
     taken = {text.casefold() for text in without}
     found: list[str] = []
     for wanted in chain([size], *((size + step, size - step) for step in range(1, 12))):
@@ -151,10 +151,10 @@ def distinct(teller: Teller, size: int, count: int, without: Sequence[str] = ())
 
 
 def revised(teller: Teller, brief: CaptionBrief) -> str | None:
-    """A caption in the place of `brief.caption`, as far in the wanted direction as is known.
+    """Return a caption instead of `brief.caption`, changed in the wanted direction.
 
-    What was tried before bounds the number of details from both sides; the next one lies halfway.
-    None where there is nothing new to say.
+    Earlier attempts bound the number of details from both sides; the next one is halfway. None if
+    there is no new caption.
     """
     caption = brief.caption or ""
     size = teller.size_of(caption)
@@ -174,13 +174,13 @@ def revised(teller: Teller, brief: CaptionBrief) -> str | None:
 
 
 def _choices(details: Sequence[T], size: int, most: int = 60) -> list[tuple[T, ...]]:
-    """Choices of `size` details in their order, those with the most important ones first."""
+    """Yield selections of `size` details in their order, the most important first."""
     size = min(size, len(details))
     places = sorted(combinations(range(len(details)), size), key=lambda one: (sum(one), one))
     return [tuple(details[place] for place in one) for one in places[:most]]
 
 
-# Who says what.
+# The tellers.
 
 _FIRST = {
     RetrievalTask.COLOR: ("thing", "colour"),
@@ -196,9 +196,9 @@ _MOST_RELATIONS = 2
 
 
 class StillTeller:
-    """Says what a still shows; a detail is a thing, its number or its colour, a place, an action.
+    """States the contents of a still by details: things, numbers, colours, places, actions.
 
-    What the task is about comes first.
+    Details of the task come first.
     """
 
     def __init__(self, content: Content, task: RetrievalTask) -> None:
@@ -210,11 +210,11 @@ class StillTeller:
         )
 
     def size_of(self, text: str) -> int:
-        """How many details a caption gives."""
+        """Return the number of details in a caption."""
         return max(1, len(details_of(read_text(text))))
 
     def captions(self, size: int) -> Iterator[str]:
-        """True captions with `size` details, in several forms."""
+        """Return true captions with `size` details, in several forms."""
         written = [
             write(self._content, details, turned=turned)
             for details in _choices(self._details, size)[:20]
@@ -226,7 +226,7 @@ class StillTeller:
 
 
 class FactTeller:
-    """Joins facts to sentences; a detail is a fact."""
+    """Joins facts into sentences; a detail is a fact."""
 
     _MOST_FACTS = 10
 
@@ -234,12 +234,12 @@ class FactTeller:
         self._facts = tuple(dict.fromkeys(map(_clause, facts)))[: self._MOST_FACTS]
 
     def size_of(self, text: str) -> int:
-        """How many of the facts are in a caption, word by word; at least one."""
+        """Return the number of facts in a caption, word by word; at least one."""
         folded = text.casefold()
         return max(1, sum(fact.casefold() in folded for fact in self._facts))
 
     def captions(self, size: int) -> Iterator[str]:
-        """One sentence of `size` facts, in any of their orders."""
+        """Yield sentences of `size` facts, in any of their orders."""
         for turn in range(2):
             for facts in _choices(self._facts, size):
                 orders = list(permutations(facts)) if len(facts) < 4 else [facts, facts[::-1]]
@@ -250,7 +250,7 @@ class FactTeller:
 
 
 def _clause(fact: str) -> str:
-    """A fact without what ends a sentence, as it is written in the middle of one."""
+    """Return a fact without its final punctuation, as a clause."""
     plain = " ".join(fact.split()).rstrip(".")
     first, _, rest = plain.partition(" ")
     starts = first in ("The", "A", "An", "There", "It", "Three", "Two", "No")
@@ -258,7 +258,7 @@ def _clause(fact: str) -> str:
 
 
 class ColourTeller:
-    """Says which colour prevails where; a detail is a colour at a place."""
+    """States the prevailing colours by position; a detail is a colour at a position."""
 
     _PLACES = ("at the top", "at the bottom", "in the middle", "on the left", "on the right")
     _SIDE_PX = 48
@@ -276,11 +276,11 @@ class ColourTeller:
         ]
 
     def size_of(self, text: str) -> int:
-        """How many places a caption names."""
+        """Return the number of positions in a caption."""
         return max(1, sum(where in text for where in self._PLACES))
 
     def captions(self, size: int) -> Iterator[str]:
-        """The colours of `size` places."""
+        """Return the colours of `size` positions."""
         for details in _choices(self._details, size):
             for *others, last in list(permutations(details))[:3]:
                 colours = f"{', '.join(others)} and {last}" if others else last

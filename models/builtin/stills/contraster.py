@@ -61,13 +61,13 @@ class StillsContraster(BuiltinChatModel[BuiltinContraster]):
     """Proposes contrastive strategies, and refines the captions of a group.
 
     It reads the brief in a request's `subject` (`schemas.requests`), not the prompt, and the scenes
-    of drawn stills from the strip along their lower edge. Of stills it proposes what the built-in
-    editor can do; of photographs, which it knows nothing of, only another style, or dim light. It
-    writes English alone. A repair has the answer of the first request.
+    of drawn stills from the strip along their lower edge. For stills it proposes changes that the
+    built-in editor supports; for photographs, whose contents it does not know, only another style
+    or dim light. It writes only English. A repair has the answer of the first request.
     """
 
     def text_for(self, request: ChatRequest) -> str:
-        """The strategies or captions, as JSON."""
+        """Return the strategies or captions as JSON."""
         if request.purpose in (STRATEGY_PURPOSE, REPAIR_STRATEGIES):
             answer: dict[str, Any] = {STRATEGIES_FIELD: _strategies(request)}
         elif request.purpose in (REFINEMENT_PURPOSE, REPAIR_CAPTIONS):
@@ -85,11 +85,11 @@ class StillsContraster(BuiltinChatModel[BuiltinContraster]):
 _RARE = (DifferenceType.ENTITY_RELATION, DifferenceType.EVENT_TYPE)
 _TRIED = 6  # of an aspect
 _ENOUGH = 3
-_BRIGHT = 70.0  # of 255, on the mean: what is darker is dim already
+_BRIGHT = 70.0  # of 255; an image with a lower mean is dim already
 
 
 def _strategies(request: ChatRequest) -> list[dict[str, str]]:
-    """As many as the brief asks for, of different types; of the same where these are few."""
+    """Return as many strategies as the brief requests, of different types if possible."""
     brief = StrategyBrief.parse(request.subject)
     if len(request.images) != 1:
         raise FormatError(f"strategies are made of one image; got {len(request.images)}")
@@ -106,7 +106,7 @@ def _strategies(request: ChatRequest) -> list[dict[str, str]]:
     for change in changes:
         by_type.setdefault(ASPECTS[change.aspect].difference, []).append(change)
     others = [one for one in by_type if one not in _RARE]
-    turn = chance.randrange(len(others)) if others else 0  # another type begins each time
+    turn = chance.randrange(len(others)) if others else 0  # begin with another type each time
     types = [*(one for one in by_type if one in _RARE), *others[turn:], *others[:turn]]
     rounds = zip_longest(*(_written(brief.caption, scene, by_type[one]) for one in types))
     found = [one for one in next(rounds, ()) if one is not None][: brief.count]
@@ -118,7 +118,7 @@ def _strategies(request: ChatRequest) -> list[dict[str, str]]:
 
 
 def _photograph_changes(image: Image.Image) -> list[Change]:
-    """What can be done to a picture of which nothing is known."""
+    """Return possible changes of an image with unknown contents."""
     old = "colour picture" if is_coloured(image) else BLACK_AND_WHITE
     manners = ("pencil sketch", BLACK_AND_WHITE)
     changes = [Change("style", manner, old) for manner in manners if manner != old]
@@ -127,7 +127,7 @@ def _photograph_changes(image: Image.Image) -> list[Change]:
 
 
 def _changes(content: Content) -> dict[str, list[Change]]:
-    """What might be changed in a still, by aspect."""
+    """Return possible changes of a still, by aspect."""
     found: dict[str, list[Change]] = {aspect: [] for aspect in ASPECTS}
     there = [group.kind for group in content.groups]
     lone = [one for one in content.groups if one.kind in THINGS and there.count(one.kind) == 1]
@@ -167,7 +167,7 @@ def _changes(content: Content) -> dict[str, list[Change]]:
 
 
 def _written(caption: str, scene: Scene | None, changes: list[Change]) -> Iterator[dict[str, str]]:
-    """A strategy for each change that can be made and said."""
+    """Return a strategy for each change that can be made and described."""
     for change in changes:
         about = ASPECTS[change.aspect]
         plan = filled(about.plan, change)
@@ -183,7 +183,7 @@ def _written(caption: str, scene: Scene | None, changes: list[Change]) -> Iterat
 
 
 def _contrastive(caption: str, scene: Scene | None, change: Change, plan: str) -> str | None:
-    """The caption as it is true of the changed image and not of the image."""
+    """Return the caption that is true for the changed image and false for the original."""
     if scene is None:
         stated = stated_difference(plan)
         return closed(caption, stated.sibling) if stated else None
@@ -194,7 +194,7 @@ def _contrastive(caption: str, scene: Scene | None, change: Change, plan: str) -
     return distinguished(caption, content_of(after), [content_of(scene)])
 
 
-# Writes one fine caption for each image of a group, which tells it from all the others.
+# Writes one fine caption for each image of a group that distinguishes it from the others.
 
 _FURTHER_DETAILS = 2
 _PLAN = re.compile(r"\bThe (style|light) changes from (.+) to (.+?)\.?$")
@@ -202,14 +202,14 @@ _PHRASES = {"style": ", shown as {}", "light": " in {} light"}
 
 
 class Stated(NamedTuple):
-    """What a plan says of an anchor and its sibling, as phrases that end a caption."""
+    """The statements of a plan about an anchor and its sibling, as phrases that end a caption."""
 
     anchor: str
     sibling: str
 
 
 def stated_difference(plan: str) -> Stated | None:
-    """What a plan says of style or light; None where it is of something else."""
+    """Return the statements of a plan about style or light; None if it is about something else."""
     found = _PLAN.search(plan)
     if found is None:
         return None
@@ -218,15 +218,15 @@ def stated_difference(plan: str) -> Stated | None:
 
 
 def closed(text: str, addition: str) -> str:
-    """`text` with something added before its full stop, if it has one."""
+    """Return `text` with an addition before its full stop, if it has one."""
     stem = text.rstrip(" .")
     return f"{stem}{addition}{text[len(stem) :].strip()}"
 
 
 def _captions(request: ChatRequest) -> list[str]:
-    """A caption for each image, which tells it from all the others.
+    """Return a caption for each image that distinguishes it from all the others.
 
-    Where the anchor is no drawn still, only what the brief says of style and light counts.
+    If the anchor is not a drawn still, only the brief's statements about style and light are used.
     """
     brief = RefinementBrief.parse(request.subject)
     if brief.second_language is not None:

@@ -1,4 +1,4 @@
-"""Draws scenes from the shapes of `stills.toml`, in three styles, with their strip of code."""
+"""Draw scenes from the shapes of `stills.toml`, in three styles, with their strip of code."""
 
 import random
 from itertools import pairwise
@@ -25,13 +25,13 @@ from models.builtin.stills.scene import (
 )
 
 INK: Rgb = (24, 22, 28)
-_FINE = 3  # a still is drawn so many times larger
+_FINE = 3  # supersampling factor of stills
 _INK_PX = 1.6
 _SHADES = TypeAdapter(dict[str, Rgb]).validate_python(TABLES["shades"])
 
 
 class _Posture(NamedTuple):
-    """Joints of a person: head, neck and hip; arms by way of the elbow, legs of the knee."""
+    """Joints of a person: head, neck and hip; arms via the elbow, legs via the knee."""
 
     body: tuple[float, ...]
     arms: tuple[tuple[float, ...], ...]
@@ -65,7 +65,7 @@ def _person(thing: Thing) -> list[Shape]:
     return shapes
 
 
-# What is behind everything.
+# The background.
 
 
 class _Scattered(NamedTuple):
@@ -80,7 +80,7 @@ class _Scattered(NamedTuple):
 
 
 class _Ground(NamedTuple):
-    """The colours of sky and ground, each from above to below, and what is scattered."""
+    """The colours of sky and ground, each from top to bottom, and the scattered shapes."""
 
     sky: tuple[Rgb, Rgb]
     ground: tuple[Rgb, Rgb]
@@ -91,7 +91,7 @@ _GROUNDS = TypeAdapter(dict[str, _Ground]).validate_python(TABLES["places"])
 
 
 def _place(scene: Scene, height: int) -> Image.Image:
-    """The empty place, `_FINE` times finer than a still."""
+    """Return the empty place, `_FINE` times finer than a still."""
     chance = random.Random(f"{scene.place} {scene.seed}")  # noqa: S311
     ground = _GROUNDS[scene.place]
     horizon = round(height * chance.uniform(0.4, 0.48))
@@ -116,9 +116,9 @@ def _place(scene: Scene, height: int) -> Image.Image:
 
 
 def draw_still(scene: Scene) -> Image.Image:
-    """The scene as a picture (RGB, 320 × 240): its place, its things, its style, and its strip.
+    """Draw the scene (RGB, 320 × 240): its place, its things, its style, and its strip.
 
-    Equal scenes give equal pixels, and equal things in two scenes look alike.
+    Equal scenes have equal pixels, and equal things in two scenes look alike.
     """
     height = int(STRIP_BOX[1])
     picture = _place(scene, height)
@@ -170,7 +170,7 @@ def _draw_thing(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 def _draw_line(
     draw: ImageDraw.ImageDraw, points: list[tuple[float, float]], thick: int, fill: Rgb
 ) -> None:
-    """A line with round joints and ends."""
+    """Draw a line with round joints and ends."""
     for ends in pairwise(points):
         draw.line(ends, fill, thick)
     for x, y in points:
@@ -192,7 +192,7 @@ _GROUT = np.array((208, 204, 196), np.float32)
 
 
 def in_style(picture: Image.Image, style: str) -> Image.Image:
-    """An RGB picture in a style; `flat drawing` leaves it as it is."""
+    """Return an RGB image in a style; `flat drawing` does not change it."""
     pixels = np.asarray(picture, np.float32)
     if style == "pencil sketch":
         pixels = _sketched(picture)
@@ -208,7 +208,7 @@ def in_style(picture: Image.Image, style: str) -> Image.Image:
 
 
 def _sketched(picture: Image.Image) -> NDArray[np.float32]:
-    """Lines where light changes (a colour dodge with the blurred picture), and pale colours."""
+    """Draw lines where lightness changes (a colour dodge with the blurred image), pale."""
     grey = picture.convert("L")
     light = np.asarray(grey, np.float32)
     blurred = np.asarray(grey.filter(ImageFilter.GaussianBlur(max(2, picture.height / 90))))
@@ -217,7 +217,7 @@ def _sketched(picture: Image.Image) -> NDArray[np.float32]:
 
 
 def _in_stones(picture: Image.Image) -> NDArray[np.float32]:
-    """Square stones of one colour each, with grout between them."""
+    """Draw square stones of one colour each, with grout between them."""
     side = max(4, round(min(picture.size) / 56))
     size = (-(-picture.width // side), -(-picture.height // side))
     stones = picture.resize(size, Image.Resampling.BOX)

@@ -46,10 +46,9 @@ from schemas.taxonomy import DifferenceType
 class StillsEditor:
     """An `ImageEditor` that understands the sentences of `ASPECTS`.
 
-    It reads the scene of a drawn still from the strip along its lower edge, changes it, and draws
-    what changed again, with everything else exactly where it was. Of other pictures, photographs
-    above all, it changes nothing but style and light. Equal specification and request give the
-    same image.
+    It reads the scene of a drawn still from the strip along its lower edge, changes it, and redraws
+    the changed parts; all other pixels stay the same. Of other images, in particular photographs,
+    it can only change style and light. Equal specifications and requests result in the same image.
     """
 
     def __init__(self, specification: BuiltinEditor) -> None:
@@ -62,11 +61,11 @@ class StillsEditor:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Nothing beside the model."""
+        """Return the parameters of the specification."""
         return self._specification.parameters
 
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
-        """(position, outcome) of each request, in order; requests are taken one by one."""
+        """Yield (position, outcome) of each request, in order, one request at a time."""
         for position, request in enumerate(requests):
             yield position, _edited(request)
 
@@ -99,18 +98,18 @@ def _edited(request: EditRequest) -> EditOutcome:
 
 
 class UneditableError(Exception):
-    """A change that cannot be made to this picture: `reason` is a word, the text a sentence."""
+    """A change is not possible in this image: `reason` is a word, the text a sentence."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
 
 
-# What can be changed: as plain values, in plain English, and by the type of the difference.
+# The possible changes: as plain values, in plain English, and by the type of the difference.
 
 
 class Change(NamedTuple):
-    """A change of one aspect: one of `ASPECTS`, which says what the other fields are for.
+    """A change of one aspect: one of `ASPECTS`, which determines the use of the other fields.
 
     `what` is a kind, its plural for all things of that kind and colour, or a garment.
     """
@@ -125,7 +124,7 @@ class Change(NamedTuple):
 
 
 class Aspect(NamedTuple):
-    """How a change is worded for the editor and for people: its type, the detail, and the plan."""
+    """How a change is worded for the editor and for users: its type, the detail, and the plan."""
 
     instruction: str
     difference: DifferenceType
@@ -147,18 +146,18 @@ _VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "style": {"new": _MANNERS},
     "light": {"new": ("dim",)},
 }  # fmt: skip
-"""What each field of a change may be."""
+"""Allowed values of each field of a change."""
 
 
 def say_change(change: Change) -> str:
-    """The sentence that asks the editor for a change."""
+    """Return the sentence that requests a change from the editor."""
     return filled(ASPECTS[change.aspect].instruction, change)
 
 
 def read_change(sentence: str) -> Change | None:
-    """The change that a sentence asks for; None where it is not understood.
+    """Return the change that a sentence requests; None if it is not understood.
 
-    Neither case, white space nor the full stop matters.
+    Case, white space and the full stop do not matter.
     """
     plain = " ".join(sentence.split()).rstrip(". ")
     for aspect, pattern in _patterns().items():
@@ -173,7 +172,7 @@ def read_change(sentence: str) -> Change | None:
 
 
 def filled(form: str, change: Change) -> str:
-    """A form of `Aspect` with the words of a change; `{a_new}` has an article if it is one."""
+    """Fill a form of `Aspect` with the words of a change; `{a_new}` has an article if needed."""
     many = change.new in _PLURALS
     words = change._asdict()
     detail = ASPECTS[change.aspect].detail.format(**words)
@@ -187,7 +186,7 @@ def filled(form: str, change: Change) -> str:
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
-    """What finds the fields in the sentence of each aspect."""
+    """Return the regular expression for the sentence of each aspect."""
     colours = dict.fromkeys(("colour", "other_colour"), tuple(COLOURS))
     patterns = {}
     for aspect, about in ASPECTS.items():
@@ -202,19 +201,19 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 # Changes a scene.
 
 _REACH_PX = 3
-"""Ink is drawn on the edge of a thing's box, and a sketch has blurred shades around it."""
+"""Margin of a change: ink on the edge of a box, or blurred shades around it in a sketch."""
 
 
 def changed_scene(scene: Scene, change: Change, seed: int = 0) -> Scene:
-    """The scene with one thing changed, and all else as it was.
+    """Return the scene with one thing changed.
 
     Args:
-        scene: what a still shows.
-        change: what is to be otherwise.
-        seed: another one draws another place of a kind.
+        scene: the scene of a still.
+        change: the change to make.
+        seed: determines the random details of a new place.
 
     Raises:
-        UneditableError: that cannot be done.
+        UneditableError: the change is not possible.
     """
     match change.aspect:
         case "light":
@@ -244,10 +243,10 @@ def _with(scene: Scene, changed: dict[Thing, Thing]) -> Scene:
 
 
 def _concerned(scene: Scene, change: Change) -> list[Thing]:
-    """The things that a change is of.
+    """Return the things that a change applies to.
 
     Raises:
-        UneditableError: there are none, or others that could be meant.
+        UneditableError: there are none, or the change is ambiguous.
     """
     kind = _PLURALS.get(change.what, change.what)
     if change.aspect in ("word", "action"):
@@ -267,7 +266,7 @@ def _concerned(scene: Scene, change: Change) -> list[Thing]:
 
 
 def _changed_thing(thing: Thing, change: Change) -> Thing:
-    """The thing with another word, action, or colour."""
+    """Return the thing with another word, action, or colour."""
     if change.aspect == "word":
         return thing._replace(word=change.new)
     if change.aspect == "action":
@@ -285,7 +284,7 @@ def _drawable(thing: Thing) -> Thing:
 
 
 def _replaced(scene: Scene, things: list[Thing], change: Change) -> Scene:
-    """Things of another kind in the squares of these, if all lie to each other as before."""
+    """Replace things by another kind in their squares, if all relations stay the same."""
     old, kind = things[0].kind, _PLURALS.get(change.new, change.new)
     if any(one.kind == kind for one in scene.things):
         raise UneditableError("ambiguous", f"there is a {kind} already")
@@ -302,7 +301,7 @@ def _replaced(scene: Scene, things: list[Thing], change: Change) -> Scene:
 
 
 def _moved(scene: Scene, thing: Thing, change: Change) -> Thing:
-    """The thing on that side of another one, in the first free place from there on."""
+    """Move the thing to that side of another one, to the first free position from there."""
     beside = [one for one in scene.things if one.kind == change.other]
     if [one.colour for one in beside] != [change.other_colour]:
         raise UneditableError("nothing_to_change", f"there is not one {change.other}")
@@ -325,20 +324,19 @@ def _moved(scene: Scene, thing: Thing, change: Change) -> Thing:
     raise UneditableError("no_room", f"there is no room to the {change.new} of the {other.kind}")
 
 
-# Changes a picture.
+# Changes an image.
 
 
 def edited_image(
     image: Image.Image, change: Change, seed: int = 0
 ) -> tuple[Image.Image, tuple[Box, ...]]:
-    """An RGB picture after a change, of the same size, and boxes around what changed.
+    """Return an RGB image after a change, of the same size, and boxes around the changes.
 
-    Boxes are (left, top, right, bottom) in pixels of the picture: those of the changed things, and
-    the strip. Outside of them every pixel is as it was. There is no box where the whole picture
-    changed.
+    Boxes are (left, top, right, bottom) in pixels of the image: those of the changed things, and
+    the strip. All pixels outside are unchanged. There are no boxes if the whole image changed.
 
     Raises:
-        UneditableError: that cannot be done.
+        UneditableError: the change is not possible.
     """
     scene = read_scene(image)
     if scene is None:
@@ -361,7 +359,7 @@ def edited_image(
 
 
 def _reached(box: Box) -> Box:
-    """All that drawing a thing in its box may change."""
+    """Return the region that drawing a thing in its box may change."""
     left, top, right, bottom = box
     return (
         max(0, left - _REACH_PX),
@@ -387,5 +385,5 @@ def _edited_photograph(image: Image.Image, change: Change) -> Image.Image:
 
 
 def is_coloured(image: Image.Image) -> bool:
-    """Whether some part of an RGB picture is more than grey."""
+    """Whether some part of an RGB image is not grey."""
     return float(np.percentile(np.ptp(np.asarray(image, np.float32), axis=2), 95)) > 24

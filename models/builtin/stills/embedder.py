@@ -1,4 +1,4 @@
-"""The built-in embedder of stills: the code of a drawing against what a text says, offline."""
+"""The built-in embedder of stills: compares the code of a drawing with texts, offline."""
 
 from itertools import product
 
@@ -27,7 +27,7 @@ from models.embedding import Vectors
 Vector = NDArray[np.float64]
 
 _CONTENT, _COLOURS, _LAYOUT = 1.0, 0.3, 0.35
-_BIAS = 0.02  # so that what says nothing has a direction, too
+_BIAS = 0.02  # so that an empty text has a direction as well
 
 
 def _joined(content: Content, colours: NDArray[np.floating], layout: Vector) -> Vectors:
@@ -45,7 +45,7 @@ def _unit(vector: Vector) -> Vector:
     return vector / length if length > 0 else vector
 
 
-# An axis for each statement, and how much it weighs.
+# An axis for each statement, and its weight.
 
 _WEIGHTS = {
     "kind": 1.0, "coloured": 1.0, "counted": 0.8, "sized": 0.5, "worn": 0.8, "related": 0.8,
@@ -66,10 +66,10 @@ _MADE: list[Statement] = [
     *product(["style"], STYLES),
 ]
 _AXES = {statement: axis for axis, statement in enumerate(_MADE)}
-"""The axis of each statement that can be made of a scene."""
+"""The axis of each possible statement about a scene."""
 
 
-# A coarse signature of any picture, so that pictures of which nothing is known can be compared.
+# A coarse signature of any image, so that images with unknown contents can be compared.
 
 _GRID = 4
 _SIDE_PX = 64
@@ -80,10 +80,10 @@ _LAYOUT_DIMENSION = _GRID * _GRID * (3 + _DIRECTIONS)
 
 
 def layout_of(image: Image.Image) -> Vector:
-    """Of shape (112,): light, tint and the direction of edges in a grid of 4 × 4 cells.
+    """Return lightness, tint and edge directions in a grid of 4 × 4 cells, of shape (112,).
 
-    All parts are around 0 for an ordinary picture, so that the cosine of two that have nothing to
-    do with each other is around 0.
+    All parts are around 0 for an average image, so that the cosine of two unrelated images is
+    around 0.
     """
     small = np.asarray(image.resize((_SIDE_PX, _SIDE_PX), Image.Resampling.BOX), np.uint8)
     lab = lab_of(small)
@@ -98,7 +98,7 @@ def layout_of(image: Image.Image) -> Vector:
 
 
 def _cells(field: NDArray[np.floating]) -> Vector:
-    """The means of `field`, of shape (side, side, n), in a grid."""
+    """Return the means of `field`, of shape (side, side, n), in a grid."""
     side = field.shape[0] // _GRID
     cells = field.reshape(_GRID, side, _GRID, side, field.shape[2])
     return np.asarray(cells.mean(axis=(1, 3)), np.float64)
@@ -108,17 +108,17 @@ def _cells(field: NDArray[np.floating]) -> Vector:
 
 
 class StillsLexiconEmbedder(ColourLexiconEmbedder):
-    """Vectors of what is in a drawing: kinds, numbers, colours, places, actions, signs.
+    """Vectors of the contents of a drawing: kinds, numbers, colours, places, actions, signs.
 
-    It sees nothing of that: it reads the strip of code along the lower edge of drawn stills. Of all
-    other pictures it knows colours by their place, as `ColourLexiconEmbedder` does, and a coarse
-    layout that only other pictures share.
+    It has no vision: it reads the strip of code along the lower edge of drawn stills. Of all other
+    images it uses colours by position, as `ColourLexiconEmbedder` does, and a coarse layout that
+    only such images have.
     """
 
     dimension = len(_AXES) + COLOURS_DIMENSION + _LAYOUT_DIMENSION + 1
 
     def see(self, image: Image.Image) -> Vectors:
-        """The vector of an RGB image."""
+        """Return the vector of an RGB image."""
         scene = read_scene(image)
         if scene is None:
             return _joined(Content(), see(image), layout_of(image))
@@ -126,5 +126,5 @@ class StillsLexiconEmbedder(ColourLexiconEmbedder):
         return _joined(content_of(scene), see(drawn), layout_of(drawn))
 
     def paint(self, text: str) -> Vectors:
-        """The vector of a text."""
+        """Return the vector of a text."""
         return _joined(read_text(text), paint(text), np.zeros(_LAYOUT_DIMENSION))

@@ -1,4 +1,4 @@
-"""What drawn stills are made of, a scene as a value, and the strip of squares that codes it."""
+"""The vocabulary of drawn stills, a scene as a value, and the strip of squares that encodes it."""
 
 import math
 import tomllib
@@ -29,7 +29,7 @@ PERSON, SIGN = "person", "sign"
 
 
 class Kind(NamedTuple):
-    """A kind of thing: its plural, its extent in shares of a square, its colours, where it is."""
+    """A kind of thing: its plural, its extent in shares of a square, its colours, its places."""
 
     plural: str
     width: float
@@ -49,23 +49,23 @@ ACTIONS = tuple(TABLES["actions"])
 GARMENTS = ("shirt", "trousers", "hat")
 SIZES = ("small", "medium", "large")
 WORDS = tuple(TABLES["words"])
-"""What a sign may say."""
+"""The possible words of a sign."""
 
 
 # A scene as a value.
 
 WIDTH_PX, HEIGHT_PX = 320, 240
-"""Of a still as it is drawn."""
+"""Width and height of a still."""
 
 Box = tuple[float, float, float, float]
-"""Left, top, right and bottom, in pixels of a still as it is drawn."""
+"""Left, top, right and bottom, in pixels of a still."""
 
 
 class Thing(NamedTuple):
     """A thing in a square of `side` pixels, on its lower edge; lengths are even numbers of pixels.
 
-    `colour` is None for people and signs, `word` what a sign says, `action` what a person does, and
-    `clothes` are their garments with their colours, in the order of `GARMENTS`; a hat may be
+    `colour` is None for people and signs, `word` is the text of a sign, `action` that of a person,
+    and `clothes` are their garments with their colours, in the order of `GARMENTS`; a hat may be
     missing.
     """
 
@@ -82,14 +82,14 @@ class Thing(NamedTuple):
 
     @property
     def box(self) -> Box:
-        """What the thing fills of its square."""
+        """Return the part of its square that the thing fills."""
         kind = KINDS[self.kind]
         middle, half = self.left + self.side / 2, self.side * kind.width / 2
         return middle - half, self.bottom - self.side * kind.height, middle + half, self.bottom
 
 
 class Scene(NamedTuple):
-    """What a still shows; `seed` (16 bits) is what chance decides in its place."""
+    """The contents of a still; `seed` (16 bits) determines random details of its place."""
 
     place: str
     style: str
@@ -101,19 +101,19 @@ class Scene(NamedTuple):
 
 SQUARE_PX, _ROWS = 4, 4
 STRIP_BOX: Box = (0, HEIGHT_PX - SQUARE_PX * _ROWS, WIDTH_PX, HEIGHT_PX)
-"""Where the strip is."""
+"""Position of the strip."""
 
 _PAYLOAD_BYTES = 36
 _LEAST_SIDE_PX = 24
-_DARK, _LIGHT = 110, 142  # nearer than what the check of edits calls visible
+_DARK, _LIGHT = 110, 142  # below the threshold that the check of edits calls visible
 _LEAST_CONTRAST = 14
 
 
 def strip_of(scene: Scene) -> NDArray[np.uint8]:
-    """The squares that code a scene, as grey values of shape (16, 320).
+    """Return the squares that encode a scene, as grey values of shape (16, 320).
 
     Raises:
-        ValueError: there are too many things in the scene, or they are not where a strip can say.
+        ValueError: the scene has too many things, or positions that a strip cannot encode.
     """
     number = 0
     for value, values in reversed(list(_digits(scene))):
@@ -128,9 +128,9 @@ def strip_of(scene: Scene) -> NDArray[np.uint8]:
 
 
 def read_scene(image: Image.Image) -> Scene | None:
-    """The scene of a still, from its strip alone; None for what has none, as photographs.
+    """Read the scene of a still from its strip; None if it has none, such as photographs.
 
-    JPEG and another size of the whole picture do no harm; a picture that was cut has no scene.
+    The strip survives JPEG and scaling of the whole image; a cropped image has no scene.
     """
     grey = image.convert("L").resize((WIDTH_PX, HEIGHT_PX), Image.Resampling.BICUBIC)
     strip = np.asarray(grey, np.float32)[-SQUARE_PX * _ROWS :]
@@ -145,7 +145,7 @@ def read_scene(image: Image.Image) -> Scene | None:
 
 
 def _digits(scene: Scene) -> Iterator[tuple[int, int]]:
-    """Each value of a scene as a number, and how many values there might be."""
+    """Return each value of a scene as a number, and the number of its possible values."""
     yield PLACES.index(scene.place), len(PLACES)
     yield STYLES.index(scene.style), len(STYLES)
     yield scene.seed, 2**16
@@ -172,7 +172,7 @@ def _colour_number(colour: str | None) -> int:
 
 
 def _decoded(number: int) -> Scene:
-    """What `_digits` was made of."""
+    """Return the scene that `_digits` encodes."""
 
     def take(values: int) -> int:
         nonlocal number
@@ -203,7 +203,7 @@ def _decoded(number: int) -> Scene:
     return Scene(place, style, seed, tuple(things))
 
 
-# Where things are.
+# The positions of things.
 
 
 def apart(one: Box, other: Box, gap: float = 0) -> bool:
@@ -226,5 +226,5 @@ def is_free(thing: Thing, others: tuple[Thing, ...], gap: float = 4, edge: float
 
 
 def even(length: float) -> int:
-    """A length in pixels as scenes have it."""
+    """Round a length in pixels to an even number, as in scenes."""
     return 2 * math.floor(length / 2)

@@ -1,4 +1,4 @@
-"""What can be said of a still, as one value: of a scene, read from a text, written as captions."""
+"""The contents of a still as one value: of a scene, read from a text, or written as captions."""
 
 import re
 from collections import Counter
@@ -22,11 +22,11 @@ from models.builtin.stills.scene import (
     Thing,
 )
 
-# What a still shows, or a text says of it, as a value.
+# The contents of a still, or those that a text states, as a value.
 
 
 class Group(NamedTuple):
-    """Things of one kind and colour; None is what nobody says."""
+    """Things of one kind and colour; None is unstated."""
 
     kind: str
     colour: str | None = None
@@ -35,10 +35,10 @@ class Group(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a still shows, as far as it is said.
+    """The contents of a still, as far as they are stated.
 
     `relations` are (kind, `left` | `above` | `on`, kind); `clothes` (garment, colour); `word` is
-    what a sign says.
+    the text of a sign.
     """
 
     groups: tuple[Group, ...] = ()
@@ -58,7 +58,7 @@ _OVERLAP = 0.3
 
 
 def content_of(scene: Scene) -> Content:
-    """Everything that can be said of a scene; groups in the order of its things."""
+    """Return the full contents of a scene; groups in the order of its things."""
     counts = Counter((thing.kind, thing.colour) for thing in scene.things)
     sizes = {(thing.kind, thing.colour): thing.size for thing in reversed(scene.things)}
     people = [thing for thing in scene.things if thing.kind == PERSON]
@@ -80,7 +80,7 @@ def content_of(scene: Scene) -> Content:
 
 
 def _relation(one: Thing, two: Thing) -> tuple[str, str, str]:
-    """How one thing lies to the other."""
+    """Return the relation of one thing to the other."""
     shared = min(one.box[2], two.box[2]) - max(one.box[0], two.box[0])
     width = min(one.box[2] - one.box[0], two.box[2] - two.box[0])
     if shared < _OVERLAP * width:
@@ -92,7 +92,7 @@ def _relation(one: Thing, two: Thing) -> tuple[str, str, str]:
 
 @lru_cache(4096)
 def statements(content: Content) -> frozenset[Statement]:
-    """What is said, one by one: what the embedder weighs, and what makes a text true."""
+    """Return the single statements, which the embedder weighs and which make a text true."""
     found: set[Statement] = set()
     for group in content.groups:
         found.add(("kind", group.kind))
@@ -119,11 +119,11 @@ def statements(content: Content) -> frozenset[Statement]:
 
 
 def is_true(text: str, content: Content) -> bool:
-    """Whether everything that is read in `text` is in `content`."""
+    """Whether every statement in `text` is in `content`."""
     return statements(read_text(text)) <= statements(content)
 
 
-# Reading: what a text says of a still.
+# Reading: the contents that a text states.
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]+)[\"“”«»]|(?<!\w)['‘]([^'‘’]+)['’](?!\w)")
@@ -133,7 +133,7 @@ _ATTRIBUTES = ("number", "size", "colour")
 
 
 class _Token(NamedTuple):
-    """A word or a few: their class and meaning; no class is what is not understood."""
+    """One or more words: their class and meaning; unknown words have no class."""
 
     name: str
     value: str
@@ -141,7 +141,7 @@ class _Token(NamedTuple):
 
 @cache
 def _lexicon() -> tuple[dict[str, _Token], re.Pattern[str]]:
-    """What each word means, and what finds words and everything between them."""
+    """Return the meaning of each word, and the expression that splits a text into words."""
     plain: dict[str, Iterable[str]] = {
         "kind": KINDS, "garment": GARMENTS, "colour": COLOURS, "size": SIZES, "action": ACTIONS,
         "place": PLACES, "style": STYLES,
@@ -159,7 +159,7 @@ def _lexicon() -> tuple[dict[str, _Token], re.Pattern[str]]:
 
 @lru_cache(4096)
 def read_text(text: str) -> Content:
-    """What `text` says; what is between quotation marks is what a sign says."""
+    """Read the contents that `text` states; a text in quotation marks is that of a sign."""
     quoted = [(found[1] or found[2]).strip().upper() for found in _QUOTED.finditer(text)]
     known, pattern = _lexicon()
     hidden = _QUOTED.sub(" _ ", text).casefold()
@@ -195,7 +195,7 @@ def read_text(text: str) -> Content:
 
 
 def _attributes(tokens: list[_Token], at: int) -> dict[str, str]:
-    """What stands before the noun at `at`, or after `is`."""
+    """Return the attributes before the noun at `at`, or after `is`."""
     found: dict[str, str] = {}
     for token in reversed(tokens[:at]):
         if token.name in _ATTRIBUTES:
@@ -213,7 +213,7 @@ def _attributes(tokens: list[_Token], at: int) -> dict[str, str]:
 def _read_relations(
     tokens: list[_Token], places: dict[int, int], groups: list[Group]
 ) -> Iterator[tuple[str, str, str]]:
-    """Relations whose words stand between two things, with nothing but their attributes between."""
+    """Yield relations whose words are between two things, with only attributes between them."""
     for at, token in enumerate(tokens):
         if token.name != "relation":
             continue
@@ -236,7 +236,7 @@ def _read_relations(
 # Writing: captions with some of the details of a content.
 
 Detail = tuple[str, int]
-"""What may be said, and of which group or relation: `("colour", 0)`, `("place", 0)` …"""
+"""A detail and its group or relation: `("colour", 0)`, `("place", 0)` …"""
 
 _FRAMES = (
     "{subject} {place}.",
@@ -252,7 +252,7 @@ _RELATIONS = {"left": ("to the left of", "to the right of"), "above": ("above", 
 
 
 def details_of(content: Content) -> tuple[Detail, ...]:
-    """Everything that may be said beside what the first group is, kind by kind."""
+    """Return all possible details besides the kind of the first group, kind by kind."""
     groups = content.groups
     found: list[Detail] = [("thing", place) for place in range(1, len(groups))]
     found += [("number", place) for place, one in enumerate(groups) if (one.number or 1) > 1]
@@ -267,9 +267,9 @@ def details_of(content: Content) -> tuple[Detail, ...]:
 def write(
     content: Content, details: Iterable[Detail], order: Sequence[int] = (), turned: bool = False
 ) -> list[str]:
-    """Captions with these details, one for each frame that they fill; a style's own frame first.
+    """Yield captions with these details, one for each frame that they fill; a style's own first.
 
-    Groups come in `order`; `turned` says a relation from the other side.
+    Groups come in `order`; `turned` states a relation from the other side.
     """
     wanted = set(details) & set(details_of(content))
     shown = [
@@ -295,14 +295,14 @@ def write(
 
 
 def _about(content: Content, place: int) -> set[Detail]:
-    """The details that are said of one group."""
+    """Return the details of one group."""
     kind = content.groups[place].kind
     own = {PERSON: ("action", *GARMENTS), SIGN: ("word",)}.get(kind, ())
     return {(name, place) for name in ("thing", *_ATTRIBUTES)} | {(name, 0) for name in own}
 
 
 def phrase(content: Content, place: int, details: set[Detail]) -> str:
-    """One group as a noun phrase, with the details that are wanted of it."""
+    """Return one group as a noun phrase, with the wanted details."""
     group = content.groups[place]
     number = group.number or 1
     words = [
@@ -329,22 +329,22 @@ def phrase(content: Content, place: int, details: set[Detail]) -> str:
 
 
 def place_phrase(place: str) -> str:
-    """The place after its preposition: `on a beach`, `in a park`."""
+    """Return the place after its preposition: `on a beach`, `in a park`."""
     return f"{_PREPOSITIONS.get(place, 'in')} {with_article(place)}"
 
 
 def with_article(words: str) -> str:
-    """`a` or `an` before words, by their first letter."""
+    """Return the words with `a` or `an`, by their first letter."""
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
 def joined(parts: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b`, `a, b and c`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _subject(content: Content, details: set[Detail], shown: list[int], *, turned: bool) -> str:
-    """All groups that are named, two of them joined by how they lie to each other if wanted."""
+    """Return all named groups, two of them joined by their relation if wanted."""
     for number, (one, relation, two) in enumerate(content.relations):
         first, second = (
             [place for place, group in enumerate(content.groups) if group.kind == kind]
@@ -361,13 +361,13 @@ def _subject(content: Content, details: set[Detail], shown: list[int], *, turned
     return joined([phrase(content, place, details) for place in shown])
 
 
-# Captions near to another one in their words.
+# Captions with nearly the words of another one.
 
 
 def near(caption: str, content: Content, more: Iterable[Detail] = ()) -> str | None:
-    """The true caption that says of `content` what `caption` says of its still, and `more`.
+    """Return the true caption of `content` nearest to `caption`, with `more` details.
 
-    None where the caption names no thing, or more than there are.
+    None if the caption names no thing, or more than there are.
     """
     said = read_text(caption)
     order = aligned(said.groups, content.groups)
@@ -389,10 +389,10 @@ def near(caption: str, content: Content, more: Iterable[Detail] = ()) -> str | N
 def distinguished(
     caption: str, content: Content, others: Sequence[Content], further: int = 0
 ) -> str | None:
-    """A caption near to `caption`, true of `content` and of none of the others.
+    """Return a caption near to `caption`, true for `content` and for none of the others.
 
-    It says `further` plain details more, and then as few as are needed. None where nothing that can
-    be said distinguishes the content, or where `near` finds nothing.
+    It states `further` plain details, and then as few as needed. None if no detail distinguishes
+    the content, or if `near` returns None.
     """
     said = read_text(caption)
     order = aligned(said.groups, content.groups)
@@ -420,7 +420,7 @@ def distinguished(
 
 
 def nearest(caption: str, texts: Iterable[str]) -> str | None:
-    """The text that differs from the caption in the fewest words; the first of equals."""
+    """Return the text that differs from the caption in the fewest words; ties: the first."""
     from rapidfuzz.distance import Levenshtein
 
     def words(text: str) -> list[str]:
@@ -431,9 +431,9 @@ def nearest(caption: str, texts: Iterable[str]) -> str | None:
 
 
 def aligned(mentioned: Sequence[Group], groups: Sequence[Group]) -> list[int]:
-    """For each mention the group that is most like it, none twice; empty where there are too few.
+    """Return the most similar group for each mention, without repetition; empty if too few.
 
-    Kinds count above colours; people and signs fit other kinds least.
+    Kinds count more than colours; people and signs match other kinds least.
     """
 
     def likeness(one: Group, two: Group) -> int:
@@ -456,7 +456,7 @@ def aligned(mentioned: Sequence[Group], groups: Sequence[Group]) -> list[int]:
 
 
 def _named(said: Content, content: Content, order: list[int]) -> Iterator[Detail]:
-    """The details of `content` that answer to what was said."""
+    """Return the details of `content` that correspond to those stated."""
     for one, place in zip(said.groups, order, strict=True):
         yield "thing", place
         yield from ((name, place) for name in _ATTRIBUTES if getattr(one, name) is not None)
