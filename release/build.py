@@ -91,8 +91,8 @@ class BuiltRelease(NamedTuple):
         if self.known_in.resolve() == self.folder.resolve():
             return None
         return (
-            f"it is the release that lies in {self.known_in} already, byte for byte; commands by "
-            f"name go on looking there"
+            f"the same release is already in {self.known_in}; commands by name keep using "
+            f"that folder"
         )
 
 
@@ -327,9 +327,9 @@ def _contained(
             found = entities_by_id(connection, missing).values()
             images = sum(entity.kind == Image.kind for entity in found)
             raise IntegrityError(
-                f"{name} must contain {one.dataset} {one.version}, of which {images:,} images and "
+                f"{name} must contain {one.dataset} {one.version}, but {images:,} images and "
                 f"{len(missing) - images:,} captions are missing: first {min(map(_named, found))}; "
-                f"accept again what was rejected since, or release tier {one.tier} again"
+                f"accept the items rejected since, or release tier {one.tier} again"
             )
         assert one.tier is not None  # noqa: S101 - `_lower_releases` has seen to it
         counted = one.statistics

@@ -40,16 +40,16 @@ class Checks(NamedTuple):
     """Additional content of the card.
 
     Attributes:
-        nearest: measures a contrastive benchmark (CCD, table 1); nothing is measured without it.
-        choices: what testers of choices of six had right.
-        audits: the error rates that audits found; None for those that the store holds.
-        agreement: how far people agree in the review queues of the dataset.
-        unused: what models were asked for in vain.
+        nearest: measures the similarity of contrastive samples (CCD, table 1), if set.
+        choices: results of forced-choice tests (6-AFC).
+        audits: error rates found by audits; None for those in the store.
+        agreement: agreement of annotators in the review queues of the dataset.
+        unused: unusable responses of models.
         gates: who decided at which gate.
-        about: what the curators state.
-        against: holds the release against the datasets that were named, if any were.
-        contamination: what earlier comparisons with other datasets found.
-        permitted_terms: by the name of a source, why terms in words of their own permit a release.
+        about: statements of the curators.
+        against: compares the release with the named datasets, if any.
+        contamination: results of earlier comparisons with other datasets.
+        permitted_terms: reasons why terms in words of their own permit a release, by source.
     """
 
     nearest: _Nearest | None = None

@@ -123,9 +123,9 @@ def content_fault(folder: Path, listed: ReleasedFile, *, digest: bool = True) ->
     """
     path = f"{folder}/{listed.path}"
     if (size := os.stat(path).st_size) != listed.size_bytes:  # noqa: PTH116 - of many files
-        return f"has {size:,} bytes; wanted {listed.size_bytes:,}"
+        return f"has {size:,} bytes; expected {listed.size_bytes:,}"
     if digest and (found := digest_of_file(path)) != listed.sha256:
-        return f"is damaged or was changed: its SHA-256 is {found}; wanted {listed.sha256}"
+        return f"is damaged or was changed: its SHA-256 is {found}; expected {listed.sha256}"
     return None
 
 

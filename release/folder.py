@@ -162,7 +162,7 @@ def refuse_within(release: Path, out: Path) -> None:
         UsageError: if it is.
     """
     if out.resolve().is_relative_to(release.resolve()):
-        raise UsageError(f"{out} lies in the release, which never changes; choose another place")
+        raise UsageError(f"{out} is inside the release, which never changes; choose another folder")
 
 
 def remove_abandoned(parent: Path) -> list[str]:

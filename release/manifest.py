@@ -70,7 +70,7 @@ class Listing:
     the roots of complete subtrees are kept, so that memory grows with the height of the tree.
 
     Attributes:
-        is_sorted: whether they came in the order of their paths, none twice.
+        is_sorted: whether the files are in the order of their paths, without duplicates.
     """
 
     def __init__(self) -> None:

@@ -56,9 +56,9 @@ def model_uses(calls: Iterable[CallRow], authors: Iterable[str]) -> tuple[ModelU
     """Calls, tokens and money by model and parameters, sorted.
 
     Args:
-        calls: the calls behind texts and strategies, each once, in any order.
-        authors: models (`name@revision`) that wrote released texts or proposed strategies,
-            whether or not calls of theirs were recorded.
+        calls: the distinct calls for texts and strategies, in any order.
+        authors: models (`name@revision`) that wrote released texts or proposed strategies, even
+            if their calls were not recorded.
     """
     totals: dict[_Key, _Total] = {}
     for call in calls:

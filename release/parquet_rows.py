@@ -329,7 +329,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         raise ValueError(f"it cannot be read as Parquet ({error})") from error
 
 
-_LOOK = "`loupe release verify` tells what else is wrong"
+_LOOK = "run `loupe release verify` for all problems"
 
 
 def count_rows(folder: Path) -> int:

@@ -21,7 +21,7 @@ from schemas.faults import fault_of
 from schemas.records import Split
 from schemas.release import Manifest, ReleasedFile
 
-_LOOK = "`loupe release verify` tells what else is wrong"
+_LOOK = "run `loupe release verify` for all problems"
 
 
 class ReadRelease(NamedTuple):
@@ -43,8 +43,8 @@ def read_release(
 
     Args:
         folder: the release.
-        split: which; None for test, or for the only one that there is.
-        check_images: hold the bytes of every image against its digest; otherwise only its size.
+        split: the name of the split; None for test, or for the only one.
+        check_images: check the digest of every image; otherwise only its size.
 
     Raises:
         UsageError: if `folder` is not a release, or has no such split.

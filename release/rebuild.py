@@ -149,7 +149,9 @@ def _refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
     details = f"{taken.entities:,} of its entities {were} withdrawn"
     details += f" by withdrawal {by}" if by else ""
     later = release_after(store, stored)
-    instead = f"use {_name(later.manifest)}" if later else "nothing newer is without it yet"
+    instead = (
+        f"use {_name(later.manifest)}" if later else "there is no newer release without it yet"
+    )
     raise IntegrityError(
         f"{_name(stored.manifest)} is not rebuilt: {details}, first {taken.first_kind} "
         f"{taken.first_id}; {instead}"
@@ -177,13 +179,13 @@ def _refuse_other(
         more = f" and {len(names) - _SHOWN:,} more values" if len(names) > _SHOWN else ""
         shown = ", ".join(names[:_SHOWN]) + more
         what = (
-            f"{shown} of its manifest would be another; this Loupe builds otherwise than the one "
-            f"then"
+            f"its manifest would differ in {shown}; this version of Loupe builds releases "
+            f"differently"
         )
     else:
         what = _named_files(stored.folder, content)
     raise IntegrityError(
-        f"{_name(wanted)} does not come out as it was ({wanted.id[:12]}, now {manifest.id[:12]}), "
+        f"{_name(wanted)} would not be equal ({wanted.id[:12]}, now {manifest.id[:12]}), "
         f"and nothing was written: {what}"
     )
 
@@ -200,11 +202,11 @@ def _named_files(folder: Path, content: Path) -> str:
             for one in (folder, content)
         )
     except (OSError, ValueError, KeyError):
-        return f"its manifest says the same, and files have other bytes; {arrow}"
+        return f"its manifest would be equal, but files have other bytes; {arrow}"
     files = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
     if files and all(path.endswith(_PARQUET) for path in files):
         return f"only {', '.join(files[:_SHOWN])} differ; {arrow}"
-    return f"{', '.join(files[:_SHOWN])} differ; this Loupe writes them otherwise than the one then"
+    return f"{', '.join(files[:_SHOWN])} differ; this version of Loupe writes them differently"
 
 
 def _name(manifest: Manifest) -> str:

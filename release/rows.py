@@ -63,8 +63,8 @@ class RowForm(NamedTuple):
 
     Attributes:
         tasks: task and tier, for benchmarks of tasks.
-        contrasts: coarse captions, translations, and what differs from which anchor.
-        terms: licence, creator and source page, where images have terms of their own.
+        contrasts: coarse captions, translations, and the difference from the anchor.
+        terms: licence, creator and source page, if images have their own terms.
     """
 
     tasks: bool = False
@@ -386,22 +386,22 @@ class RowFaults:
             yield "row_malformed", f"has no {', '.join(sorted(set(blank) - _MAY_BE_ABSENT))}"
             return
         if number_in(columns["file_path"]) != number:
-            wanted = f"wanted 'images/{number}.jpg'"
+            wanted = f"expected 'images/{number}.jpg'"
             yield "row_unnumbered", f"calls its image {shown(columns['file_path'])}; {wanted}"
         if columns["split"] != self._split:
             yield "split_wrong", f"says it is in the split {shown(columns['split'])}"
         if columns["source"] not in self._sources:
-            what = f"is from {shown(columns['source'])}, of which manifest.json states no licence"
+            what = f"is from {shown(columns['source'])}, for which manifest.json states no licence"
             yield "licence_missing", what
         yield from _faults_of_texts(columns)
         yield from _faults_of_structs(columns)
         if not columns.get("licence", "unknown").strip():
             yield "licence_missing", "states no licence for its image"
         if columns.get("task") not in (None, *_TASKS):
-            what = f"is for the task {columns['task']!r}; wanted one of {', '.join(_TASKS)}"
+            what = f"is for the task {columns['task']!r}; expected one of {', '.join(_TASKS)}"
             yield "task_wrong", what
         if self._tiers is not None and columns.get("tier") not in self._tiers:
-            what = f"is of the tier {columns.get('tier')!r}, of which the release is not"
+            what = f"is of the tier {columns.get('tier')!r}, which the release does not include"
             yield "tier_wrong", what
 
 
@@ -415,9 +415,9 @@ def _faults_of_texts(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 what = f"has {count:,} {names[0]} and {len(texts):,} {name}"
                 yield "captions_differ", what
             if None in texts:
-                yield "row_malformed", f"has {name} of which one is missing"
+                yield "row_malformed", f"has a missing value in {name}"
     if unknown := set(columns["caption_origins"]) - _ORIGINS - {None}:
-        yield "row_malformed", f"has a caption of the origin {min(unknown)!r}, which there is not"
+        yield "row_malformed", f"has a caption of the unknown origin {min(unknown)!r}"
 
 
 def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -430,7 +430,7 @@ def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif contrast and not (contrast["anchor"] and contrast["anchor_entity_id"]):
         yield "contrast_wrong", "has a contrast without an anchor"
     elif contrast and contrast["difference"] not in _TYPES:
-        what = f"differs by {contrast['difference']!r}; wanted one of {', '.join(_TYPES)}"
+        what = f"differs by {contrast['difference']!r}; expected one of {', '.join(_TYPES)}"
         yield "difference_unknown", what
     elif contrast and contrast["way"] not in _METHODS:
         what = f"has a contrast that was neither found nor edited: {contrast['way']!r}"
@@ -438,7 +438,7 @@ def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if any(one is None or None in one.values() for one in translations):
         yield "row_malformed", "has a translation that is not complete"
     elif any(not 0 <= one["caption"] < len(columns["captions"]) for one in translations):
-        yield "translation_of_nothing", "has a translation of a caption that it has not"
+        yield "translation_of_nothing", "has a translation of a caption that does not exist"
 
 
 def shown(value: Any) -> str:

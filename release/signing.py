@@ -186,17 +186,17 @@ def verify_signature(
         return
     if found is None:
         if public_key is not None:
-            message = f"{SIGNATURE} is missing; wanted one by the key {public_key}"
+            message = f"{SIGNATURE} is missing; expected one by the key {public_key}"
             findings.add("signature_missing", message, SIGNATURE)
         return
     if not found.is_right():
-        message = f"{SIGNATURE} is not what the key {found.public_key} signs {found.release} with"
+        message = f"{SIGNATURE} is not a signature of {found.release} by the key {found.public_key}"
         findings.add("signature_wrong", message, SIGNATURE)
     if found.release != release_id:
         message = f"{SIGNATURE} signs the release {found.release}; this is {release_id}"
         findings.add("signature_of_other_release", message, SIGNATURE)
     if public_key is not None and found.public_key != public_key:
-        message = f"{SIGNATURE} is by the key {found.public_key}; wanted {public_key}"
+        message = f"{SIGNATURE} is by the key {found.public_key}; expected {public_key}"
         findings.add("signature_by_other_key", message, SIGNATURE)
 
 

@@ -429,11 +429,11 @@ class ReleaseAccumulator:
     """Counts rows and collects what the checks of the whole release need.
 
     Attributes:
-        form: of the rows.
+        form: the form of the rows.
         has_splits: whether the images are in several splits, which must not leak.
-        splits: the images of each split, where there are several.
-        statistics: what is counted of rows of every form.
-        derived: images that were edited out of others, and their licences.
+        splits: the images of each split, if there are several.
+        statistics: the counts common to rows of every form.
+        derived: images edited from others, and their licences.
     """
 
     def __init__(

@@ -169,7 +169,7 @@ def refuse_unpermitted(
         )
     if wrong:
         raise IntegrityError(
-            f"images of {dataset!r} are under terms of their source that are no licence we know: "
+            f"images of {dataset!r} are under terms of their source that are not a known licence: "
             f"{_in_short(wrong)}; correct its licence in the build file, or state why its "
             f"terms permit the release (--permitted-by SOURCE=REASON, or permitted_terms in "
             f"releases.toml)"

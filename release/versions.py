@@ -52,7 +52,7 @@ def is_successor(difference: Difference) -> bool:
 
 
 def check_version(old_version: str, new_version: str, difference: Difference) -> str | None:
-    """The problem with the new version, or None: "is 0.1.1, wanted at least 0.2.0: …".
+    """The problem with the new version, or None: "is 0.1.1, must be at least 0.2.0: …".
 
     None for releases of different datasets, or of different tiers of a benchmark.
     """
@@ -62,7 +62,7 @@ def check_version(old_version: str, new_version: str, difference: Difference) ->
     wanted = _raised(old_version, required_bump(difference), in_tier=in_tier)
     if version_numbers(new_version) >= version_numbers(wanted):
         return None
-    return f"is {new_version}, wanted at least {wanted}: {_reason(difference)}"
+    return f"is {new_version}, must be at least {wanted}: {_reason(difference)}"
 
 
 def is_earlier(version: str, other: str) -> bool:
@@ -94,7 +94,7 @@ def _reason(difference: Difference) -> str:
         if difference.is_empty:
             return "nothing is different"
         count = len(difference.metadata)
-        others = "1 value beside them is" if count == 1 else f"{count:,} values beside them are"
-        return f"rows are the same, {others} not"
+        others = "1 other value differs" if count == 1 else f"{count:,} other values differ"
+        return f"rows are equal, but {others}"
     rows = f"{found[0][1]:,} {'row was' if found[0][1] == 1 else 'rows were'} {found[0][0]}"
     return ", ".join([rows, *(f"{count:,} {word}" for word, count in found[1:])])

@@ -47,11 +47,11 @@ class LicenceTerms(Record):
     """The images under one licence.
 
     Attributes:
-        licence: as it is stated.
-        expression: it, in SPDX's words; terms in words of their own are a `LicenseRef-`.
-        images: how many images are under it.
-        own: how many of these state it themselves, not by their source.
-        conditions: what it asks for; None for terms in words of their own, which must be read.
+        licence: the licence as stated.
+        expression: its SPDX expression; terms in words of their own are a `LicenseRef-`.
+        images: the number of images under it.
+        own: how many of these state it themselves instead of their source.
+        conditions: its conditions; None for terms in words of their own, which users must read.
     """
 
     licence: NonBlank
@@ -65,11 +65,11 @@ class ReleaseTerms(Record):
     """The terms of a release as a whole. It is a collection: each image keeps its licence.
 
     Attributes:
-        expression: all licences together, in SPDX's words.
-        conditions: what the licences ask for together; one who keeps to them all keeps to each.
-        licences: each of them, by what is stated.
-        apart: share-alike licences, two and two, images under which cannot become one work.
-        permissions: which terms in words of their own are stated to permit the release.
+        expression: the SPDX expression of all licences together.
+        conditions: the union of the conditions of all licences.
+        licences: the licences, sorted by name.
+        apart: pairs of share-alike licences whose images cannot be combined in one work.
+        permissions: terms in words of their own that permit the release, as stated by the curators.
     """
 
     expression: NonBlank
@@ -150,14 +150,14 @@ class ReleaseAbout(Record):
     """What the curators state; everything is optional.
 
     Attributes:
-        title: what the dataset is called in full.
-        description: what it is, in a paragraph.
-        creators: its curators.
-        contact: where to write, above all about withdrawals: a web or mail address.
-        homepage: its page.
-        date_released: the day that it is published on, as it is stated; nothing else tells a day.
-        doi: its digital object identifier.
-        licence: under which the texts that were made here are given, as an SPDX expression.
+        title: the full name of the dataset.
+        description: a paragraph about the dataset.
+        creators: the curators.
+        contact: a web or mail address, in particular for requests of withdrawal.
+        homepage: the web page.
+        date_released: the stated day of publication, the only date in a release.
+        doi: the digital object identifier.
+        licence: the licence of the texts made here, as an SPDX expression.
     """
 
     title: NonBlank | None = _IF_KNOWN
@@ -204,11 +204,11 @@ class EmbedderUse(Record):
     Attributes:
         embedder: the model, `name@revision`.
         purpose: `validated_captions` were measured by how well they tell their image from others,
-            `similar_images` were chosen for being like an image that was there,
+            `similar_images` were chosen for their similarity to an existing image,
             `confusing_captions` were compared with both images of a pair, and `candidates` are
             neighbours of images with captions.
-        count: how many captions or images that is.
-        settings: what it was done with: `k`, `eta`, `temperature` and `rounds`, `margin`, or
+        count: the number of these captions or images.
+        settings: the settings: `k`, `eta`, `temperature` and `rounds`, `margin`, or
             `neighbours` and `near_duplicates`.
     """
 
@@ -523,8 +523,8 @@ class LeftOutGroups(Record):
     """Anchors of a contrastive benchmark that are left out without fine captions, by reason.
 
     Attributes:
-        alone: anchors that no live image differs from, so that there is no group.
-        turned_down: groups whose fine captions were turned down.
+        alone: anchors without an active contrastive image, which form no group.
+        turned_down: groups whose fine captions were rejected.
         undecided: groups whose fine captions were not written, or not decided on.
     """
 
@@ -537,10 +537,10 @@ class RepeatStatistics(Record):
     """Repeated images and fine captions in a contrastive benchmark.
 
     Attributes:
-        images: those with the bytes of another image, of the same or another group.
-        captions: those that say word for word what a caption of another image says.
-        image_pairs: of the first such images two files each.
-        caption_pairs: of the first such captions the files of two images each.
+        images: the number of images with the bytes of another image, of the same or another group.
+        captions: the number of captions with the same words as a caption of another image.
+        image_pairs: two files of each of the first such images.
+        caption_pairs: the files of two images of each of the first such captions.
     """
 
     images: Count
@@ -553,20 +553,20 @@ class ContrastStatistics(Record):
     """The content of a contrastive benchmark (CCD, table 1 and figure 3).
 
     Attributes:
-        anchors: images that others differ from, those without a contrastive image included.
-        contrastive: images that differ from their anchor in one detail.
-        captions_per_image: how many every image has; None where they have not equally many.
-        coarse_captions: captions of anchors that fine ones were made of.
-        tokens: of a caption, the mean: words and punctuation marks.
-        coarse_tokens: the same for a coarse caption; None where there is none.
-        translations: how many captions there are in each other language.
+        anchors: the number of anchors, including those without a contrastive image.
+        contrastive: the number of images that differ from their anchor in one detail.
+        captions_per_image: the number of captions of every image; None if it varies.
+        coarse_captions: the number of captions of anchors that fine captions were made from.
+        tokens: the mean number of words and punctuation marks of a caption.
+        coarse_tokens: the same for coarse captions; None if there are none.
+        translations: the number of captions by language, except English.
         differences: the contrastive images by type, all nine.
-        editors: the models (`name@revision`) that edited contrastive images, and how many each.
-        without_captions: live images that are left out because they have no fine caption.
-        without_anchor: contrastive images that are left out because their anchor is.
-        left_out: the anchors among the images without fine captions, where there are any.
-        nearest: how near other samples are, where it was measured.
-        repeats: what occurs in the release more than once.
+        editors: the models (`name@revision`) that edited contrastive images, with their numbers.
+        without_captions: the number of active images left out without a fine caption.
+        without_anchor: the number of contrastive images left out because their anchor is.
+        left_out: the anchors among the images without fine captions, if any.
+        nearest: the similarity of the nearest other samples, if measured.
+        repeats: the number of images and captions that occur more than once.
     """
 
     anchors: Count

@@ -238,7 +238,7 @@ def _show_version(found: "Difference") -> None:
     elif details["fault"]:
         out.print(f"[red]✗[/red] version {escape(details['fault'])}", soft_wrap=True)
     else:
-        wanted = f"wanted at least {details['at_least']}, {details['required']}"
+        wanted = f"must be at least {details['at_least']}, {details['required']}"
         out.print(f"[green]✓[/green] version is {found.after.version}, {wanted}", soft_wrap=True)
 
 

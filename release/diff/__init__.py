@@ -56,10 +56,10 @@ def compare_releases(
 
     Args:
         before: the folder of a release.
-        after: that of another one.
-        examples: how many rows of each kind are kept.
+        after: the folder of another release.
+        examples: the number of rows of each kind to keep.
         on_row: called with each row that differs, ordered by source and path.
-        notices: what is known to be withdrawn beside what the two folders tell.
+        notices: known withdrawals besides those stated in the two folders.
 
     Raises:
         UsageError: if one of the folders is not a release.

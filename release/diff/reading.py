@@ -112,11 +112,11 @@ def _translation(row: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, An
     """A translation, with the translated caption instead of its index."""
     values = {name: value for name, value in one.items() if name != "caption"}
     if not 0 <= one["caption"] < len(row["captions"]):
-        raise ValueError(f"{row['file_path']} has a translation of a caption that it has not")
+        raise ValueError(f"{row['file_path']} has a translation of a caption that does not exist")
     return {**values, "of": row["captions"][one["caption"]]}
 
 
-_LOOK = "`loupe release verify` tells what else is wrong"
+_LOOK = "run `loupe release verify` for all problems"
 _IMAGES = "images/"
 
 

@@ -91,12 +91,12 @@ class Difference(Record):
     Attributes:
         before: the release that rows are removed from.
         after: the release that rows are added to.
-        rows: how many rows are of which kind.
-        fields: how many rows have another value in a field; rows of one side only do not count.
+        rows: the number of rows of each kind.
+        fields: the number of rows with another value by field, without added and removed rows.
         texts: the number of texts of each kind, as (field, kind, count).
         splits: rows that moved, as (from, to, count).
-        metadata: what differs in the manifest, the card and other documents. Version and id are
-            left out: they always differ.
+        metadata: differences in the manifest, the card and other documents, except version and id,
+            which always differ.
         examples: the first rows of each kind.
     """
 

@@ -137,11 +137,11 @@ def published_reason(verdict: str, agent_kind: str, reason: str, *, answered: bo
     """The reason of a decision without what people wrote.
 
     Args:
-        verdict: what was decided; what was said of a withdrawal stays in the store.
-        agent_kind: who decided; what gates and checks say is released.
-        reason: what they said.
-        answered: whether it follows from an answer on a page. What flows derive from such a
-            decision is in their own words.
+        verdict: the decision; reasons of withdrawals are not released.
+        agent_kind: the kind of agent; reasons of gates and checks are released.
+        reason: the stated reason.
+        answered: whether the decision follows from an answer on a page. Reasons that flows derive
+            from such a decision are released.
     """
     if verdict == "withdraw":
         return ""

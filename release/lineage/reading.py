@@ -48,7 +48,7 @@ from release.notices_files import erasure_of
 from release.parquet_rows import bounded_batches, count_rows, find_row, opened_parquet
 from schemas.errors import IntegrityError, UsageError
 
-_LOOK: Final = "`loupe release verify` tells what is wrong"
+_LOOK: Final = "run `loupe release verify` for all problems"
 _BARE: Final = "{}"
 _SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
     files("release.lineage").joinpath("summaries.toml").read_text("utf-8")
@@ -240,7 +240,9 @@ def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise IntegrityError(f"{table.path} holds of {id_} what is no JSON object; {_LOOK}")
+        raise IntegrityError(
+            f"{table.path} has a payload of {id_} that is not a JSON object; {_LOOK}"
+        )
     return values
 
 
@@ -313,8 +315,8 @@ class ReleasedLineage:
         """The id of the entity called `name`.
 
         Args:
-            name: an id or its first six digits; or the number of a row or the file name of its
-                image (`12`, `12_13.jpg`, `images/12.jpg`), for that image.
+            name: an id or at least its first six digits; or the number of a row or the file name of
+                its image (`12`, `12_13.jpg`, `images/12.jpg`), for that image.
 
         Raises:
             UsageError: if no entity has this name, or several have.
@@ -374,8 +376,8 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[Release
 
     Args:
         folder: the release.
-        spool: an empty folder to unpack the tables in, for asking often; it takes some hundred
-            megabytes for 100,000 rows.
+        spool: an empty folder in which to unpack the tables, for many queries; it takes some
+            hundred megabytes for 100,000 rows.
 
     Raises:
         UsageError: if `folder` is not a release.

@@ -80,16 +80,16 @@ def examine_release(
 
     Args:
         folder: the release.
-        expected_id: its id as it was cited. Without it, a release that was changed and resealed
-            with care is a correct release: another one.
-        decode: decode every image in full and recompute its perceptual hash. Without, only its
-            bytes are compared with their digest, and its header is read.
+        expected_id: its id as it was cited. Without it, a release that was changed and given a
+            consistent new id passes as another correct release.
+        decode: decode every image in full and recompute its perceptual hash. Otherwise only its
+            digest is checked and its header is read.
         contains: the folder of another release whose rows must all be in this one.
         public_key: the key that must have signed it, as 64 hex digits or a file (PEM). Without it,
-            a signature is only checked where there is one, by any key.
-        notices: what is known to be withdrawn, of any release, beside what the folder itself says.
-        without_images: the image files may be left out, all of them: the rows hold their bytes.
-        threads: how many files are read at once.
+            an existing signature by any key is checked.
+        notices: known withdrawals from any release, besides those stated in the folder.
+        without_images: all image files may be missing, because the rows contain their bytes.
+        threads: the number of files to read concurrently.
 
     Raises:
         UsageError: if `folder` is not a folder, `contains` is not a release, `public_key` is not a

@@ -90,7 +90,7 @@ def verify_manifest(
             )
             findings.add("manifest_edited", message, MANIFEST)
         elif manifest.id == right and not _is_as_written(path, manifest, listing):
-            message = f"{MANIFEST} says what it should, but its bytes are not as they were written"
+            message = f"{MANIFEST} has the right content, but other bytes than it was written with"
             findings.add("manifest_edited", message, MANIFEST)
         return VerifiedManifest(manifest, right)
     return None
@@ -134,7 +134,7 @@ def _verify_id(stated: str, right: str, expected_id: str | None, findings: Findi
         )
         findings.add("manifest_edited", message, MANIFEST)
     if expected_id is not None and not right.startswith(expected_id.lower()):
-        message = f"this is the release {right}; wanted the one with the id {expected_id}"
+        message = f"this is the release {right}; expected the one with the id {expected_id}"
         findings.add("other_release", message, MANIFEST)
 
 
@@ -173,15 +173,15 @@ def verify_documents(
             findings.add("file_missing", message, path)
     for path in scratch.listed_outside("images"):
         if path not in always | more:
-            message = f"{path} is no file of a release, though {MANIFEST} lists it"
+            message = f"{MANIFEST} lists {path}, which is not a file of a release"
             findings.add("file_unknown", message, path)
     if findings.has("manifest_edited"):  # this would only repeat other problems
         return
     if manifest.documents_version != DOCUMENTS_VERSION:
         message = (
             f"{MANIFEST} says documents_version {manifest.documents_version}; this Loupe knows "
-            f"{DOCUMENTS_VERSION}, so that nobody can say whether its documents are right: verify "
-            f"it with the Loupe that made it"
+            f"{DOCUMENTS_VERSION}, so that its documents cannot be checked; verify it with the "
+            f"version of Loupe that made it"
         )
         findings.add("documents_unknown", message, MANIFEST)
         return
@@ -202,7 +202,7 @@ def _compare(folder: Path, path: str, made: Callable[[], bytes], findings: Findi
     try:
         wanted = made()
     except _NO_TEXT as error:
-        message = f"{path} cannot be made of what {MANIFEST} says ({type(error).__name__}: {error})"
+        message = f"{path} cannot be generated from {MANIFEST} ({type(error).__name__}: {error})"
         findings.add(fault, message, path)
         return
     try:
@@ -218,7 +218,7 @@ def _compare(folder: Path, path: str, made: Callable[[], bytes], findings: Findi
         if ours != theirs:
             message = (
                 f"{path}: line {number} {_said(ours, 'says')}; "
-                f"what {MANIFEST} says makes it {_said(theirs, 'say')}"
+                f"by {MANIFEST} it should {_said(theirs, 'say')}"
             )
             findings.add(fault, message, path)
             return
@@ -226,6 +226,6 @@ def _compare(folder: Path, path: str, made: Callable[[], bytes], findings: Findi
 
 def _said(line: bytes | None, verb: str) -> str:
     if line is None:
-        return "is not there" if verb == "says" else "not be there"
+        return "is missing" if verb == "says" else "not exist"
     text = line.decode("utf-8", "replace")
     return f"{verb} {text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"

@@ -90,7 +90,7 @@ def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
         except OSError as error:
             shown = shown_path(inside)
             what = "the folder itself" if inside == FOLDER else shown
-            message = f"{what} cannot be read ({error.strerror}); not all that lies in it was found"
+            message = f"{what} cannot be read ({error.strerror}); not all files in it were found"
             findings.add(NOT_READABLE, message, shown)
 
 
@@ -154,8 +154,8 @@ def _left_out(gone: set[str], scratch: Scratch, findings: Findings) -> set[str]:
     if len(gone) < 2 or len(gone) != scratch.count_listed_images():
         return set()
     message = (
-        f"all {len(gone):,} image files are left out; the rows hold their bytes, too, and can be "
-        f"verified --without-images"
+        f"all {len(gone):,} image files are left out; the rows contain their bytes, too: use "
+        f"--without-images to verify those"
     )
     findings.add("images_left_out", message, "images")
     return gone

@@ -128,7 +128,7 @@ def _other_image(
     row: dict[str, Any], path: str | None, data: memoryview, listed: ReleasedFile | None
 ) -> str | None:
     if path != row["file_path"]:
-        return f"calls its image {path!r}; wanted {row['file_path']!r}"
+        return f"calls its image {path!r}; expected {row['file_path']!r}"
     if listed is None:
         return f"shows {path}, which {MANIFEST} does not list"
     if hashlib.sha256(data).hexdigest() != listed.sha256:

@@ -152,7 +152,7 @@ class ContaminationChecks:
         counts = [count for _, count in stated.within]
         is_rising = counts == sorted(counts) and all(count <= stated.compared for count in counts)
         if not is_rising or dict(stated.within).get(measure.threshold) != stated.leaks:
-            yield f"its numbers for {stated.split} do not go together"
+            yield f"its numbers for {stated.split} are inconsistent"
         if measure.measure == _LOOKS and not self._decode:
             return
         assert stated.split is not None  # noqa: S101 - the splits of a release have names
@@ -168,17 +168,17 @@ class ContaminationChecks:
     def _pair_faults(self, measure: SharedMeasure, pair: SharedPair) -> Iterator[str]:
         row = self._rows.get(pair.first)
         if row is None or row.split != pair.split:
-            yield f"it names {pair.first} of {pair.split}, which is no row of that split"
+            yield f"it names {pair.first} of {pair.split}, which is not a row of that split"
         elif measure.measure == _LOOKS:
             if self._decode and _bits(row.look, pair.value) != pair.distance:
                 yield (
                     f"it says that {pair.first} is {pair.distance} bits from {pair.value}; "
-                    f"the image says {_bits(row.look, pair.value)}"
+                    f"the image is {_bits(row.look, pair.value)}"
                 )
         else:
             wanted = plain_words(pair.value) if measure.measure == "caption" else pair.value
             if wanted not in row.values[measure.measure] or pair.distance:
-                yield f"it says that {pair.first} has {pair.value!r}, which it has not"
+                yield f"it says that {pair.first} has {pair.value!r}, which it does not have"
 
 
 def _bits(look: int | None, value: str) -> int | None:

@@ -109,9 +109,9 @@ class _Naming(NamedTuple):
     """A column of rows that refers to entities.
 
     Attributes:
-        kinds: of which kinds these must be.
-        content: the column beside it that repeats the digest of an image, or the text.
-        author: the column beside it that repeats the author.
+        kinds: the kinds that these entities may have.
+        content: the column of the row that repeats the digest of an image, or the text.
+        author: the column of the row that repeats the author.
         of_image: whether the texts describe the image of their row.
     """
 
@@ -447,7 +447,7 @@ class _LineageChecks:
         said = authors[is_called]
         other = (agents >= 0) & (said != 0) & (np.append(author_of_agent, 0)[agents] != said)
         for row in np.flatnonzero(is_called)[other].tolist():
-            self._differs(ENTITIES, f"says {piece['id'][row]} is not by the model its call asked")
+            self._differs(ENTITIES, f"says {piece['id'][row]} is not by the model of its call")
 
     def _read_derivations(self) -> int:
         kinds = self._entities["kind"]
@@ -509,7 +509,7 @@ class _LineageChecks:
         other = np.flatnonzero(folded[:-1] != states[:-1])
         if len(other):
             shown = hex_of(self._ids[ENTITIES.name].ids[other[0]])
-            what = f"says a state of {shown} that the decisions in {DECISIONS.path} do not lead to"
+            what = f"says a state of {shown} that does not follow from {DECISIONS.path}"
             self._differs(ENTITIES, what)
         return count
 
@@ -526,7 +526,7 @@ class _LineageChecks:
                 piece[name][at].as_py() for name in ("entity", "verdict", "successor")
             )
             what = f"says {entity} has the verdict {verdict!r} and the successor {successor}"
-            self._differs(DECISIONS, f"{what}, which was not made of it")
+            self._differs(DECISIONS, f"{what}, which was not edited from it")
 
     def check_manifest(self) -> None:
         """Check the manifest's sources, prompts, videos and models against the lineage."""
@@ -561,7 +561,7 @@ class _LineageChecks:
                 self._check_said_of("video", video.entity_id, is_same=details == said)
         self._check_models()
         for tracker in set(stated.trackers) - self._fingerprints.authors:
-            self._differs(None, f"lists the tracker {tracker}, of which the lineage has no track")
+            self._differs(None, f"lists the tracker {tracker}, but the lineage has no track by it")
 
     def _check_record(self, entity_id: str, record: EntityRecord) -> None:
         """Check that the manifest's record results in the payload in the lineage."""
@@ -573,7 +573,9 @@ class _LineageChecks:
 
     def _check_said_of(self, kind: str, entity_id: str, *, is_same: bool) -> None:
         if not is_same:
-            self._differs(None, f"says of the {kind} {entity_id} what {ENTITIES.path} does not")
+            self._differs(
+                None, f"states other facts of the {kind} {entity_id} than {ENTITIES.path}"
+            )
 
     def _check_correction(self, source: ReleasedSource) -> None:
         """Check that the shown terms are those of the last correction, if any."""
@@ -589,12 +591,14 @@ class _LineageChecks:
         """Check the sums of calls, tokens and cost; models without a call must have written."""
         stated = self._manifest.models
         if tuple(one for one in stated if one.calls) != self._models:
-            self._differs(None, f"says of models what the calls in {CALLS.path} do not add up to")
+            self._differs(
+                None, f"states totals of models that differ from the calls in {CALLS.path}"
+            )
         for one in stated:
             name = f"{one.name}@{one.revision}"
             unused = ModelUse.unused(one.name, one.revision)
             if not one.calls and (one != unused or name not in self._fingerprints.authors):
-                self._differs(None, f"lists the model {name}, of which the lineage has no text")
+                self._differs(None, f"lists the model {name}, but the lineage has no text by it")
 
     def follow_links(self) -> None:
         """Find the image that each text describes, and the source of each image."""
@@ -662,7 +666,7 @@ class _LineageChecks:
         self._add_first(shard, named, ~is_right, what, "lineage_incomplete")
         if column == "image_entity_id" or kinds == _TEXTS:
             is_live = _is_any(self._entities["state"][places], _STATES, *_LIVE)
-            what = f"holds {{}}, which was turned down by {ENTITIES.path}"
+            what = f"holds {{}}, which is rejected in {ENTITIES.path}"
             self._add_first(shard, named, is_right & ~is_live, what, "lineage_turned_down")
 
     def _check_repeated(
@@ -677,7 +681,7 @@ class _LineageChecks:
                 continue  # reported with other faults of rows
             wanted = self._entities[field][named.places]
             is_other = wanted != numbers_of(beside[1].to_pylist())
-            message = f"has not {what} of {{}} that {ENTITIES.path} has"
+            message = f"differs from {ENTITIES.path} in {what} of {{}}"
             self._add_first(shard, named, is_other & (named.places >= 0), message)
 
     def _check_images(self, shard: str, piece: pa.RecordBatch, images: _Named) -> None:
@@ -686,7 +690,7 @@ class _LineageChecks:
         columns = [name for name in _IMAGE_COLUMNS if name in piece.schema.names]
         said = self._fingerprints.of_rows(piece.select(columns).to_pylist())
         other = (images.places >= 0) & ~entities["is_partial"] & (entities["facts"] != said)
-        what = f"says other facts of its image {{}} than {ENTITIES.path}"
+        what = f"states other facts of its image {{}} than {ENTITIES.path}"
         self._add_first(shard, images, other, what)
 
     def _check_made(self, shard: str, piece: pa.RecordBatch, captions: _Named) -> None:
@@ -702,7 +706,7 @@ class _LineageChecks:
         edited, prompted = self._is_edited[places], self._is_prompted[places]
         is_rewrite = self._entities["kind"][places] == _KINDS["rewrite"]
         is_other = truths_in(reviewed[1]) != (edited | self._is_decided[places])
-        what = f"says whether a person decided on {{}} otherwise than {DECISIONS.path}"
+        what = f"differs from {DECISIONS.path} on whether a person decided on {{}}"
         self._add_first(shard, captions, (places >= 0) & is_other, what)
         possible = np.select(
             [is_rewrite & edited, is_rewrite, edited, prompted], [0, 1, 2, 3], default=4
@@ -710,7 +714,7 @@ class _LineageChecks:
         words = origins[1].dictionary_encode()
         may_be = [[one in kind for one in words.dictionary.to_pylist()] for kind in _ORIGINS]
         is_right = np.array(may_be, bool)[possible, numbers_in(words.indices)]
-        what = f"says how {{}} came about otherwise than {DERIVATIONS.path}"
+        what = f"states another origin of {{}} than {DERIVATIONS.path}"
         self._add_first(shard, captions, (places >= 0) & ~is_right, what)
 
     def _check_sources(self, shard: str, piece: pa.RecordBatch, images: _Named) -> None:
@@ -720,7 +724,7 @@ class _LineageChecks:
             is_from = np.isin(numbers, [at for at, one in enumerate(names) if one == name])
             lost = is_from & (images.places >= 0) & ~marks[images.places]
             shown = repr(name).replace("{", "{{").replace("}", "}}")
-            what = f"is from {shown}, to which its image does not lead"
+            what = f"is from {shown}, from which its image does not derive"
             self._add_first(shard, images, lost, what, "source_unreached")
 
     def check_used(self) -> None:
@@ -740,7 +744,7 @@ class _LineageChecks:
         for table in (AGENTS, ACTIVITIES, CALLS, ENTITIES):
             if len(idle := np.flatnonzero(~self._used[table.name])):
                 shown = hex_of(self._ids[table.name].ids[idle[0]])
-                self._add("lineage_unused", table, f"has {shown}, which nothing came of")
+                self._add("lineage_unused", table, f"has {shown}, which is never referenced")
 
     def _remember(self, table: LineageTable, ids: Sequence[Ids]) -> int:
         """Keep the ids of a table for references to it; returns their number."""
@@ -786,7 +790,7 @@ class _LineageChecks:
         self._add("lineage_unsorted", table, what)
 
     def _add_other_id(self, table: LineageTable, id_: str) -> None:
-        self._differs(table, f"has {id_}; what {FOLDER}/ says of it is not what that was made from")
+        self._differs(table, f"has {id_}, which is not the digest of its content in {FOLDER}/")
 
     def _add_first(
         self, shard: str, named: _Named, wrong: _Marks, what: str, fault: str = "lineage_differs"

@@ -29,8 +29,8 @@ def verify_mark(
     """Report what is withdrawn from the release in `folder`, by its mark and by `given` notices.
 
     Returns:
-        The listed files that were erased on purpose, whose absence is no damage. What they held
-        cannot be checked any more.
+        The listed files that were erased on purpose, which do not count as missing. Their
+        contents cannot be checked.
     """
     mark = _mark(folder, manifest, scratch, findings)
     notices = merged(mark.notices, (one for one in given if one.release == manifest.id))
@@ -41,12 +41,12 @@ def verify_mark(
     erased = [path for path, is_there in lies_there.items() if is_there is False]
     for path, is_there in lies_there.items():
         if is_there:
-            message = f"{path} is to be erased, and lies there still; run the withdrawal again"
+            message = f"{path} should be erased, but still exists; run the withdrawal again"
             findings.add("erasure_unfinished", message, path)
     if erased:
         message = (
-            f"{_some(erased)}: erased on purpose, for {WITHDRAWN} says that they held what was "
-            f"withdrawn; without them the rows cannot be checked, and were not"
+            f"{_some(erased)}: erased on purpose, because they held withdrawn items (see "
+            f"{WITHDRAWN}); the rows were not checked, because they are incomplete"
         )
         findings.add("erased", message, erased[0])
     return frozenset(erased)
@@ -68,7 +68,7 @@ def verify_withdrawals(
         findings.add("withdrawals_unreadable", str(error), WITHDRAWALS)
         return
     if foreign := sorted({one.dataset for one in notices} - {manifest.dataset}):
-        message = f"{WITHDRAWALS} names {', '.join(foreign)}; wanted {manifest.dataset} alone"
+        message = f"{WITHDRAWALS} names {', '.join(foreign)}; expected only {manifest.dataset}"
         findings.add("withdrawals_foreign", message, WITHDRAWALS)
     details = prior_withdrawals(notices)
     if manifest.withdrawn != details:
@@ -105,7 +105,7 @@ def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
     ]
     unknown += [path for path in mark.erased if not scratch.is_listed(path)]
     if unknown:
-        message = f"{WITHDRAWN} names {_some(unknown)}, which this release does not hold"
+        message = f"{WITHDRAWN} names {_some(unknown)}, which this release does not contain"
         findings.add("withdrawal_foreign", message, WITHDRAWN)
     erased = tuple(path for path in mark.erased if path not in unknown) if own else ()
     return NoticeList(notices=own, erased=erased)

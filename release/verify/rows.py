@@ -73,7 +73,7 @@ class _OrderChecks:
         if row["id"] != wanted:
             what = (
                 f"gives {row['source']}/{row['identity']} the id {row['id']}; "
-                f"wanted {wanted}: {rule}, counted from 1"
+                f"expected {wanted}: {rule}, counted from 1"
             )
             self._findings.add_row("id_wrong", what, file, number)
 
@@ -203,7 +203,7 @@ class RowChecks:
             for index, (row, image) in enumerate(self._embedded_rows(shard), 1):
                 number = number_in(row.get("file_path"))
                 if number is None:
-                    what = f"names its image {row.get('file_path')!r}; wanted 'images/NUMBER.jpg'"
+                    what = f"names its image {row.get('file_path')!r}; expected 'images/NUMBER.jpg'"
                     self._report("row_unnumbered", what, shard, index)
                 elif number < self._last_number:
                     what = f"comes after row {self._last_number}; the rest was not compared"
@@ -340,8 +340,8 @@ class RowChecks:
             if not one.own:
                 message = (
                     f"{MANIFEST}: {one.images:,} images are under the terms of their source, "
-                    f"{one.source!r}: {one.licence!r} is no licence that we know, or forbids their "
-                    f"release, and nothing says why they may be released"
+                    f"{one.source!r}: {one.licence!r} is an unknown licence or forbids their "
+                    f"release, and no permission is stated"
                 )
                 self._findings.add("licence_forbids", message, MANIFEST)
         self._tally.add_entities(stated.stated_entities)
@@ -404,7 +404,7 @@ class RowChecks:
                 self._add_unreadable(path, error)
                 continue
             if not is_same and not is_named:
-                message = f"{path} is laid out otherwise than it is written of the Parquet files"
+                message = f"{path} has another layout than the file generated from Parquet"
                 self._findings.add("rows_differ", message, path)
 
     def _name_differences(self, path: str, text: RowsText) -> bool:
@@ -442,7 +442,7 @@ def _caption_faults(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _difference(ours: bytes | None, wanted: bytes | None) -> tuple[list[str], bool]:
     """The difference of a line from the expected one, and whether to stop comparing."""
     if ours is None:
-        return ["is missing, as is all that follows"], True
+        return ["is missing, and so are all following rows"], True
     if wanted is None:
         return ["is in no Parquet file"], True
     try:
@@ -450,7 +450,7 @@ def _difference(ours: bytes | None, wanted: bytes | None) -> tuple[list[str], bo
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        return ["is no row; the rest of the file was not compared"], True
+        return ["is not a row; the rest of the file was not compared"], True
     right = json.loads(wanted)
     differing = [name for name in {**right, **found} if found.get(name) != right.get(name)]
     of_row = [name for name in differing if name in ("file_path", "image")]
@@ -458,7 +458,7 @@ def _difference(ours: bytes | None, wanted: bytes | None) -> tuple[list[str], bo
         f"says {name} {_shown(found.get(name))}; Parquet says {_shown(right.get(name))}"
         for name in of_row or differing
     ]
-    return details or ["is written otherwise than it should be"], bool(of_row)
+    return details or ["has another format than expected"], bool(of_row)
 
 
 def _short(value: Any) -> str:

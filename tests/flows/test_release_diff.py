@@ -100,7 +100,7 @@ def test_what_differs_is_shown_and_ends_with_exit_code_1(home: Home) -> None:
     assert "rows: 1 added, 1 removed; 11 the same" in output
     assert "+ Somebody new, in [red]." in output
     assert "CUHK-PEDES: dir/0.jpg (test, images/1.jpg)" in output
-    assert "✗ version is 1.1.0, wanted at least 2.0.0: 1 row was removed" in output
+    assert "✗ version is 1.1.0, must be at least 2.0.0: 1 row was removed" in output
     back = loupe_release("diff", f"{DATASET}@1.1.0", f"{DATASET}@1.0.0").stdout
     assert "+ A tall person 0 in a blue coat." in back
     assert "no version is wanted" in back
@@ -157,7 +157,7 @@ def test_a_version_that_is_too_small_is_reported_and_built(home: Home) -> None:
     result = home.build("1.0.1")
     assert result.exit_code == 0
     assert result.stderr == (
-        "warning: the version of ufine3c is 1.0.1, wanted at least 2.0.0: 1 row was removed "
+        "warning: the version of ufine3c is 1.0.1, must be at least 2.0.0: 1 row was removed "
         "since 1.0.0\n"
     )
     assert home.build("2.0.0").stderr == ""
@@ -167,7 +167,7 @@ def test_a_strict_version_is_refused_before_anything_is_there(home: Home) -> Non
     home.withdraw_image()
     result = home.build("1.0.1", "--strict-version")
     assert result.exit_code != 0
-    assert "wanted at least 2.0.0" in str(result.exception)
+    assert "must be at least 2.0.0" in str(result.exception)
     assert not (home.folder / "1.0.1").exists()
     assert len(json.loads(loupe_release("list", "--json").stdout)) == 1
     assert home.build("2.0.0", "--strict-version").exit_code == 0
@@ -198,7 +198,7 @@ def test_a_strict_version_is_compared_with_the_rebuilt_release(home: Home, harm:
         (home.folder / "0.9.0").rename(earlier)
     result = home.build("1.0.1", "--strict-version")
     assert str(result.exception) == (
-        "the version of ufine3c is 1.0.1, wanted at least 2.0.0: 1 row was removed since 1.0.0; "
+        "the version of ufine3c is 1.0.1, must be at least 2.0.0: 1 row was removed since 1.0.0; "
         "nothing was released"
     )
     assert not (home.folder / "1.0.1").exists()

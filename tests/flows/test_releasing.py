@@ -39,7 +39,7 @@ def test_a_version_that_is_too_small_is_in_the_report(run: RunContext) -> None:
     report = BuildReport(DATASET)
     release(run, report, Released(), "1.1.0")
     warning = (
-        f"the version of {DATASET} is 1.1.0, wanted at least 2.0.0: 1 row was removed since 1.0.0"
+        f"the version of {DATASET} is 1.1.0, must be at least 2.0.0: 1 row was removed since 1.0.0"
     )
     assert report.warnings == [warning]
     assert f"- warning: {warning}" in report.markdown
@@ -50,7 +50,7 @@ def test_a_version_that_is_too_small_is_in_the_report(run: RunContext) -> None:
 
 def test_a_strict_build_is_not_released_so(run: RunContext) -> None:
     report = BuildReport(DATASET)
-    with pytest.raises(UsageError, match=r"wanted at least 2\.0\.0.*nothing was released"):
+    with pytest.raises(UsageError, match=r"must be at least 2\.0\.0.*nothing was released"):
         release(run, report, Released(strict_version=True), "1.1.0")
     assert report.release is not None
     assert not report.release.exists()

@@ -447,7 +447,10 @@ def test_a_damaged_release_is_not_called_the_same(world: World, tmp_path: Path) 
     """Neither by a build nor by a rebuild; what lies there is left as it is."""
     sound, out = build(world, tmp_path / "sound"), tmp_path / "out"
     cases: list[tuple[Callable[[Path], object], str]] = [
-        (lambda out: (out / "images/7.jpg").write_bytes(b"x"), "images/7.jpg has 1 bytes; wanted"),
+        (
+            lambda out: (out / "images/7.jpg").write_bytes(b"x"),
+            "images/7.jpg has 1 bytes; expected",
+        ),
         (lambda out: (out / "images/7.jpg").unlink(), "images/7.jpg is missing; nothing was"),
         (lambda out: flip(out / "README.md"), "README.md is damaged or was changed"),
         (lambda out: (out / "more.txt").write_text("x"), "more.txt does not belong to the release"),

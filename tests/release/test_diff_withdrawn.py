@@ -61,7 +61,7 @@ def test_a_withdrawn_image_is_no_removed_one(world: World, tmp_path: Path) -> No
     assert required_bump(found) is Bump.PATCH
     assert check_version("1.0.0", "1.0.1", found) is None
     assert check_version("1.0.0", "1.0.0", found) == (
-        "is 1.0.0, wanted at least 1.0.1: 1 row was withdrawn"
+        "is 1.0.0, must be at least 1.0.1: 1 row was withdrawn"
     )
     back = difference(tmp_path, "1.0.1", "1.0.0")
     assert (back.rows.added, back.rows.withdrawn) == (1, 0)

@@ -221,21 +221,21 @@ def test_a_statement_that_the_rows_belie_is_found(tmp_path: Path) -> None:
     looks, captions = measure(held, "perceptual_hash"), measure(held, "caption")
     first = looks.nearest[0]
     faults = {
-        "the image says": edited(
+        "the image is": edited(
             held,
             "perceptual_hash",
             nearest=(first.model_copy(update={"distance": 5}), *looks.nearest[1:]),
         ),
-        "which is no row of that split": edited(
+        "which is not a row of that split": edited(
             held,
             "perceptual_hash",
             nearest=(first.model_copy(update={"first": "images/99.jpg"}), *looks.nearest[1:]),
         ),
-        "which it has not": edited(
+        "which it does not have": edited(
             held, "caption", nearest=(captions.nearest[0].model_copy(update={"value": "no"}),)
         ),
         "leaks and shows": edited(held, "perceptual_hash", nearest=looks.nearest[3:]),
-        "do not go together": edited(
+        "are inconsistent": edited(
             held,
             "caption",
             splits=tuple(one.model_copy(update={"leaks": 0}) for one in captions.splits),

@@ -105,7 +105,9 @@ def test_damaged_files_are_named(folder: Path) -> None:
         read_release(folder)
     assert len(read_release(folder, check_images=False).rows) == 12
     image.write_bytes(good + b" ")
-    with pytest.raises(IntegrityError, match=rf"has {len(good) + 1:,} bytes; wanted {len(good):,}"):
+    with pytest.raises(
+        IntegrityError, match=rf"has {len(good) + 1:,} bytes; expected {len(good):,}"
+    ):
         read_release(folder, check_images=False)
     image.unlink()
     with pytest.raises(IntegrityError, match=r"images/3.jpg cannot be read"):

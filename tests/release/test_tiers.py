@@ -213,7 +213,7 @@ def test_a_withdrawn_image_breaks_containment(
     build(world, tmp_path, "v0")
     withdraw(world, made.images["v0"][1])
     message = (
-        r"recos 1\.1\.0 must contain recos 0\.1\.0, of which 1 images and 2 captions are missing: "
+        r"recos 1\.1\.0 must contain recos 0\.1\.0, but 1 images and 2 captions are missing: "
         r"first image 'color/v0-1\.jpg' of photographs"
     )
     with pytest.raises(IntegrityError, match=message):

@@ -102,7 +102,7 @@ FAULTS = [
     Fault("byte flipped in the card", lambda f: flip(f / "README.md"),
           "file_changed", "README.md is damaged or was changed"),
     Fault("file cut short", lambda f: (f / "images/3.jpg").write_bytes(b"cut"),
-          "file_changed", "images/3.jpg has 3 bytes; wanted"),
+          "file_changed", "images/3.jpg has 3 bytes; expected"),
     Fault("image missing", lambda f: (f / "images/5.jpg").unlink(),
           "file_missing", "images/5.jpg is missing"),
     Fault("JSON missing", lambda f: (f / JSON).unlink(),
@@ -157,7 +157,7 @@ FAULTS = [
           "rows_differ", f"{JSON}: row 3 says id 7"),
     Fault("identity changed in Parquet", lambda f: edit_parquet(
           f, lambda rows: rows[3].update(id=3)),
-          "id_wrong", f"{PARQUET}: row 4 gives CUHK-PEDES/10 the id 3; wanted 2"),
+          "id_wrong", f"{PARQUET}: row 4 gives CUHK-PEDES/10 the id 3; expected 2"),
     Fault("field added in JSON", lambda f: edit_rows(
           f, lambda rows: rows[2].update(note="x")),
           "rows_differ", f"{JSON}: row 3 says note 'x'; Parquet says None"),
@@ -177,7 +177,7 @@ FAULTS = [
           f, lambda rows: rows[2].update(image=None)),
           "image_wrong", f"{PARQUET}: row 3 holds no image"),
     Fault("JSON cut short", lambda f: (f / JSON).write_bytes((f / JSON).read_bytes()[:900]),
-          "rows_differ", f"{JSON}: row 3 is no row"),
+          "rows_differ", f"{JSON}: row 3 is not a row"),
     Fault("Parquet cut short", lambda f: (f / PARQUET).write_bytes(b"PAR1"),
           "rows_unreadable", f"{PARQUET} cannot be read"),
     Fault("manifest missing", lambda f: (f / "manifest.json").unlink(),
@@ -206,7 +206,7 @@ FAULTS = [
           f, lambda m: m["sources"][0].update(licence=" ")),
           "licence_missing", "source 'CUHK-PEDES' states no licence"),
     Fault("source removed", lambda f: edit_manifest(f, lambda m: m["sources"].pop(0)),
-          "licence_missing", "row 1 is from 'CUHK-PEDES', of which manifest.json states no"),
+          "licence_missing", "row 1 is from 'CUHK-PEDES', for which manifest.json states no"),
 ]  # fmt: skip
 
 

@@ -165,7 +165,7 @@ def test_a_folder_that_cannot_be_listed_is_named_and_nothing_in_it_is_missing(
     for folder in ("data", "images", "lineage"):
         with monkeypatch.context() as patch:
             refuse(patch, copy / folder)
-            why = "(Permission denied); not all that lies in it was found"
+            why = "(Permission denied); not all files in it were found"
             assert details(copy) == [("not_readable", f"{folder} cannot be read {why}"), extra]
 
 

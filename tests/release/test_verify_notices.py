@@ -166,7 +166,7 @@ def test_a_mark_cannot_hide_damage_of_what_was_never_released(copy: Path) -> Non
     wrong = notice.model_copy(update={"rows": (other,)})
     write_notices(copy / WITHDRAWN, wrong, erased=["images/99.jpg"])
     assert faults(copy)["withdrawal_foreign"] == (
-        "WITHDRAWN.json names images/2.jpg, images/99.jpg, which this release does not hold"
+        "WITHDRAWN.json names images/2.jpg, images/99.jpg, which this release does not contain"
     )
 
 
@@ -267,7 +267,7 @@ def test_withdrawals_of_another_dataset_are_named(copy: Path) -> None:
     data = later_notice(copy).replace(b'"ufine3c"', b'"walkers"')
     with_withdrawals(copy, data)
     assert faults(copy) == {
-        "withdrawals_foreign": "withdrawals.json names walkers; wanted ufine3c alone"
+        "withdrawals_foreign": "withdrawals.json names walkers; expected only ufine3c"
     }
 
 
@@ -279,7 +279,7 @@ def test_withdrawals_that_cannot_be_read_are_named(copy: Path) -> None:
 def test_notices_of_a_damaged_release_are_not_believed(copy: Path) -> None:
     with_withdrawals(copy, later_notice(copy, row("f" * 32)))
     (copy / WITHDRAWALS).write_bytes(later_notice(copy))
-    with pytest.raises(IntegrityError, match="has 267 bytes; wanted 354"):
+    with pytest.raises(IntegrityError, match="has 267 bytes; expected 354"):
         notices_at(copy)
 
 

@@ -51,27 +51,27 @@ def test_a_number_that_is_too_small_is_shown() -> None:
         (
             difference("0.1.0", added=12),
             "0.1.1",
-            "is 0.1.1, wanted at least 0.2.0: 12 rows were added",
+            "is 0.1.1, must be at least 0.2.0: 12 rows were added",
         ),
         (
             difference(removed=1, changed=2000, moved=3, added=9),
             "1.10.0",
             (
-                "is 1.10.0, wanted at least 2.0.0: 1 row was removed, 2,000 changed, "
+                "is 1.10.0, must be at least 2.0.0: 1 row was removed, 2,000 changed, "
                 "3 moved between splits"
             ),
         ),
         (
             difference(metadata=(CARD,)),
             "1.2.3",
-            "is 1.2.3, wanted at least 1.2.4: rows are the same, 1 value beside them is not",
+            "is 1.2.3, must be at least 1.2.4: rows are equal, but 1 other value differs",
         ),
         (
             difference(metadata=(CARD, CARD)),
             "1.2.3",
-            "is 1.2.3, wanted at least 1.2.4: rows are the same, 2 values beside them are not",
+            "is 1.2.3, must be at least 1.2.4: rows are equal, but 2 other values differ",
         ),
-        (difference(), "1.2.2", "is 1.2.2, wanted at least 1.2.3: nothing is different"),
+        (difference(), "1.2.2", "is 1.2.2, must be at least 1.2.3: nothing is different"),
     ]
     for found, version, sentence in cases:
         assert check_version(found.before.version, version, found) == sentence, (

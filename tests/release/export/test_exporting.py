@@ -143,7 +143,7 @@ def test_an_export_may_be_opened_in_a_file_manager(copy: Path, tmp_path: Path) -
 
 def test_nothing_is_written_into_the_release(copy: Path) -> None:
     for out in (copy, copy / "exports" / "coco"):
-        with pytest.raises(UsageError, match="lies in the release, which never changes"):
+        with pytest.raises(UsageError, match="is inside the release, which never changes"):
             export_release(copy, FORMATS["coco"], out)
     assert verify_release(copy) == []
 

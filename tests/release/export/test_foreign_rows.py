@@ -78,11 +78,11 @@ ASTRAY: dict[str, tuple[Change, str]] = {
     "name of a member": (put(2, file_path="images/3.json"), r"row 3 calls its image .*3\.json'"),
     "name of a text": (put(2, file_path="images/3.txt"), r"row 3 calls its image .*3\.txt'"),
     "no name": (put(2, file_path=None), r"row 3 has no file_path"),
-    "rows swapped": (swapped, r"row 1 calls its image 'images/2\.jpg'; wanted 'images/1\.jpg'"),
-    "source unknown": (put(2, source="nobody"), r"row 3 is from 'nobody', of which manifest.json"),
+    "rows swapped": (swapped, r"row 1 calls its image 'images/2\.jpg'; expected 'images/1\.jpg'"),
+    "source unknown": (put(2, source="nobody"), r"row 3 is from 'nobody', for which manifest.json"),
     "no image": (put(2, image=None), r"row 3 holds no image"),
     "no captions": (put(2, captions=None), r"row 3 has no captions"),
-    "a caption missing": (put(2, captions=[None]), r"row 3 has captions of which one is missing"),
+    "a caption missing": (put(2, captions=[None]), r"row 3 has a missing value in captions"),
     "authors cut": (put(2, caption_authors=[]), r"row 3 has \d+ captions and 0 caption_authors"),
 }
 

@@ -199,7 +199,7 @@ def test_a_report_elsewhere_holds_previews(tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_said_and_nothing_is_left(tmp_path: Path) -> None:
     release = released("plain", tmp_path / "home").folder
-    with pytest.raises(UsageError, match="lies in the release"):
+    with pytest.raises(UsageError, match="is inside the release"):
         write_report(release, release / "report")
     with pytest.raises(UsageError, match="there is no release in"):
         write_report(release, tmp_path / "report", previous=tmp_path)
