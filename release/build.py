@@ -46,7 +46,7 @@ from release.publishable import published_name, published_values
 from release.row_writing import WrittenRows, write_rows
 from release.scratch import Scratch
 from release.signing import Signature, Signer, add_signature, write_signature
-from release.statistics import CountedElsewhere, ReleaseAccumulator, is_reviewed
+from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import refuse_forbidden, refuse_unpermitted, terms_of
 from release.threads import DEFAULT_THREADS
 from release.tiers import check_version, tiers_within, version_in
@@ -242,7 +242,7 @@ def _write_release(
         embedders=_embedder_uses(connection, scratch.items()) if statistics.tasks else (),
         statistics=statistics,
         leaks=tally.splits.certificate(wanted.leak_limits),
-        contamination=checks.held_against(written.own),
+        contamination=checks.compare_with_others(written.own),
         lineage=lineage.statistics,
         withdrawn=prior_withdrawals(notices),
         about=checks.about,
@@ -422,7 +422,7 @@ def _statistics(
     nearest = checks.nearest(written.samples) if checks.nearest and written.samples else None
     if nearest is not None:
         nearest = nearest.model_copy(update={"embedder": published_name(nearest.embedder)})
-    elsewhere = CountedElsewhere(
+    elsewhere = ExternalCounts(
         contents.without_captions,
         contents.without_anchor,
         contents.left_out(),

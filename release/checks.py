@@ -63,7 +63,7 @@ class Checks(NamedTuple):
     against: Against | None = None
     contamination: tuple[Contamination, ...] = ()
 
-    def held_against(self, own: OwnImages) -> tuple[Contamination, ...]:
+    def compare_with_others(self, own: OwnImages) -> tuple[Contamination, ...]:
         """The content that the release shares with others, from this and earlier comparisons."""
         found = self.against(own) if self.against is not None else ()
         return (*self.contamination, *found)

@@ -18,7 +18,15 @@ from db.release_rows import (
 )
 from release.model_use import model_uses
 from release.publishable import published_name
-from release.row_making import Anchor, Said, is_turned_down, left_out, origin_of, row_of, said_of
+from release.row_making import (
+    Anchor,
+    ReleasableTexts,
+    is_turned_down,
+    left_out,
+    origin_of,
+    releasable_texts,
+    row_of,
+)
 from release.rows import NO_TERMS, ReleasedTerms, ReleaseRow, RowForm, RowKey
 from release.scratch import Scratch
 from release.tiers import CANDIDATES, TIERS, tiers_within
@@ -116,7 +124,7 @@ class Contents:
 
     def _refuse_disorder(self) -> None:
         scratch, dataset = self._scratch, self._dataset
-        if doubled := scratch.doubled_image():
+        if doubled := scratch.duplicate_images():
             raise IntegrityError(
                 f"{dataset} holds one image of a source more than once; "
                 f"withdraw all but one of: {_in_short(doubled)}"
@@ -125,7 +133,7 @@ class Contents:
             raise IntegrityError(
                 f"{dataset} holds one identity in several splits: {_in_short(split)}"
             )
-        if apart := scratch.apart_from_anchor():
+        if apart := scratch.split_from_anchor():
             raise IntegrityError(
                 f"{dataset} holds {len(apart):,} contrastive images in another split than their "
                 f"anchor: {_in_short(apart)}"
@@ -176,7 +184,7 @@ class Contents:
         last: tuple[str, str] | None = None
         anchor: Anchor | None = None
         for described in self._described():
-            said, image = said_of(described), described.image.record(Image)
+            said, image = releasable_texts(described), described.image.record(Image)
             if image.tier == CANDIDATES:
                 if said.captions:
                     raise IntegrityError(
@@ -209,7 +217,7 @@ class Contents:
             yield from described_images(self._connection, page)
 
     def _is_released(
-        self, described: DescribedImage, image: Image, said: Said, anchor: Anchor | None
+        self, described: DescribedImage, image: Image, said: ReleasableTexts, anchor: Anchor | None
     ) -> bool:
         """Whether an image that is not a candidate is released; counts it otherwise."""
         if not said.captions:
@@ -238,7 +246,7 @@ class Contents:
         )
 
     def _remember(
-        self, described: DescribedImage, image: Image, identity: int, said: Said
+        self, described: DescribedImage, image: Image, identity: int, said: ReleasableTexts
     ) -> ReleasedTerms:
         """Record the origin of a row; returns the terms of its image."""
         if described.source_id is None:

@@ -24,7 +24,7 @@ class Findings:
         """Whether any problem of this kind was found."""
         return any(one.fault == fault for one in self.problems)
 
-    def tells_of(self, file: str) -> bool:
+    def concerns(self, file: str) -> bool:
         """Whether a problem was found with a file, or it could not be read."""
         return any(one.file == file for one in self.problems) or self.hides(file)
 

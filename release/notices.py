@@ -238,19 +238,20 @@ class NoticeSource(NamedTuple):
         """What the source says about `release`, as a sentence."""
         ours = f"{release.dataset} {release.version}"
         if not self.covers(release):
-            return f"{self.path} {self._is()}, and states nothing about {ours}"
+            return f"{self.path} {self._contents_in_words()}, and states nothing about {ours}"
         count = sum(one.release == release.id for one in self.notices)
         said = f"{count:,} of them" if count else "none of them"
         are = "are" if count > 1 else "is"
-        return f"read the notices in {self.path} ({self._has()}); {said} {are} about {ours}"
+        extent = self._extent_in_words()
+        return f"read the notices in {self.path} ({extent}); {said} {are} about {ours}"
 
-    def _is(self) -> str:
+    def _contents_in_words(self) -> str:
         if self.manifest is not None:
             return f"is {self.manifest.dataset} {self.manifest.version}"
         datasets = dict.fromkeys(one.dataset for one in self.notices)
         return f"has notices of {', '.join(datasets)} only" if datasets else "has no notices"
 
-    def _has(self) -> str:
+    def _extent_in_words(self) -> str:
         if self.manifest is not None:
             return f"of {self.manifest.dataset} up to {self.manifest.version}"
         return f"{len(self.notices):,} in all"

@@ -329,7 +329,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         raise ValueError(f"it cannot be read as Parquet ({error})") from error
 
 
-_LOOK = "run `loupe release verify` for all problems"
+_ADVICE = "run `loupe release verify` for all problems"
 
 
 def count_rows(folder: Path) -> int:
@@ -341,7 +341,7 @@ def count_rows(folder: Path) -> int:
     try:
         return read_manifest(folder).statistics.images
     except (ValueError, OSError) as error:
-        raise IntegrityError(f"{folder / MANIFEST} cannot be read; {_LOOK}") from error
+        raise IntegrityError(f"{folder / MANIFEST} cannot be read; {_ADVICE}") from error
 
 
 def find_row(
@@ -358,15 +358,15 @@ def find_row(
     try:
         row = _read_row(folder, number, columns)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise IntegrityError(f"the rows of {folder} cannot be read ({error}); {_LOOK}") from error
+        raise IntegrityError(f"the rows of {folder} cannot be read ({error}); {_ADVICE}") from error
     if row is None:
         if number <= (count := count_rows(folder)):
             raise IntegrityError(
-                f"{folder}: files with rows are missing, {name} among them; {_LOOK}"
+                f"{folder}: files with rows are missing, {name} among them; {_ADVICE}"
             )
         raise UsageError(f"{folder} has no {name}: it holds {count:,} rows")
     if missing := [column for column in columns if row.get(column) is None]:
-        raise IntegrityError(f"the rows of {folder} hold no {', '.join(missing)}; {_LOOK}")
+        raise IntegrityError(f"the rows of {folder} hold no {', '.join(missing)}; {_ADVICE}")
     if file_path not in (None, row["file_path"]):
         raise UsageError(
             f"{folder} has no image {name}; that of row {number} is {row['file_path']}"

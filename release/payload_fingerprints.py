@@ -26,7 +26,7 @@ _ROW_IMAGE = (
 )
 _ROW_CONTRAST = ("difference", "detail", "plan", "way", "anchor_entity_id")
 _CROP = ("tracklet_entity_id", "frame", "time_seconds", "score")
-_UNTOLD = 0
+_UNSTATED = 0
 _MOST_AUTHORS = 100_000
 _Numbers = NDArray[np.int64]
 
@@ -67,8 +67,8 @@ class PayloadFingerprints:
         Raises:
             ValueError: if a payload is not a JSON object with the fields of its kind.
         """
-        content = np.full(len(payloads), _UNTOLD, np.int64)
-        facts = np.full(len(payloads), _UNTOLD, np.int64)
+        content = np.full(len(payloads), _UNSTATED, np.int64)
+        facts = np.full(len(payloads), _UNSTATED, np.int64)
         indices = numbers_in(kinds.indices)
         for index, kind in enumerate(kinds.dictionary.to_pylist()):
             if kind not in _CONTENT and kind not in _AUTHORED:
@@ -87,7 +87,7 @@ class PayloadFingerprints:
         for payload in payloads:
             try:
                 values = from_json(payload)
-                content.append(hash(values[field]) if field else _UNTOLD)
+                content.append(hash(values[field]) if field else _UNSTATED)
                 facts.append(facts_of(values))
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 raise ValueError(

@@ -66,13 +66,13 @@ _ASSIGNED = re.compile(
 
 def published_text(text: str) -> str:
     """A reason, address or other short text."""
-    return _settled(text, whole_queries=False)
+    return _until_stable(text, whole_queries=False)
 
 
 @lru_cache(maxsize=4096)
 def published_name(text: str) -> str:
     """A model (`name@revision`), tracker, embedder or author, without queries of addresses."""
-    return _settled(text, whole_queries=True)
+    return _until_stable(text, whole_queries=True)
 
 
 def published_model(name: str, revision: str) -> tuple[str, str]:
@@ -87,7 +87,7 @@ def published_values(values: Any) -> Any:
     """Settings or parameters without paths, devices, keys and names of keys, at any depth."""
     if isinstance(values, Mapping):
         details = {published_name(str(name)): value for name, value in values.items()}
-        hides = any(_names_private(details.get(name)) for name in ("name", "key"))
+        hides = any(_hides_next(details.get(name)) for name in ("name", "key"))
         return {
             name: published_values(value)
             for name, value in details.items()
@@ -95,7 +95,7 @@ def published_values(values: Any) -> Any:
         }
     if isinstance(values, (list, tuple)):
         return [
-            HIDDEN if _names_private(before) else published_values(value)
+            HIDDEN if _hides_next(before) else published_values(value)
             for before, value in zip((None, *values), values, strict=False)
         ]
     return published_name(values) if isinstance(values, str) else values
@@ -107,7 +107,7 @@ def published_served(served: str) -> str:
     return canonical_json(published_values(values))
 
 
-def _names_private(value: Any) -> bool:
+def _hides_next(value: Any) -> bool:
     """Whether the next value is private, as in `["--api-key", "…"]` or `{"name": …}`."""
     if not isinstance(value, str):
         return False
@@ -125,17 +125,17 @@ def _is_private(name: str, value: Any) -> bool:
         return False
     if words[0] == "api" or words[-1] in {"key", "token"} or not _SECRETS.isdisjoint(words):
         return True
-    return not _KEYS.isdisjoint(words) and not _counts(value)
+    return not _KEYS.isdisjoint(words) and not _is_numeric(value)
 
 
-def _counts(value: Any) -> bool:
+def _is_numeric(value: Any) -> bool:
     """Whether a value consists of numbers only."""
     if isinstance(value, (list, tuple)):
-        return all(map(_counts, value))
+        return all(map(_is_numeric, value))
     return value is None or isinstance(value, (bool, int, float))
 
 
-def _settled(text: str, *, whole_queries: bool) -> str:
+def _until_stable(text: str, *, whole_queries: bool) -> str:
     """Repeat until nothing changes, because removals may create new matches."""
     while (details := _without_places(text, whole_queries=whole_queries)) != text:
         text = details
@@ -145,20 +145,22 @@ def _settled(text: str, *, whole_queries: bool) -> str:
 def _without_places(text: str, *, whole_queries: bool) -> str:
     parts, at = list[str](), 0
     for found in _ADDRESS.finditer(text):
-        parts += [_details(text[at : found.start()], is_first=at == 0)]
+        parts += [_without_addresses(text[at : found.start()], is_first=at == 0)]
         parts += [_published_address(found[0], whole_query=whole_queries)]
         at = found.end()
-    return "".join([*parts, _details(text[at:], is_first=at == 0)])
+    return "".join([*parts, _without_addresses(text[at:], is_first=at == 0)])
 
 
-def _details(text: str, *, is_first: bool) -> str:
+def _without_addresses(text: str, *, is_first: bool) -> str:
     """A text without addresses; the text after an address is not at the beginning of a line."""
     text = _ASSIGNED.sub(rf"\1{HIDDEN}", _TOKEN.sub(HIDDEN, text))
     lines = text.splitlines(keepends=True)
-    return "".join(_cut(line, begins=is_first or number > 0) for number, line in enumerate(lines))
+    return "".join(
+        _shortened_path(line, begins=is_first or number > 0) for number, line in enumerate(lines)
+    )
 
 
-def _cut(line: str, *, begins: bool) -> str:
+def _shortened_path(line: str, *, begins: bool) -> str:
     """A line up to a path, and the last part of the path; paths may contain spaces."""
     found = next((one for one in _PATH.finditer(line) if begins or one.start() > 0), None)
     if found is None:

@@ -21,7 +21,7 @@ from schemas.faults import fault_of
 from schemas.records import Split
 from schemas.release import Manifest, ReleasedFile
 
-_LOOK = "run `loupe release verify` for all problems"
+_ADVICE = "run `loupe release verify` for all problems"
 
 
 class ReadRelease(NamedTuple):
@@ -57,7 +57,7 @@ def read_release(
     rows = tuple(row for shard in shards for row in _rows(folder, shard))
     unlisted = next((row.file_path for row in rows if row.file_path not in listed), None)
     if unlisted is not None:
-        raise IntegrityError(f"{folder}: {unlisted} is in no file list of {MANIFEST}; {_LOOK}")
+        raise IntegrityError(f"{folder}: {unlisted} is in no file list of {MANIFEST}; {_ADVICE}")
     _check_files(folder, [listed[row.file_path] for row in rows], digests=check_images)
     return ReadRelease(folder, manifest, split, rows)
 
@@ -105,7 +105,7 @@ def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
         files = list(read_files(folder / MANIFEST))
     except (ValidationError, ValueError, OSError) as error:
         raise IntegrityError(
-            f"{folder / MANIFEST} cannot be read ({fault_of(error)}); {_LOOK}"
+            f"{folder / MANIFEST} cannot be read ({fault_of(error)}); {_ADVICE}"
         ) from error
     if (right := named(manifest, files).id) != manifest.id:
         raise IntegrityError(
@@ -139,4 +139,4 @@ def check_file(folder: Path, file: ReleasedFile, *, digest: bool = True) -> None
     except OSError as error:
         what = erasure_of(folder, file.path) or f"{file.path} cannot be read ({error.strerror})"
     if what is not None:
-        raise IntegrityError(f"{folder}: {what}; {_LOOK}")
+        raise IntegrityError(f"{folder}: {what}; {_ADVICE}")

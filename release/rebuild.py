@@ -44,7 +44,7 @@ class RebuildInputs(NamedTuple):
     as_of: StoreVersion
 
 
-class _OtherCountsError(Exception):
+class _CountsDifferError(Exception):
     """All rows are equal, but other facts differ."""
 
 
@@ -125,7 +125,7 @@ def rebuild_release(
     try:
         try:
             return rebuild(inputs.as_of, is_last=False)
-        except _OtherCountsError:
+        except _CountsDifferError:
             # an item outside of the release was withdrawn since, for example a rejected draft: it
             # counts as before and is not reported, because all released items are active
             return rebuild(inputs.as_of._replace(then_withdrawn=True), is_last=True)
@@ -173,7 +173,7 @@ def _refuse_other(
     if manifest.id == wanted.id:
         return
     if manifest.entities_sha256 == wanted.entities_sha256 and not is_last:
-        raise _OtherCountsError
+        raise _CountsDifferError
     old, new = (one.model_dump(mode="json", exclude={"id", *_BYTES}) for one in (wanted, manifest))
     if names := [change.field for change in value_changes("", old, new)]:
         more = f" and {len(names) - _SHOWN:,} more values" if len(names) > _SHOWN else ""

@@ -35,7 +35,7 @@ class Anchor(NamedTuple):
     file_path: str
 
 
-class Said(NamedTuple):
+class ReleasableTexts(NamedTuple):
     """The texts of an image that may be released.
 
     `captions` are the released captions; `coarse` are those that fine captions were made from.
@@ -51,7 +51,7 @@ def row_of(
     identity: int,
     described: DescribedImage,
     image: Image,
-    said: Said,
+    said: ReleasableTexts,
     terms: ReleasedTerms,
     anchor: Anchor | None = None,
 ) -> ReleaseRow:
@@ -108,7 +108,7 @@ def _crop(crop: CropOrigin | None) -> ReleasedCrop | None:
     )
 
 
-def said_of(described: DescribedImage) -> Said:
+def releasable_texts(described: DescribedImage) -> ReleasableTexts:
     """Descriptions by position and author, then rewrites by their caption's position and author.
 
     Translations are ordered by language first; translations of unreleased captions are left out.
@@ -146,7 +146,7 @@ def said_of(described: DescribedImage) -> Said:
         for language, position, one in foreign
         if position in places
     )
-    return Said(tuple(fine), tuple(coarse), tuple(translations))
+    return ReleasableTexts(tuple(fine), tuple(coarse), tuple(translations))
 
 
 def _record(entity: StoredEntity) -> Caption | Rewrite | None:

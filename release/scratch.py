@@ -106,7 +106,7 @@ class Scratch:
         query = "SELECT EXISTS (SELECT 1 FROM image WHERE anchor_id = ?)"
         return bool(self._number(query, anchor_id))
 
-    def apart_from_anchor(self) -> list[str]:
+    def split_from_anchor(self) -> list[str]:
         """Names of contrastive images in another split than their anchor, sorted."""
         return self._beside("anchor.split <> image.split")
 
@@ -126,7 +126,7 @@ class Scratch:
         """Whether the images are in more than one split."""
         return self._number("SELECT count(DISTINCT split) FROM image") > 1
 
-    def doubled_image(self) -> list[str]:
+    def duplicate_images(self) -> list[str]:
         """Names of images with the same key, for the first such key."""
         return self._names(_KEY, "count(*) > 1")
 
@@ -167,16 +167,16 @@ class Scratch:
             self._column("SELECT * FROM wanted EXCEPT SELECT entity_id FROM item ORDER BY 1")
         )
 
-    def add_held(self, digests: Iterable[str]) -> None:
+    def add_digests(self, digests: Iterable[str]) -> None:
         """Add digests of the contents of a release."""
         self._remember("held", digests)
 
-    def not_held(self, words: Mapping[str, str]) -> list[str]:
+    def missing_digests(self, words: Mapping[str, str]) -> list[str]:
         """The descriptions of digests that were not added."""
         query = "SELECT EXISTS (SELECT 1 FROM held WHERE digest = ?)"
         return [what for digest, what in words.items() if not self._number(query, digest)]
 
-    def add_shown(self, digests: Iterable[tuple[str, str]], place: int, name: str) -> None:
+    def add_occurrences(self, digests: Iterable[tuple[str, str]], place: int, name: str) -> None:
         """Add digests found under this name, each with its kind."""
         rows = ((*one, place, name) for one in digests)
         self._database.executemany("INSERT OR IGNORE INTO shown VALUES (?, ?, ?, ?)", rows)

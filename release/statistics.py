@@ -72,7 +72,7 @@ class Repeats:
         """Add the next image and its fine captions; equal captions of one image count once."""
         self._place += 1
         digests = [(_IMAGE, sha256), *((_CAPTION, _digest(text)) for text in captions)]
-        self._scratch.add_shown(digests, self._place, file_path)
+        self._scratch.add_occurrences(digests, self._place, file_path)
 
     def result(self) -> RepeatStatistics:
         """The counts of all images added."""
@@ -92,7 +92,7 @@ _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 """Words and punctuation marks."""
 
 
-class CountedElsewhere(NamedTuple):
+class ExternalCounts(NamedTuple):
     """Facts that the rows of a release do not contain, such as images that were left out."""
 
     without_captions: int = 0
@@ -126,7 +126,7 @@ class _ContrastCounter:
         self._translations.update(one.language for one in row.translations)
         self._repeats.add(row.file_path, row.sha256, [one.text for one in row.captions])
 
-    def result(self, elsewhere: CountedElsewhere) -> ContrastStatistics:
+    def result(self, elsewhere: ExternalCounts) -> ContrastStatistics:
         """All counts so far, with the facts known from elsewhere."""
         contrastive = self._methods.total()
         return ContrastStatistics(
@@ -493,7 +493,7 @@ class ReleaseAccumulator:
     def result(
         self,
         sources: Sequence[ReleasedSource],
-        elsewhere: CountedElsewhere,
+        elsewhere: ExternalCounts,
         audits: tuple[AuditStatistics, ...] = (),
         tracklets: TrackletStatistics | None = None,
     ) -> ReleaseStatistics:

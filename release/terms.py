@@ -288,7 +288,7 @@ def refuse_forbidden(dataset: str, credit: Iterable[Credit]) -> None:
         )
 
 
-_ASKED: dict[Condition, str] = {
+_CONDITION_PHRASES: dict[Condition, str] = {
     "attribution": "name creators, sources and licences",
     "share_alike": "release works derived from share-alike works under the same licence",
     "non_commercial": "use it only for non-commercial purposes",
@@ -313,12 +313,14 @@ class TermsLine(NamedTuple):
 def terms_table(terms: ReleaseTerms) -> list[TermsLine]:
     """A line for each licence."""
     return [
-        TermsLine(one.licence, one.expression, one.images, one.own, _asks(one.conditions))
+        TermsLine(
+            one.licence, one.expression, one.images, one.own, _conditions_in_words(one.conditions)
+        )
         for one in terms.licences
     ]
 
 
-def _asks(conditions: tuple[Condition, ...] | None) -> str:
+def _conditions_in_words(conditions: tuple[Condition, ...] | None) -> str:
     if conditions is None:
         return "read the terms"
     return ", ".join(_SHORT[one] for one in conditions) or "none"
@@ -328,8 +330,8 @@ def whole_sentence(manifest: Manifest) -> str:
     """The conditions for using the release as a whole, with images and texts."""
     terms, texts = manifest.terms, _texts_licence(manifest)
     of_texts = _conditions_of_licence(texts) or () if texts else ()
-    wanted = [one for one in _ASKED if one in {*terms.conditions, *of_texts}]
-    asked = [_ASKED[one] for one in wanted]
+    wanted = [one for one in _CONDITION_PHRASES if one in {*terms.conditions, *of_texts}]
+    asked = [_CONDITION_PHRASES[one] for one in wanted]
     if not terms.is_read:
         asked.append("follow the terms that are not a standard licence")
     if terms.is_read and not terms.conditions:
@@ -372,5 +374,5 @@ def texts_sentence(manifest: Manifest) -> str:
     licence = _texts_licence(manifest)
     if licence is None:
         return ""
-    asks = " and ".join(_asks(_conditions_of_licence(licence)).rsplit(", ", 1))
+    asks = " and ".join(_conditions_in_words(_conditions_of_licence(licence)).rsplit(", ", 1))
     return f"The texts made for this release are licensed under {licence}; conditions: {asks}."

@@ -24,7 +24,7 @@ class Bump(IntEnum):
 
 _WORDS = {"moved": "moved between splits"}
 """Names of kinds of rows in messages, if they differ from the kind."""
-_ASKING = {
+_REQUIRING = {
     Bump.MAJOR: ("removed", "changed", "moved"),
     Bump.MINOR: ("added",),
     Bump.PATCH: ("withdrawn", "restated"),
@@ -33,7 +33,7 @@ _ASKING = {
 
 def required_bump(difference: Difference) -> Bump:
     """The number that must increase from the first release to the second."""
-    for bump, kinds in _ASKING.items():
+    for bump, kinds in _REQUIRING.items():
         if any(getattr(difference.rows, kind) for kind in kinds):
             return bump
     return Bump.NONE if difference.is_empty else Bump.PATCH
@@ -87,7 +87,7 @@ def _raised(version: str, bump: Bump, *, in_tier: bool) -> str:
 
 def _reason(difference: Difference) -> str:
     """The reason for a bump: the rows that require it, or other differences."""
-    kinds = _ASKING.get(required_bump(difference), ())
+    kinds = _REQUIRING.get(required_bump(difference), ())
     counts = [(_WORDS.get(kind, kind), getattr(difference.rows, kind)) for kind in kinds]
     found = [(word, count) for word, count in counts if count]
     if not found:

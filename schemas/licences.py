@@ -69,11 +69,11 @@ def licence_name(text: str | None, url: str | None = None) -> str | None:
     if not (text or "").strip():
         return linked
     if linked is not None:
-        return None if stated is None else _united(stated, linked)
+        return None if stated is None else _more_specific(stated, linked)
     return None if _COMMONS.search(url or "") else stated
 
 
-def _united(one: str, other: str) -> str | None:
+def _more_specific(one: str, other: str) -> str | None:
     """The more specific name if both may be the same licence, else None."""
     if one == other or (one.startswith(f"{other}-") and not _adds_condition(one, other)):
         return one
@@ -277,7 +277,7 @@ class Licence(NamedTuple):
     @property
     def conditions(self) -> Conditions | None:
         """The conditions of the least restrictive choice; None if no choice permits a release."""
-        asked = [_of_all(choice) for choice in self.permitted]
+        asked = [_combined_conditions(choice) for choice in self.permitted]
         known = [one for one in asked if one is not None]
         return min(known, key=lambda one: (sum(one), one), default=None)
 
@@ -357,11 +357,11 @@ def _choices(parsed: Any) -> tuple[frozenset[str], ...] | None:
 
 
 def _licence(expression: str, choices: tuple[frozenset[str], ...]) -> Licence:
-    permitted = tuple(choice for choice in choices if _of_all(choice) is not None)
+    permitted = tuple(choice for choice in choices if _combined_conditions(choice) is not None)
     return Licence(expression, choices, permitted)
 
 
-def _of_all(names: frozenset[str]) -> Conditions | None:
+def _combined_conditions(names: frozenset[str]) -> Conditions | None:
     """The conditions of several licences together; None if one is unknown or forbids changes."""
     asked = Conditions()
     for name in sorted(names):
@@ -384,7 +384,7 @@ def is_compatible(original: str, made: str) -> bool:
     if one is None:
         return False
     if other is None:  # terms in other words: their conditions are unknown
-        return any(_of_all(choice) == FREE for choice in one.permitted)
+        return any(_combined_conditions(choice) == FREE for choice in one.permitted)
     return any(all(_covers(choice, target) for target in other.choices) for choice in one.permitted)
 
 

@@ -87,7 +87,7 @@ class ReleaseTerms(Record):
 # What curators state about a release: title, names, contact address.
 
 
-def _fits(pattern: str, wanted: str) -> AfterValidator:
+def _matches(pattern: str, wanted: str) -> AfterValidator:
     """Accept text that matches a pattern; the error states what is expected."""
     known = re.compile(pattern)
 
@@ -100,17 +100,17 @@ def _fits(pattern: str, wanted: str) -> AfterValidator:
 
 
 WebAddress = Annotated[
-    str, _fits(r"https?://[^\s<>\"|`]+", "must be a web address, such as https://example.org")
+    str, _matches(r"https?://[^\s<>\"|`]+", "must be a web address, such as https://example.org")
 ]
 Orcid = Annotated[
     str,
-    _fits(
+    _matches(
         r"https://orcid\.org/(\d{4}-){3}\d{3}[\dX]",
         "must be an ORCID, such as https://orcid.org/0000-0002-1825-0097",
     ),
 ]
 Doi = Annotated[
-    str, _fits(r"10\.\d{4,9}/\S+", "must be a DOI, such as 10.5281/zenodo.1234567, no address")
+    str, _matches(r"10\.\d{4,9}/\S+", "must be a DOI, such as 10.5281/zenodo.1234567, no address")
 ]
 
 

@@ -116,7 +116,7 @@ def _translation(row: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, An
     return {**values, "of": row["captions"][one["caption"]]}
 
 
-_LOOK = "run `loupe release verify` for all problems"
+_ADVICE = "run `loupe release verify` for all problems"
 _IMAGES = "images/"
 
 
@@ -145,7 +145,7 @@ class OpenedRelease(NamedTuple):
                 for row in read_parquet_rows(self.folder / shard, columns=BESIDE_IMAGES):
                     yield comparable_row(row, licences)
             except (ValueError, TypeError, KeyError) as error:
-                raise IntegrityError(f"{self.folder / shard}: {error}; {_LOOK}") from error
+                raise IntegrityError(f"{self.folder / shard}: {error}; {_ADVICE}") from error
 
 
 def open_release(folder: Path) -> OpenedRelease:

@@ -99,7 +99,7 @@ def published_payload(kind: str, state: str, payload: str) -> tuple[str | None, 
     if not (fields or kind == "settings" or _is_suspect(kind, payload)):
         return payload, ()
     values: dict[str, Any] = json.loads(payload)
-    left_out = [field for field in fields if _take_out(values, field.split("."))]
+    left_out = [field for field in fields if _remove_field(values, field.split("."))]
     for name, value in values.items():
         details = _published_field(kind, name, value)
         if details != value:
@@ -152,7 +152,7 @@ def published_reason(verdict: str, agent_kind: str, reason: str, *, answered: bo
     return ": ".join(part for part in (said["how"], said["choice"].strip()) if part)
 
 
-def _take_out(values: Any, path: list[str]) -> bool:
+def _remove_field(values: Any, path: list[str]) -> bool:
     """Remove a field; False if it does not exist or is empty."""
     *above, field = path
     for name in above:

@@ -161,10 +161,10 @@ def pieces(
             if piece.num_rows:
                 _check(table, piece)
                 yield piece
-            give_back()
+            release_memory()
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return Arrow's freed memory to the system; otherwise it keeps up to four times as much."""
     pa.default_memory_pool().release_unused()
 

@@ -48,7 +48,7 @@ from release.notices_files import erasure_of
 from release.parquet_rows import bounded_batches, count_rows, find_row, opened_parquet
 from schemas.errors import IntegrityError, UsageError
 
-_LOOK: Final = "run `loupe release verify` for all problems"
+_ADVICE: Final = "run `loupe release verify` for all problems"
 _BARE: Final = "{}"
 _SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
     files("release.lineage").joinpath("summaries.toml").read_text("utf-8")
@@ -69,7 +69,7 @@ def summarize(kind: str, payload: str, longest: int | None = None) -> str:
         values = json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise IntegrityError(
-            f"the payload of an entity of the kind {kind!r} is not JSON; {_LOOK}"
+            f"the payload of an entity of the kind {kind!r} is not JSON; {_ADVICE}"
         ) from error
     if not isinstance(values, Mapping):
         return ""
@@ -164,7 +164,7 @@ class _SortedTable:
             raise self._fault(error) from error
 
     def _fault(self, why: object) -> IntegrityError:
-        return IntegrityError(f"{self._path} cannot be read ({why}); {_LOOK}")
+        return IntegrityError(f"{self._path} cannot be read ({why}); {_ADVICE}")
 
 
 def _spooled(folder: Path, database: sqlite3.Connection) -> _Rows:
@@ -198,7 +198,7 @@ def _unpack(folder: Path, table: LineageTable, database: sqlite3.Connection) -> 
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         if is_disk_full(error):  # of the spool
             raise
-        raise IntegrityError(f"{path} cannot be read ({error}); {_LOOK}") from error
+        raise IntegrityError(f"{path} cannot be read ({error}); {_ADVICE}") from error
 
 
 NO_PAYLOAD = "{}"
@@ -241,7 +241,7 @@ def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
         values = None
     if not isinstance(values, dict):
         raise IntegrityError(
-            f"{table.path} has a payload of {id_} that is not a JSON object; {_LOOK}"
+            f"{table.path} has a payload of {id_} that is not a JSON object; {_ADVICE}"
         )
     return values
 
@@ -307,7 +307,7 @@ class ReleasedLineage:
         found = list(self._rows(table, wanted))
         if missing := wanted - {row[table.schema.names[0]] for row in found}:
             raise IntegrityError(
-                f"{table.path} has no row for {min(missing)}, which other tables name; {_LOOK}"
+                f"{table.path} has no row for {min(missing)}, which other tables name; {_ADVICE}"
             )
         return found
 
@@ -388,7 +388,7 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[Release
     for table in TABLES:
         if not (folder / table.path).is_file():
             why = erasure_of(folder, table.path) or f"{table.path} is missing"
-            raise IntegrityError(f"{folder}: {why}; {_LOOK}")
+            raise IntegrityError(f"{folder}: {why}; {_ADVICE}")
     with ExitStack() as stack:
         tables = {table.name: _SortedTable(folder, table, stack) for table in TABLES}
 

@@ -150,13 +150,13 @@ def _verify_containment(folder: Path, other: Path, scratch: Scratch, findings: F
     try:
         manifest, _ = read_listed(folder)
         for row in read_all_rows(folder):
-            scratch.add_held(_digests(row))
+            scratch.add_digests(_digests(row))
     except (IntegrityError, UsageError):
         return
     _check_statement(manifest, wanted, findings)
     name = f"{wanted.dataset} {wanted.version}"
     for row in read_all_rows(other):
-        for what in scratch.not_held(_digests(row)):
+        for what in scratch.missing_digests(_digests(row)):
             message = f"{what} of {name} (its {row.file_path}) is not in this release"
             findings.add("not_contained", message, f"{manifest.dataset}.json")
 

@@ -149,7 +149,7 @@ def _is_as_written(path: Path, manifest: Manifest, listing: Listing) -> bool:
     return rest.digest() == listing.tail_digest()
 
 
-_NO_TEXT = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)
+_RENDERING_FAULTS = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)
 """The exceptions raised for manifests with values that no release has."""
 _SHOWN = 120
 
@@ -201,7 +201,7 @@ def _compare(folder: Path, path: str, made: Callable[[], bytes], findings: Findi
     )
     try:
         wanted = made()
-    except _NO_TEXT as error:
+    except _RENDERING_FAULTS as error:
         message = f"{path} cannot be generated from {MANIFEST} ({type(error).__name__}: {error})"
         findings.add(fault, message, path)
         return
@@ -217,14 +217,14 @@ def _compare(folder: Path, path: str, made: Callable[[], bytes], findings: Findi
     for number, (ours, theirs) in enumerate(lines, 1):
         if ours != theirs:
             message = (
-                f"{path}: line {number} {_said(ours, 'says')}; "
-                f"by {MANIFEST} it should {_said(theirs, 'say')}"
+                f"{path}: line {number} {_quoted(ours, 'says')}; "
+                f"by {MANIFEST} it should {_quoted(theirs, 'say')}"
             )
             findings.add(fault, message, path)
             return
 
 
-def _said(line: bytes | None, verb: str) -> str:
+def _quoted(line: bytes | None, verb: str) -> str:
     if line is None:
         return "is missing" if verb == "says" else "not exist"
     text = line.decode("utf-8", "replace")

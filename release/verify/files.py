@@ -39,7 +39,7 @@ def verify_files(
 
     def listable() -> Iterator[FoundFile]:
         for found in _files_in(folder, findings):
-            if _is_nobodys(found.path):
+            if _is_ignored(found.path):
                 continue
             if _is_text(found.path):
                 yield found
@@ -109,7 +109,7 @@ def _is_text(path: str) -> bool:
         return False
 
 
-def _is_nobodys(path: str) -> bool:
+def _is_ignored(path: str) -> bool:
     """Whether a file is harmless, although it does not belong to a release."""
     is_beside = path in _UNLISTED or path.startswith(_OF_THE_HUB)
     return is_beside or path.rpartition("/")[2] in OF_FILE_MANAGERS

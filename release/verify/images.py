@@ -44,7 +44,7 @@ def jpeg_size(data: bytes | memoryview) -> tuple[int, int] | None:
     return None
 
 
-class WantedOfImages(NamedTuple):
+class DecodingOptions(NamedTuple):
     """What to compute of images besides their size: decoding, or one of two hashes.
 
     `look` is the hash for comparisons with other datasets.
@@ -68,7 +68,7 @@ class ImageCheck(NamedTuple):
 
 
 def check_images(
-    batch: RowBatch, listed: Mapping[str, ReleasedFile], wanted: WantedOfImages
+    batch: RowBatch, listed: Mapping[str, ReleasedFile], wanted: DecodingOptions
 ) -> list[ImageCheck]:
     """Compare embedded images with the digests that the manifest lists; thread-safe.
 
@@ -85,7 +85,7 @@ def _check(
     path: str | None,
     image: memoryview | None,
     listed: ReleasedFile | None,
-    wanted: WantedOfImages,
+    wanted: DecodingOptions,
 ) -> ImageCheck:
     if not image:
         return ImageCheck(listed, "holds no image")
@@ -94,13 +94,13 @@ def _check(
     if problem or (not any(wanted) and jpeg_size(image) == size):
         return ImageCheck(listed, problem)
     try:
-        return ImageCheck(listed, *decode_limited(_looked_at, bytes(image), size, wanted))
+        return ImageCheck(listed, *decode_limited(_decoded, bytes(image), size, wanted))
     except LimitExceededError as fault:
         return ImageCheck(listed, f"has an image that does not decode (it {fault})")
 
 
-def _looked_at(
-    data: bytes, size: tuple[int, int], wanted: WantedOfImages
+def _decoded(
+    data: bytes, size: tuple[int, int], wanted: DecodingOptions
 ) -> tuple[str | None, int | None, int | None]:
     """The problem with an image that should have `size`, its perceptual hash, and its look."""
     try:

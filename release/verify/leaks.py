@@ -63,7 +63,7 @@ _FAULT = "contamination_differs"
 _HASH = re.compile("[0-9a-f]{16}")
 
 
-class _Shown(NamedTuple):
+class _NamedRow(NamedTuple):
     """A row that is named in a pair, with the values that are compared."""
 
     split: Split
@@ -87,7 +87,7 @@ class ContaminationChecks:
             for measure in held.measures
             for pair in measure.nearest
         }
-        self._rows: dict[str, _Shown] = {}
+        self._rows: dict[str, _NamedRow] = {}
         self._counts: Counter[tuple[str, Split]] = Counter()
         self._sources: Counter[tuple[str, Split]] = Counter()
         self._splits: dict[Split, None] = {}
@@ -119,7 +119,7 @@ class ContaminationChecks:
                 "identity": (f"{row['source']}/{row['identity']}",),
                 "caption": tuple(map(plain_words, captions)),
             }
-            self._rows[row["file_path"]] = _Shown(split, values, look)
+            self._rows[row["file_path"]] = _NamedRow(split, values, look)
 
     def run(self) -> None:
         """Check the statements on every other dataset."""

@@ -42,12 +42,12 @@ from release.lineage.ids import (
     SortedIds,
     array_of,
     framed_column,
-    give_back,
     hex_of,
     ids_in,
     ids_of,
     numbers_in,
     pieces,
+    release_memory,
     text_array,
     text_scalar,
     truths_in,
@@ -105,7 +105,7 @@ _LIVE = ("proposed", "accepted")
 _TEXTS = ("caption", "rewrite")
 
 
-class _Naming(NamedTuple):
+class _EntityColumn(NamedTuple):
     """A column of rows that refers to entities.
 
     Attributes:
@@ -122,14 +122,14 @@ class _Naming(NamedTuple):
 
 
 _ELEMENT = "translations.list.element"
-_NAMING: dict[str, _Naming] = {
-    "image_entity_id": _Naming(("image",), "sha256"),
-    "caption_entity_ids": _Naming(_TEXTS, "captions", "caption_authors", of_image=True),
-    "coarse_caption_entity_ids": _Naming(_TEXTS, "coarse_captions", of_image=True),
-    f"{_ELEMENT}.entity_id": _Naming(_TEXTS, f"{_ELEMENT}.text", f"{_ELEMENT}.author"),
-    "crop.tracklet_entity_id": _Naming(("tracklet",)),
-    "crop.video_entity_id": _Naming(("video",)),
-    "contrast.anchor_entity_id": _Naming(("image",)),
+_ENTITY_COLUMNS: dict[str, _EntityColumn] = {
+    "image_entity_id": _EntityColumn(("image",), "sha256"),
+    "caption_entity_ids": _EntityColumn(_TEXTS, "captions", "caption_authors", of_image=True),
+    "coarse_caption_entity_ids": _EntityColumn(_TEXTS, "coarse_captions", of_image=True),
+    f"{_ELEMENT}.entity_id": _EntityColumn(_TEXTS, f"{_ELEMENT}.text", f"{_ELEMENT}.author"),
+    "crop.tracklet_entity_id": _EntityColumn(("tracklet",)),
+    "crop.video_entity_id": _EntityColumn(("video",)),
+    "contrast.anchor_entity_id": _EntityColumn(("image",)),
 }
 _IMAGE_COLUMNS = (
     *("source", "identity", "split", "source_file_path", "width_px", "height_px", "task", "tier"),
@@ -153,7 +153,7 @@ def verify_lineage(
     folder: Path, manifest: Manifest, shards: Sequence[str], findings: Findings
 ) -> None:
     """Report inconsistencies; `shards` are the files of the rows, in order."""
-    if any(findings.tells_of(table.path) for table in TABLES):
+    if any(findings.concerns(table.path) for table in TABLES):
         return  # damaged tables are not compared, and reading them may fail
     missing = [table.path for table in TABLES if not (folder / table.path).is_file()]
     for path in missing:
@@ -174,7 +174,7 @@ def verify_lineage(
         try:
             checks.check_rows(shard)
         except READING_FAULTS as error:
-            if not findings.tells_of(shard):
+            if not findings.concerns(shard):
                 findings.add("rows_unreadable", f"{shard} cannot be read: {error}", shard)
             return
     checks.check_used()
@@ -188,7 +188,7 @@ class _Agent(NamedTuple):
     revision: str
 
 
-class _Named(NamedTuple):
+class _EntityReferences(NamedTuple):
     """The entities in a column of some rows: the row, id and list index of each."""
 
     rows: _Numbers
@@ -277,25 +277,25 @@ class _LineageChecks:
         ids = []
         for piece in pieces(self._folder, AGENTS, ("kind",)):
             ids.append(ids_in(piece["id"]))
-            self._words(AGENTS, piece, "kind")
+            self._codes(AGENTS, piece, "kind")
             for id_, *details, withheld in zip(*_lists(piece), strict=True):
                 agent = _Agent(*details)
                 self._agents.append(agent)
                 is_whole = digest_of("agent", *agent) == id_
                 if is_whole is bool(withheld) or not {"name", "revision"} >= set(withheld):
                     self._add_other_id(AGENTS, id_)
-        return self._remember(AGENTS, ids)
+        return self._register(AGENTS, ids)
 
     def _read_activities(self) -> int:
         ids = []
         for piece in pieces(self._folder, ACTIVITIES):
             ids.append(ids_in(piece["id"]))
-            self._refer(ACTIVITIES, "agents", ids_in(piece["agents"].flatten()), AGENTS)
+            self._positions(ACTIVITIES, "agents", ids_in(piece["agents"].flatten()), AGENTS)
             _check_objects("configuration", piece["configuration"])
             for id_, *details, agents in zip(*_lists(piece), strict=True):
                 if digest_of("activity", *details, *agents) != id_:
                     self._add_other_id(ACTIVITIES, id_)
-        return self._remember(ACTIVITIES, ids)
+        return self._register(ACTIVITIES, ids)
 
     def _read_calls(self) -> int:
         ids, left_out, asked = [], [np.empty(0, bool)], [np.empty(0, np.int64)]
@@ -304,8 +304,8 @@ class _LineageChecks:
             ids.append(ids_in(piece["key"]))
             for name in ("parameters", "served"):
                 _check_objects(name, piece[name].dictionary)
-            asked.append(self._refer(CALLS, "agent", ids_in(piece["agent"]), AGENTS))
-            uses = self._words(CALLS, piece, "use")
+            asked.append(self._positions(CALLS, "agent", ids_in(piece["agent"]), AGENTS))
+            uses = self._codes(CALLS, piece, "use")
             left_out.append(uses == _VOCABULARY["calls", "use"][CallUse.LEFT_OUT])
             self._check_numbers(piece)
             is_counted = uses != _VOCABULARY["calls", "use"][CallUse.OTHER]
@@ -323,7 +323,7 @@ class _LineageChecks:
             self._differs(CALLS, f"names the prompt {digest!r}, which {MANIFEST} does not list")
         self._models = model_uses(self._call_rows(counted), ())
         self._asked, self._left_out = np.concatenate(asked), np.concatenate(left_out)
-        return self._remember(CALLS, ids)
+        return self._register(CALLS, ids)
 
     def _call_rows(self, counted: Counter[tuple[Any, ...]]) -> Iterator[CallRow]:
         for (agent, parameters, *answer, _), count in counted.items():
@@ -348,8 +348,8 @@ class _LineageChecks:
         for piece in pieces(self._folder, ENTITIES, ("dataset", "kind", "state", "activity")):
             ids.append(ids_in(piece["id"]))
             found.append(entities := np.empty(piece.num_rows, _ENTITY))
-            entities["kind"] = kinds = self._words(ENTITIES, piece, "kind")
-            entities["state"] = self._words(ENTITIES, piece, "state")
+            entities["kind"] = kinds = self._codes(ENTITIES, piece, "kind")
+            entities["state"] = self._codes(ENTITIES, piece, "state")
             content, facts = self._fingerprints.of(piece["kind"], piece["payload"])
             entities["content"], entities["facts"] = content, facts
             is_partial = numbers_in(pc.list_value_length(piece["withheld"])) > 0
@@ -358,7 +358,7 @@ class _LineageChecks:
             self._check_withheld(piece, is_partial)
             doubtful |= _different(piece["dataset"], is_partial)
             datasets |= _different(piece["dataset"], ~is_partial)
-            self._refer(ENTITIES, "activity", ids_in(piece["activity"]), ACTIVITIES)
+            self._positions(ENTITIES, "activity", ids_in(piece["activity"]), ACTIVITIES)
             self._check_calls(piece, facts, author_of_agent)
             is_correction = kinds == _KINDS[TermsCorrection.kind]
             for row in _filtered(piece, is_correction | np.isin(ids[-1], named)).to_pylist():
@@ -373,7 +373,7 @@ class _LineageChecks:
         for dataset in doubtful - datasets:
             self._add_word(ENTITIES, "dataset", dataset, datasets)
         self._entities = np.concatenate([*found, _NO_ENTITY])
-        return self._remember(ENTITIES, ids)
+        return self._register(ENTITIES, ids)
 
     def _remember_payload(self, row: Mapping[str, Any], named: Ids) -> None:
         """Store an entity that the manifest names, or a correction of the terms of a source.
@@ -442,7 +442,7 @@ class _LineageChecks:
         """Check that calls exist, and that their texts name the model that was called."""
         is_called = truths_in(piece["model_call"].is_valid())
         keys = ids_in(piece["model_call"].drop_null())
-        calls = self._refer(ENTITIES, "model_call", keys, CALLS)
+        calls = self._positions(ENTITIES, "model_call", keys, CALLS)
         agents = np.append(self._asked, -1)[calls]
         said = authors[is_called]
         other = (agents >= 0) & (said != 0) & (np.append(author_of_agent, 0)[agents] != said)
@@ -455,10 +455,10 @@ class _LineageChecks:
         count, last = 0, ids_of([])
         for piece in pieces(self._folder, DERIVATIONS, ("role",)):
             child = ids_in(piece["child"])
-            below = self._refer(DERIVATIONS, "child", child, ENTITIES, is_use=False)
-            above = self._refer(DERIVATIONS, "parent", ids_in(piece["parent"]), ENTITIES)
+            below = self._positions(DERIVATIONS, "child", child, ENTITIES, is_use=False)
+            above = self._positions(DERIVATIONS, "parent", ids_in(piece["parent"]), ENTITIES)
             last = self._check_rising(DERIVATIONS, child, last)
-            roles = self._words(DERIVATIONS, piece, "role")
+            roles = self._codes(DERIVATIONS, piece, "role")
             roles[(below < 0) | (above < 0)] = _UNKNOWN
             describing = _is_any(roles, _ROLES, *_DESCRIBING) & _is_any(
                 kinds[below], _KINDS, *_TEXTS
@@ -489,9 +489,9 @@ class _LineageChecks:
         count, last, number = 0, ids_of([]), -1
         for piece in pieces(self._folder, DECISIONS, ("verdict", "agent", "reason")):
             entity, numbers = ids_in(piece["entity"]), numbers_in(piece["number"])
-            places = self._refer(DECISIONS, "entity", entity, ENTITIES, is_use=False)
-            agents = self._refer(DECISIONS, "agent", ids_in(piece["agent"]), AGENTS)
-            verdicts = self._words(DECISIONS, piece, "verdict")
+            places = self._positions(DECISIONS, "entity", entity, ENTITIES, is_use=False)
+            agents = self._positions(DECISIONS, "agent", ids_in(piece["agent"]), AGENTS)
+            verdicts = self._codes(DECISIONS, piece, "verdict")
             is_same = np.concatenate([last if len(last) else entity[:1], entity[:-1]]) == entity
             wanted = np.where(is_same, np.concatenate([[number], numbers[:-1]]) + 1, 0)
             if np.any(numbers != wanted):
@@ -628,36 +628,36 @@ class _LineageChecks:
             for piece in bounded_batches(file, path, PIECE_ROWS, columns=_columns(file)):
                 if piece["image_entity_id"].null_count:
                     raise ValueError("a row has no image_entity_id")
-                named = self._named_in(piece)
+                named = self._references(piece)
                 for column, entities in named.items():
                     self._check_named(shard, entities, column)
                     self._check_repeated(shard, piece, entities, column)
                 images = named["image_entity_id"]
-                if not self._findings.tells_of(shard):  # otherwise these may be consequences
+                if not self._findings.concerns(shard):  # otherwise these may be consequences
                     self._check_images(shard, piece, images)
                     self._check_made(shard, piece, named["caption_entity_ids"])
                 for column, texts in named.items():
-                    if _NAMING[column].of_image:
+                    if _ENTITY_COLUMNS[column].of_image:
                         is_other = self._described[texts.places] != images.places[texts.rows]
                         is_other &= texts.places >= 0
                         what = f"has {{}}, which does not describe its image by {DERIVATIONS.path}"
                         self._add_first(shard, texts, is_other, what)
                 self._check_sources(shard, piece, images)
                 self._rows += piece.num_rows
-                give_back()
+                release_memory()
 
-    def _named_in(self, piece: pa.RecordBatch) -> dict[str, _Named]:
+    def _references(self, piece: pa.RecordBatch) -> dict[str, _EntityReferences]:
         """The entities in rows, by column."""
         known = self._ids[ENTITIES.name]
-        found = {column: _values(piece, column) for column in _NAMING}
+        found = {column: _values(piece, column) for column in _ENTITY_COLUMNS}
         return {
-            column: _Named(*one, known.places(ids_in(one[1])))
+            column: _EntityReferences(*one, known.places(ids_in(one[1])))
             for column, one in found.items()
             if one is not None
         }
 
-    def _check_named(self, shard: str, named: _Named, column: str) -> None:
-        kinds, places = _NAMING[column].kinds, named.places
+    def _check_named(self, shard: str, named: _EntityReferences, column: str) -> None:
+        kinds, places = _ENTITY_COLUMNS[column].kinds, named.places
         self._used[ENTITIES.name][places[places >= 0]] = True
         if kinds == ("tracklet",):
             self._tracklets.update(places[places >= 0].tolist())
@@ -670,10 +670,10 @@ class _LineageChecks:
             self._add_first(shard, named, is_right & ~is_live, what, "lineage_turned_down")
 
     def _check_repeated(
-        self, shard: str, piece: pa.RecordBatch, named: _Named, column: str
+        self, shard: str, piece: pa.RecordBatch, named: _EntityReferences, column: str
     ) -> None:
         """Check that digests, texts and authors next to the ids are those of the entities."""
-        _, content, author, _ = _NAMING[column]
+        _, content, author, _ = _ENTITY_COLUMNS[column]
         words = "the SHA-256" if content == "sha256" else "the text"
         for said, field, what in ((content, "content", words), (author, "facts", "the author")):
             beside = _values(piece, said) if said else None
@@ -684,7 +684,7 @@ class _LineageChecks:
             message = f"differs from {ENTITIES.path} in {what} of {{}}"
             self._add_first(shard, named, is_other & (named.places >= 0), message)
 
-    def _check_images(self, shard: str, piece: pa.RecordBatch, images: _Named) -> None:
+    def _check_images(self, shard: str, piece: pa.RecordBatch, images: _EntityReferences) -> None:
         """Check that identity, path, size, contrast and terms of rows are those of their images."""
         entities = self._entities[images.places]
         columns = [name for name in _IMAGE_COLUMNS if name in piece.schema.names]
@@ -693,7 +693,7 @@ class _LineageChecks:
         what = f"states other facts of its image {{}} than {ENTITIES.path}"
         self._add_first(shard, images, other, what)
 
-    def _check_made(self, shard: str, piece: pa.RecordBatch, captions: _Named) -> None:
+    def _check_made(self, shard: str, piece: pa.RecordBatch, captions: _EntityReferences) -> None:
         """Check that origins and reviews of captions follow from the links."""
         origins, reviewed = (
             _values(piece, name) for name in ("caption_origins", "caption_reviewed")
@@ -717,7 +717,7 @@ class _LineageChecks:
         what = f"states another origin of {{}} than {DERIVATIONS.path}"
         self._add_first(shard, captions, (places >= 0) & ~is_right, what)
 
-    def _check_sources(self, shard: str, piece: pa.RecordBatch, images: _Named) -> None:
+    def _check_sources(self, shard: str, piece: pa.RecordBatch, images: _EntityReferences) -> None:
         sources = piece["source"].dictionary_encode("encode")
         numbers, names = numbers_in(sources.indices), sources.dictionary.to_pylist()
         for name, marks in self._reached.items():
@@ -746,7 +746,7 @@ class _LineageChecks:
                 shown = hex_of(self._ids[table.name].ids[idle[0]])
                 self._add("lineage_unused", table, f"has {shown}, which is never referenced")
 
-    def _remember(self, table: LineageTable, ids: Sequence[Ids]) -> int:
+    def _register(self, table: LineageTable, ids: Sequence[Ids]) -> int:
         """Keep the ids of a table for references to it; returns their number."""
         known = self._ids[table.name] = SortedIds(ids)
         self._used[table.name] = np.zeros(len(known), bool)
@@ -754,7 +754,7 @@ class _LineageChecks:
             self._add_unsorted(table)
         return len(known)
 
-    def _refer(
+    def _positions(
         self, table: LineageTable, column: str, ids: Ids, to: LineageTable, *, is_use: bool = True
     ) -> _Numbers:
         """The positions of ids in a table that was read before; missing ids are reported."""
@@ -769,7 +769,7 @@ class _LineageChecks:
             self._findings.add("lineage_broken", message + more, table.path)
         return places
 
-    def _words(self, table: LineageTable, piece: pa.RecordBatch, column: str) -> _Words:
+    def _codes(self, table: LineageTable, piece: pa.RecordBatch, column: str) -> _Words:
         """The numbers of the words in a column; unknown words are reported."""
         words, known = piece[column].dictionary.to_pylist(), _VOCABULARY[table.name, column]
         for word in words:
@@ -793,7 +793,12 @@ class _LineageChecks:
         self._differs(table, f"has {id_}, which is not the digest of its content in {FOLDER}/")
 
     def _add_first(
-        self, shard: str, named: _Named, wrong: _Marks, what: str, fault: str = "lineage_differs"
+        self,
+        shard: str,
+        named: _EntityReferences,
+        wrong: _Marks,
+        what: str,
+        fault: str = "lineage_differs",
     ) -> None:
         """Report the first faulty entity; `what` has a placeholder for it."""
         if np.any(wrong):
@@ -858,8 +863,10 @@ def _check_objects(column: str, texts: pa.Array) -> None:
 def _columns(file: pq.ParquetFile) -> list[str]:
     """The leaves of rows that are read, if they exist."""
     leaves = {file.schema.column(place).path for place in range(len(file.schema))}
-    beside = {one for column in _NAMING.values() for one in (column.content, column.author) if one}
-    wanted = {*_NAMING, *beside, *_IMAGE_COLUMNS, "caption_origins", "caption_reviewed"}
+    beside = {
+        one for column in _ENTITY_COLUMNS.values() for one in (column.content, column.author) if one
+    }
+    wanted = {*_ENTITY_COLUMNS, *beside, *_IMAGE_COLUMNS, "caption_origins", "caption_reviewed"}
     found = {one for one in wanted if one in leaves or f"{one}.list.element" in leaves}
     return sorted(found | {one for one in leaves if one.startswith("contrast.")})
 

@@ -37,15 +37,15 @@ def verify_mark(
     if notices:
         message = withdrawn_sentence(notices, manifest.statistics.images)
         findings.add("withdrawn", message, WITHDRAWN if mark.notices else MANIFEST)
-    lies_there = {path: _lies_there(folder / path) for path in mark.erased}
-    erased = [path for path, is_there in lies_there.items() if is_there is False]
-    for path, is_there in lies_there.items():
+    existing = {path: _exists(folder / path) for path in mark.erased}
+    erased = [path for path, is_there in existing.items() if is_there is False]
+    for path, is_there in existing.items():
         if is_there:
             message = f"{path} should be erased, but still exists; run the withdrawal again"
             findings.add("erasure_unfinished", message, path)
     if erased:
         message = (
-            f"{_some(erased)}: erased on purpose, because they held withdrawn items (see "
+            f"{_first_paths(erased)}: erased on purpose, because they held withdrawn items (see "
             f"{WITHDRAWN}); the rows were not checked, because they are incomplete"
         )
         findings.add("erased", message, erased[0])
@@ -105,7 +105,7 @@ def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
     ]
     unknown += [path for path in mark.erased if not scratch.is_listed(path)]
     if unknown:
-        message = f"{WITHDRAWN} names {_some(unknown)}, which this release does not contain"
+        message = f"{WITHDRAWN} names {_first_paths(unknown)}, which this release does not contain"
         findings.add("withdrawal_foreign", message, WITHDRAWN)
     erased = tuple(path for path in mark.erased if path not in unknown) if own else ()
     return NoticeList(notices=own, erased=erased)
@@ -145,7 +145,7 @@ def _report(path: str, what: str, notice: WithdrawalNotice, findings: Findings) 
     findings.add("withdrawn_present", message, path, number_in(path))
 
 
-def _lies_there(path: Path) -> bool | None:
+def _exists(path: Path) -> bool | None:
     """Whether the file exists; None if its folder cannot be read."""
     try:
         return path.exists()
@@ -153,7 +153,7 @@ def _lies_there(path: Path) -> bool | None:
         return None
 
 
-def _some(paths: Sequence[str]) -> str:
+def _first_paths(paths: Sequence[str]) -> str:
     """The first of some files and the number of others, as the beginning of a sentence."""
     shown = ", ".join(paths[:_SHOWN])
     more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""

@@ -23,11 +23,11 @@ from release.parquet_rows import RowBatch, read_parquet_batches, read_parquet_ro
 from release.rows import SPLITS, ReleasedTerms, ReleaseRow, RowFaults, RowForm, RowKey, number_in
 from release.rows import shown as _shown
 from release.scratch import Scratch
-from release.statistics import CountedElsewhere, ReleaseAccumulator, is_reviewed
+from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import terms_of, unpermitted
 from release.threads import ordered_map, read_ahead
 from release.tiers import CANDIDATES, tiers_within
-from release.verify.images import ImageCheck, WantedOfImages, check_images
+from release.verify.images import DecodingOptions, ImageCheck, check_images
 from release.verify.leaks import ContaminationChecks, found_leaks
 from schemas.licences import permits_release
 from schemas.release import Manifest, ReleasedFile, ReleaseStatistics
@@ -151,7 +151,7 @@ class RowChecks:
         several = len(manifest.statistics.splits) > 1 or manifest.leaks is not None
         self._tally = ReleaseAccumulator(scratch, self._form, has_splits=several, words=decode)
         self._contamination = ContaminationChecks(manifest, findings, decode=decode)
-        self._of_images = WantedOfImages(
+        self._of_images = DecodingOptions(
             decode, several and decode, self._contamination.needs_looks
         )
         self._order = _OrderChecks(findings, has_groups=self._form.contrasts)
@@ -365,10 +365,10 @@ class RowChecks:
         return stated.model_copy(update=counted)
 
     def _statistics(self, stated: ReleaseStatistics) -> ReleaseStatistics:
-        elsewhere = CountedElsewhere()
+        elsewhere = ExternalCounts()
         if stated.contrasts is not None:
-            names = CountedElsewhere._fields
-            elsewhere = CountedElsewhere(*(getattr(stated.contrasts, name) for name in names))
+            names = ExternalCounts._fields
+            elsewhere = ExternalCounts(*(getattr(stated.contrasts, name) for name in names))
         found = self._tally.result(
             self._manifest.sources, elsewhere, stated.audits, stated.tracklets
         )
@@ -394,7 +394,7 @@ class RowChecks:
             self._digests[path].update(text.ending)
             listed = self._scratch.listed_file(path)
             is_same = listed is not None and listed.sha256 == self._digests[path].hexdigest()
-            if is_same and not self._findings.tells_of(path):
+            if is_same and not self._findings.concerns(path):
                 continue
             if not is_plain(self._folder / path):  # reported already
                 continue
