@@ -189,7 +189,7 @@ FAULTS = [
     Fault("manifest edited", lambda f: edit_manifest(f, lambda m: m.update(version="2.0.0")),
           "manifest_edited", "manifest.json was changed after it was written"),
     Fault("manifest reformatted", lambda f: edit_manifest(f, lambda _: None),
-          "manifest_edited", "its bytes are not as they were written"),
+          "manifest_edited", "other bytes than it was written with"),
     Fault("manifest with a key more", lambda f: edit_manifest(f, lambda m: m.update(x=1)),
           "manifest_invalid", "manifest.json: x: Extra inputs are not permitted"),
     Fault("file struck from the manifest", lambda f: edit_manifest(f, lambda m: m["files"].pop()),

@@ -177,6 +177,6 @@ def test_a_manifest_that_no_document_is_made_of_is_a_fault(
         reseal(copy, change=of_nothing, left=DOCUMENTS)
         problems = [one for one in verify_release(copy) if one.file == "README.md"]
         assert [one.fault for one in problems] == ["document_differs"]
-        assert "cannot be made" in problems[0].message
+        assert "cannot be generated" in problems[0].message
 
     check_on_every_kind(every_kind, tmp_path, check)
