@@ -234,7 +234,7 @@ def _suspended(one: QueueStatistics) -> set[str]:
 
 
 def _listed(people: Sequence[str], name: _Name) -> str:
-    return ", ".join(sorted(map(name, people))) or "nobody has them"
+    return ", ".join(sorted(map(name, people))) or "unassigned"
 
 
 def _count(number: int, what: str) -> str:
@@ -289,7 +289,7 @@ def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> I
         yield too_little_gold(queue, gold)
     if len(eligible) >= queue.overlap:
         return
-    who = "nobody is"
+    who = "no one is"
     if eligible:
         who = f"only {_listed(eligible, name)} {'is' if len(eligible) == 1 else 'are'}"
     advice = "add someone (loupe annotator add NAME)"

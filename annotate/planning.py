@@ -77,7 +77,7 @@ def _named(store: Store, queue: Queue, role: AnnotatorRole) -> tuple[str, ...]:
     if unknown := [name for name in names if name not in by_name]:
         raise UsageError(
             f"queue {queue.name} names {', '.join(map(repr, unknown))}, who must be among the "
-            f"active people with that role: {', '.join(sorted(by_name)) or 'nobody'}"
+            f"active people with that role: {', '.join(sorted(by_name)) or 'none'}"
         )
     return tuple(by_name[name] for name in names or sorted(by_name))
 

@@ -144,7 +144,7 @@ def _delete_by_keys(
 ) -> int:
     if desk.server_name != server:
         raise ServiceError(
-            f"{len(keys)} tasks of queue {queue} lie at {server}, and the review server of this "
+            f"{len(keys)} tasks of queue {queue} are at {server}, and the review server of this "
             f"installation is {desk.server_name}; set LOUPE_LABEL_STUDIO_URL and "
             f"LOUPE_LABEL_STUDIO_TOKEN to the former to have them deleted"
         )

@@ -85,7 +85,7 @@ def annotator_named(store: Store, name: str) -> StoredAnnotator:
     """
     found = {annotator.name: annotator for annotator in annotators(store)}
     if name not in found:
-        known = ", ".join(found) or "nobody yet"
+        known = ", ".join(found) or "none yet"
         raise UsageError(f"there is no annotator {name!r}; there are: {known}")
     return found[name]
 

@@ -109,7 +109,7 @@ class DescriptionWriting(Interface):
     def read_annotation(
         self,
         result: Regions,
-        shown: StoredEntity,  # noqa: ARG002 - what was written stands for itself
+        shown: StoredEntity,  # noqa: ARG002 - the text is independent of the entity
     ) -> ReviewAnswer | UnclearAnswer:
         """Parse the description, or why the image cannot be described."""
         if only_choice(result, VERDICT) == "reject":
@@ -135,7 +135,7 @@ class DescriptionWriting(Interface):
     def summary(
         self,
         answer: ReviewAnswer,
-        shown: StoredEntity,  # noqa: ARG002 - the image stands on the page
+        shown: StoredEntity,  # noqa: ARG002 - the image is on the page
     ) -> Summary:
         """Return the answer in words."""
         text = answer.texts.get(TEXT, "")

@@ -85,7 +85,7 @@ class SixWayChoice(Interface):
     def summary(
         self,
         answer: ReviewAnswer,
-        shown: StoredEntity,  # noqa: ARG002 - the number stands on the page
+        shown: StoredEntity,  # noqa: ARG002 - the number is on the page
     ) -> Summary:
         """Return the answer, without saying whether it is right."""
         return [("Chosen", number) for number in answer.choices[PICK]]

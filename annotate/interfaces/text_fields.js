@@ -1,8 +1,8 @@
 // Added once to Label Studio's page, where it serves all text fields of the open task.
 //
-// Label Studio keeps what is typed apart from the answer until the answer is submitted, so its
-// drafts lack it. Here the text is put into each draft on its way to the server, a draft is sent
-// soon after a change, and the text of a reopened draft or answer goes back into its field.
+// Label Studio stores typed text separately until the answer is submitted, so its drafts lack it.
+// This script adds the text to each draft that is sent to the server, sends a draft soon after a
+// change, and puts the text of a reopened draft or answer back into its field.
 (() => {
   if (window.loupeTextFields) return;
   window.loupeTextFields = true;
@@ -16,7 +16,7 @@
   const isField = element => Boolean(element?.closest?.(".loupe textarea, .loupe input[type=text], .loupe input:not([type])"));
   const mainField = () => document.querySelector(".loupe-write textarea");
 
-  // What is typed, as regions of an answer.
+  // The typed text, as regions of an answer.
   const typed = of => controls(of).filter(tag => tag._value && tag.showSubmit).map(tag => ({
     id: "typed-" + withoutId(tag.name), from_name: withoutId(tag.name), to_name: withoutId(tag.toname),
     type: "textarea", origin: "manual", value: { text: [tag._value] },
@@ -29,7 +29,7 @@
     }
   };
 
-  // Whose text is not saved yet, since when, and when it changed last.
+  // The answer with unsaved text, since when, and when it last changed.
   let unsaved = null, since = 0, changed = 0, state = "";
 
   const send = window.fetch;
@@ -58,7 +58,7 @@
     return of.saveDraft().catch(() => {});
   };
 
-  // Text that Label Studio shows as part of the answer goes back into its field.
+  // Move text that Label Studio shows as part of the answer back into its field.
   const reopen = of => {
     let moved = false;
     for (const tag of controls(of)) {
@@ -105,7 +105,7 @@
     while (answer()?.isDraftSaving) await new Promise(later => setTimeout(later, 20));
     document.querySelector(SUBMIT)?.click();
   };
-  // The key of a choice that is ticked already, where one of several is to be: it would untick it.
+  // Ignore the key of a radio choice that is already ticked: it would untick it.
   const isTicked = key => [...(answer()?.names?.values() ?? [])].some(tag => tag.type === "choices"
     && tag.choice === "single-radio" && tag.tiedChildren?.some(one => one.sel && one.hotkey === key));
 

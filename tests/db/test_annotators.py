@@ -66,7 +66,7 @@ def test_only_those_who_work_in_a_role_are_active_in_it(store: Store) -> None:
 
 
 def test_a_name_that_nobody_has_is_an_error_that_says_who_there_is(store: Store) -> None:
-    with pytest.raises(UsageError, match="no annotator 'Ana'; there are: nobody yet"):
+    with pytest.raises(UsageError, match="no annotator 'Ana'; there are: none yet"):
         annotator_named(store, "Ana")
     add_annotator(store, "Anna", SERVER, 1, ["annotator"])
     with pytest.raises(UsageError, match="no annotator 'Ana'; there are: Anna"):
