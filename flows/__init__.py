@@ -2,5 +2,5 @@
 
 import os
 
-# Prefect, vLLM and the hub's client otherwise tell their makers that they are used.
+# Disable the usage reports that Prefect, vLLM and the Hub's client otherwise send.
 os.environ.setdefault("DO_NOT_TRACK", "1")

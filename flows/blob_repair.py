@@ -1,6 +1,6 @@
-"""Damaged files of the blob store made again: found elsewhere, or made as they were made before.
+"""Repair damaged files of the blob store: find them elsewhere, or make them again.
 
-Whatever is found counts only where its digest is the right one.
+Data is used only if its digest is right.
 """
 
 import io
@@ -41,11 +41,10 @@ from sources.video.reader import open_video
 
 _PAGE = 2000
 _ROUNDS = 3
-"""A picture that was edited is made again of its anchor, which must be there by then; a
-measurement of both."""
+"""An edited image needs its repaired anchor; a measurement needs both."""
 
 Data = tuple[bytes, str]
-"""The bytes of a file, and in words where they are from."""
+"""The bytes of a file, and a description of where they are from."""
 
 
 class RepairedBlob(NamedTuple):
@@ -58,13 +57,13 @@ class RepairedBlob(NamedTuple):
 def repair_blobs(
     context: RunContext, check: BlobCheck, folders: Sequence[Path] = ()
 ) -> Iterator[RepairedBlob]:
-    """Restores the files that `check` found wrong; one that cannot be restored stays noted there.
+    """Restore the files that `check` found damaged or missing; the others remain in `check`.
 
     Args:
         context: the run.
-        check: what is wrong.
-        folders: where sources, videos or a backup of the blob store lie; pictures that were drawn
-            here, and releases, are looked through anyhow.
+        check: the damaged and missing files.
+        folders: folders with sources, videos or a backup of the blob store; images drawn here and
+            releases are always searched.
 
     Raises:
         ServiceError: the blob store cannot be written to.
@@ -82,7 +81,7 @@ def repair_blobs(
 
 
 class _Sources:
-    """Where the bytes of a file may be had, from the cheapest to the dearest."""
+    """Where the bytes of a file may be available, from the cheapest to the most expensive."""
 
     def __init__(self, context: RunContext, check: BlobCheck, folders: Sequence[Path]) -> None:
         self._context = context
@@ -91,7 +90,7 @@ class _Sources:
         self._drawn = [context.settings.home / name for name in DRAWN]
 
     def data_of(self, page: Sequence[FaultyBlob]) -> Iterator[tuple[Blob, Data]]:
-        """The right bytes of as many files as can be had."""
+        """Return the right bytes of as many files as possible."""
         wanted = {one.blob for one in page}
         for find in (
             self._in_backups,
@@ -117,7 +116,7 @@ class _Sources:
     def _in_releases(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
         by_digest = {blob.sha256: blob for blob in wanted}
         for folder in (one.folder for one in list_releases(self._context.store)):
-            with suppress(OSError, ValueError):  # the release is away, or damaged, too
+            with suppress(OSError, ValueError):  # the release is missing or damaged as well
                 for file in read_files(folder / MANIFEST):
                     if (blob := by_digest.get(file.sha256)) is not None:
                         with suppress(OSError):
@@ -125,7 +124,7 @@ class _Sources:
                             yield blob, (path.read_bytes(), str(path))
 
     def _imported(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
-        """Files of sources, brought into the form in which they were imported."""
+        """Yield files of sources, converted as they were at import."""
         by_path: dict[str, set[Blob]] = defaultdict(set)
         for blob, entity in self._naming(wanted, Image.kind):
             by_path[entity.record(Image).file_path].add(blob)
@@ -136,7 +135,7 @@ class _Sources:
                     yield blob, (image.data, str(file))
 
     def _cut_from_videos(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
-        """Crops of people, cut out of their frames again."""
+        """Yield crops of people, cropped from their frames again."""
         seen: dict[tuple[str, str], dict[int, list[tuple[Blob, Observation]]]] = {}
         for blob, entity in self._naming(wanted, Track.kind):
             track = entity.record(Track)
@@ -154,7 +153,7 @@ class _Sources:
                         break
 
     def _edited(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
-        """Pictures that the built-in editor made, whose every edit comes out the same."""
+        """Yield images made by the built-in editor, which is deterministic."""
         store, spec = self._context.store, BuiltinEditor()
         for blob, entity in self._naming(wanted, StoredEdit.kind):
             edit = entity.record(StoredEdit)
@@ -162,7 +161,7 @@ class _Sources:
             if edit.model != str(spec.ref) or not strategies:
                 continue
             anchor = fetch(store, strategies)[strategies[0]].record(Strategy).anchor
-            with suppress(LoupeError):  # the anchor is damaged, too: another round
+            with suppress(LoupeError):  # the anchor is damaged as well: another round
                 image = ChatImage(media_type=anchor.media_type, data=self._read(anchor))
                 request = EditRequest(image=image, instruction=edit.instruction, seed=edit.seed)
                 for _, made in build_image_editor(spec).edit([request]):
@@ -170,7 +169,7 @@ class _Sources:
                         yield blob, (picture.data, f"edited again by {edit.model}")
 
     def _overlays(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
-        """Pictures of what an edit changed, drawn again."""
+        """Yield images that show what an edit changed, drawn again."""
         store = self._context.store
         for blob, entity in self._naming(wanted, Candidate.kind):
             candidate = entity.record(Candidate)
@@ -179,14 +178,14 @@ class _Sources:
                 continue
             for one in fetch(store, settings).values():
                 check = one.record(StageSettings).values.get("check")
-                with suppress(IntegrityError, ValueError):  # one of the two is damaged, too
+                with suppress(IntegrityError, ValueError):  # one of the two is damaged as well
                     pictures = (candidate.anchor, candidate.image)
                     anchor, edited = (_opened(self._read(picture)) for picture in pictures)
                     change = change_between(anchor, edited, EditCheckSettings.model_validate(check))
                     yield blob, (difference_overlay(anchor, change), "drawn again")
 
     def _naming(self, blobs: Iterable[Blob], kind: str) -> Iterator[tuple[Blob, StoredEntity]]:
-        """The entities of a kind that name any of the files."""
+        """Return the entities of a kind that refer to any of the files."""
         found = [
             (blob, id_) for blob in blobs for of, id_ in self._check.naming(blob) if of == kind
         ]

@@ -1,6 +1,6 @@
 """The Prefect server that `loupe up` starts: Prefect's own application behind our checks.
 
-Run it as `python -m flows.prefect_app --port N`; everything else is in `PREFECT_` variables.
+Run it as `python -m flows.prefect_app --port N`; all other settings are `PREFECT_` variables.
 """
 
 import argparse
@@ -19,17 +19,17 @@ from services.process import LOOPBACK
 
 
 class DeclaredJsonOnly:
-    """Refuses bodies that are not declared as JSON.
+    """Refuses request bodies that are not declared as JSON.
 
-    Prefect takes a body without a content type for JSON. A page of any origin may send such a
-    request without asking first (a CORS preflight), as it may not with `application/json`.
+    Prefect treats a body without a content type as JSON. A page of any origin may send such a
+    request without a CORS preflight, which `application/json` requires.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hands the request on, or answers 415."""
+        """Pass the request on, or answer 415."""
         if scope["type"] == "http" and not _is_declared(Headers(scope=scope)):
             message = "the body must come with the header Content-Type: application/json"
             await PlainTextResponse(message, 415)(scope, receive, send)
@@ -38,7 +38,7 @@ class DeclaredJsonOnly:
 
 
 def guarded(app: ASGIApp, port: int) -> ASGIApp:
-    """`app`, for local programs and its own pages only."""
+    """Restrict `app` to local programs and its own pages."""
     return LocalRequestsOnly(DeclaredJsonOnly(app), port)
 
 

@@ -1,8 +1,8 @@
-"""The Prefect worker that `loupe up` starts: it runs our deployments, in one way only.
+"""The Prefect worker that `loupe up` starts: it runs only our deployments, in a fixed way.
 
-A worker of Prefect's own takes the command, the environment and the folder of a run from anyone who
-asks for it. Run this one as `python -m flows.prefect_worker --pool NAME --deployments FILE
---lost-after SECONDS` in the folder that runs are to work in.
+Prefect's own worker takes the command, the environment and the folder of a run from the run's
+request. Run this one as `python -m flows.prefect_worker --pool NAME --deployments FILE --lost-after
+SECONDS` in the folder where runs work.
 """
 
 import argparse
@@ -47,11 +47,11 @@ JOB_TEMPLATE = {
     "job_configuration": {"stream_output": True},
     "variables": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-"""A work pool with nothing to choose: the server refuses job variables, whichever they are."""
+"""A work pool without options: the server refuses all job variables."""
 LOST = "Lost"
 """The state, a kind of crash, of a run whose process has sent nothing for too long."""
 RERUNS = 2
-"""How often a crashed run is started again."""
+"""Maximum number of restarts of a crashed run."""
 _RERUN_WITHIN = timedelta(days=1)
 _ENGINE = shlex.join([sys.executable, "-m", "prefect.engine"])
 _SIGNS_OF_LIFE = ("Pending", "Submitting", "Running", "heartbeat")
@@ -59,7 +59,7 @@ _PULL_STEP = "prefect.deployments.steps.set_working_directory"
 
 
 class OurJobConfiguration(ProcessJobConfiguration):
-    """How every run is started, whatever the work pool, the deployment and the run say."""
+    """How every run is started, independent of the work pool, the deployment and the run."""
 
     @classmethod
     async def from_template_and_values(
@@ -68,14 +68,14 @@ class OurJobConfiguration(ProcessJobConfiguration):
         values: dict[str, Any],  # noqa: ARG003
         client: PrefectClient | None = None,  # noqa: ARG003
     ) -> Self:
-        """The engine, in the worker's folder, with the worker's environment."""
+        """Run the engine in the worker's folder, with the worker's environment."""
         return cls(command=_ENGINE, working_dir=Path.cwd())
 
 
 class LoupeWorker(ProcessWorker):
-    """Runs the deployments of `entrypoints`, and starts again what has crashed.
+    """Runs the deployments of `entrypoints`, and restarts crashed runs.
 
-    What has crashed has lost nothing, and goes on where it was: see `flows.engine.runner`.
+    A crashed run has lost nothing and continues where it was; see `flows.engine.runner`.
     """
 
     job_configuration = OurJobConfiguration
@@ -90,7 +90,7 @@ class LoupeWorker(ProcessWorker):
 
     @classmethod
     def __dispatch_key__(cls) -> str:
-        """Beside Prefect's own worker of this type, not instead of it."""
+        """Registers this worker in addition to Prefect's own worker of this type."""
         return "loupe"
 
     async def run(
@@ -99,10 +99,10 @@ class LoupeWorker(ProcessWorker):
         configuration: ProcessJobConfiguration,
         task_status: TaskStatus[int] | None = None,
     ) -> ProcessWorkerResult:
-        """Runs the flow in a process.
+        """Run the flow in a process.
 
         Raises:
-            ServiceError: it is not one of our deployments as `loupe up` registers them.
+            ServiceError: it does not belong to a deployment that `loupe up` registers.
         """
         deployment = (
             await self.client.read_deployment(flow_run.deployment_id)
@@ -114,7 +114,7 @@ class LoupeWorker(ProcessWorker):
         return await super().run(flow_run, configuration, task_status)
 
     async def sync_with_backend(self) -> None:
-        """Sends the worker's own heartbeat and looks for crashed runs."""
+        """Send the worker's own heartbeat and look for crashed runs."""
         await super().sync_with_backend()
         await self._run_crashed_again()
 
@@ -133,9 +133,9 @@ class LoupeWorker(ProcessWorker):
 
 
 def is_to_run_again(run: FlowRun, states: Sequence[State[Any]]) -> bool:
-    """Whether a crashed run had begun or was lost, and has not crashed too often by now.
+    """Tell whether a crashed run had started or was lost, and has not crashed too often.
 
-    A run that was refused has neither begun nor been lost.
+    A refused run has neither started nor been lost.
     """
     has_begun = bool(run.run_count) or run.state_name == LOST
     return has_begun and sum(state.is_crashed() for state in states) <= RERUNS
@@ -144,7 +144,7 @@ def is_to_run_again(run: FlowRun, states: Sequence[State[Any]]) -> bool:
 def reason_to_refuse(
     flow_run: FlowRun, deployment: DeploymentResponse | None, entrypoints: frozenset[str]
 ) -> str | None:
-    """Why the run is none that `loupe up` made possible; None if it is one."""
+    """Return why the run does not belong to a deployment of `loupe up`; None if it does."""
     if deployment is None:
         return "only runs of deployments are carried out"
     if deployment.entrypoint not in entrypoints:
@@ -158,12 +158,12 @@ def reason_to_refuse(
 
 
 async def prepare(client: PrefectClient, pool: str, lost_after: timedelta) -> None:
-    """Make the work pool and the automation, or change them to what they have to be."""
+    """Create or update the work pool and the automation."""
     created = WorkPoolCreate(name=pool, type=LoupeWorker.type, base_job_template=JOB_TEMPLATE)
     await client.create_work_pool(created, overwrite=True)
     wanted = lost_runs_automation(pool, lost_after)
     known = await client.read_automations_by_name(wanted.name)
-    # An automation that is made again forgets which runs it was waiting for.
+    # An automation that is created again forgets the runs it was waiting for.
     if [_content(automation) for automation in known] == [_content(wanted)]:
         return
     for automation in known:
@@ -172,7 +172,7 @@ async def prepare(client: PrefectClient, pool: str, lost_after: timedelta) -> No
 
 
 def lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
-    """Has the server mark a run as crashed when its process has sent nothing for `lost_after`."""
+    """Return an automation that marks a run as crashed if it sent nothing for `lost_after`."""
     return AutomationCore(
         name=f"{pool}: lost runs",
         description=f"Marks a run as crashed when its process sent nothing for {lost_after}.",
@@ -196,7 +196,7 @@ def lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
 
 
 def _content(automation: AutomationCore) -> dict[str, Any]:
-    """What an automation does, without its ids."""
+    """Return the content of an automation without its ids."""
     shown = automation.model_dump(mode="json", include={"enabled", "trigger", "actions"})
     trigger = {name: value for name, value in shown["trigger"].items() if name != "id"}
     for names in ("after", "expect", "for_each"):
@@ -205,7 +205,7 @@ def _content(automation: AutomationCore) -> dict[str, Any]:
 
 
 async def work(pool: str, deployments: Path, lost_after: timedelta) -> None:
-    """Carries out runs until the process receives a signal to end."""
+    """Execute runs until the process receives a signal to end."""
     listed = yaml.safe_load(deployments.read_text(encoding="utf-8"))["deployments"]
     async with get_client() as client:
         await prepare(client, pool, lost_after)
@@ -214,14 +214,14 @@ async def work(pool: str, deployments: Path, lost_after: timedelta) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Work in the folder that this is called in."""
+    """Work in the current folder."""
     parser = argparse.ArgumentParser(prog="python -m flows.prefect_worker", description=__doc__)
     parser.add_argument("--pool", required=True)
     parser.add_argument("--deployments", type=Path, required=True)
     parser.add_argument("--lost-after", type=float, required=True, metavar="SECONDS")
     options = parser.parse_args(arguments)
     lost_after = timedelta(seconds=options.lost_after)
-    with suppress(KeyboardInterrupt):  # how asyncio ends after SIGINT, and here after SIGTERM
+    with suppress(KeyboardInterrupt):  # as asyncio ends after SIGINT, and here after SIGTERM
         asyncio.run(work(options.pool, options.deployments, lost_after))
 
 

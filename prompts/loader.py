@@ -1,4 +1,4 @@
-"""Loads prompts and checks that what they declare is what they use."""
+"""Load prompts and check that they use exactly the variables they declare."""
 
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,7 @@ class PromptHeader(Record):
 
 
 class Prompt(PromptHeader):
-    """A prompt template. Its `digest` covers id, version and text: it is part of cache keys."""
+    """A prompt template. Its `digest` covers id, version and text, and is part of cache keys."""
 
     text: str
 
@@ -41,10 +41,10 @@ class Prompt(PromptHeader):
         return digest_of(self.id, self.version, self.text)
 
     def render(self, **values: str) -> str:
-        """The prompt with its variables filled in.
+        """Return the prompt with its variables filled in.
 
         Raises:
-            ConfigurationError: the values are not exactly those that the prompt declares.
+            ConfigurationError: the values do not match the declared variables.
         """
         if set(values) != set(self.variables):
             raise ConfigurationError(
@@ -56,11 +56,11 @@ class Prompt(PromptHeader):
 
 @cache
 def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
-    """The prompt in `folder/prompt_id.md`, or in the file that is named by a path (`….md`).
+    """Load the prompt `folder/prompt_id.md`, or the file at a path ending in `.md`.
 
     Raises:
-        ConfigurationError: there is no such prompt, its front matter is wrong, or it uses a
-            variable that it does not declare or declares one that it does not use.
+        ConfigurationError: there is no such prompt, its front matter is invalid, or its declared
+            variables differ from those it uses.
     """
     path = Path(prompt_id) if prompt_id.endswith(".md") else folder / f"{prompt_id}.md"
     try:

@@ -1,4 +1,4 @@
-"""The base of all records, and the digests that give them their names."""
+"""The base class of all records, and the digests that identify them."""
 
 import hashlib
 import json
@@ -22,27 +22,27 @@ class EntityRecord(Record):
     kind: ClassVar[str]
 
     def payload(self) -> str:
-        """The record as JSON, fields in declared order: the bytes that its id is made from."""
+        """The record as JSON, fields in declared order: the bytes its id is derived from."""
         return self.model_dump_json()
 
 
 def canonical_json(value: Mapping[str, Any] | Iterable[Any] | str | float | None) -> str:
-    """`value` as JSON with sorted keys and no spaces, the same for equal values."""
+    """Return `value` as JSON with sorted keys and no spaces, the same for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def digest_of(*parts: str) -> str:
-    """A 128-bit BLAKE2b digest over `parts`, as 32 hex digits; parts cannot run into each other."""
+    """Return a 128-bit BLAKE2b digest over length-prefixed `parts`, as 32 hex digits."""
     return hashlib.blake2b(framed(*parts), digest_size=ID_BYTES).hexdigest()
 
 
 def framed(*parts: str) -> bytes:
-    """The bytes that `digest_of` hashes: each part behind its length."""
+    """Return the bytes that `digest_of` hashes: each part prefixed with its length."""
     return b"".join([b"%d:%b" % (len(data), data) for data in map(str.encode, parts)])
 
 
 def unframed(data: bytes) -> list[str]:
-    """The parts that `framed` put together."""
+    """Return the parts that `framed` combined."""
     parts = []
     while data:
         length, _, rest = data.partition(b":")
@@ -54,7 +54,7 @@ def unframed(data: bytes) -> list[str]:
 def entity_id(
     dataset: str, kind: str, payload: str, parents: Iterable[tuple[str, str]] = ()
 ) -> str:
-    """The content-derived id of an entity, as 32 hex digits.
+    """Return the content-derived id of an entity, as 32 hex digits.
 
     Args:
         dataset: the dataset that the entity belongs to.
@@ -67,5 +67,5 @@ def entity_id(
 
 
 def sha256_of(data: bytes) -> str:
-    """The SHA-256 of `data` as 64 hex digits: the name of a blob and of a released file."""
+    """Return the SHA-256 of `data` as 64 hex digits: the name of a blob and of a released file."""
     return hashlib.sha256(data).hexdigest()

@@ -1,4 +1,4 @@
-"""What decoding strangers' images may cost, and what Pillow's decoders raise on hostile bytes."""
+"""Limits on decoding untrusted images, and errors of Pillow's decoders on hostile bytes."""
 
 import re
 import struct
@@ -9,14 +9,18 @@ from schemas.limited import run_limited
 
 T = TypeVar("T")
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
-"""What images of releases may be. Pillow knows formats that start other programs."""
+"""Allowed formats of released images. Pillow knows formats that start other programs."""
 MOST_PIXELS: Final = 50_000_000
 MOST_SCANS: Final = 100
-"""Of a JPEG; encoders write 10, at most some 25. Each scan visits all pixels again, and one that
-changes nothing needs 75 bytes."""
+"""Scans of a JPEG; encoders write 10, at most about 25.
+
+Each scan visits all pixels again, and one that changes nothing needs 75 bytes.
+"""
 _SECONDS: Final = 60.0
-"""Of processor time, for one image: for what is not foreseen. The largest that is admitted needs a
-few seconds, or half a minute where it is encoded again."""
+"""CPU seconds per image, against unforeseen cases.
+
+The largest admitted image needs a few seconds, or half a minute if it is encoded again.
+"""
 _BYTES: Final = 1 << 29
 _BYTES_PER_PIXEL: Final = 32
 
@@ -33,7 +37,7 @@ DECODER_FAULTS: Final = (
     struct.error,
     Warning,
 )
-"""Found by the fuzz test of `sources.decoding`, which holds the list."""
+"""Found by the fuzz test of `sources.decoding`, which maintains the list."""
 
 _START_OF_SCAN: Final = b"\xff\xda"
 _SCAN, _ENDS = 0xDA, 0xD9
@@ -42,20 +46,20 @@ _MARKER: Final = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 
 
 def decode_limited(function: Callable[..., T], *args: Any, max_pixels: int = MOST_PIXELS) -> T:
-    """What `function(*args)`, which decodes one image of a stranger, gives in a limited worker.
+    """Return `function(*args)`, which decodes one untrusted image, from a limited worker.
 
     Raises:
         LimitExceededError: it took more time, or more memory than images of `max_pixels` need, or
-            it crashed; the text continues «cannot be decoded: it …».
+            it crashed; the message continues «cannot be decoded: it …».
     """
     memory = _BYTES + _BYTES_PER_PIXEL * max_pixels
     return run_limited(function, *args, seconds=_SECONDS, memory=memory)
 
 
 def too_many_scans(data: bytes) -> str | None:
-    """What is wrong with a JPEG that draws its pixels too often; None where nothing is.
+    """Return what is wrong with a JPEG with too many scans; None if nothing is.
 
-    Scans are counted as decoders meet them; those of thumbnails, or of files that hang behind the
+    Scans are counted as decoders process them; those of thumbnails, or of data appended after the
     end, do not count. Nothing is decoded.
     """
     if not data.startswith(b"\xff\xd8") or data.count(_START_OF_SCAN) <= MOST_SCANS:

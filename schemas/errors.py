@@ -1,45 +1,46 @@
-"""Everything that Loupe raises on purpose.
+"""Errors that Loupe raises on purpose.
 
 ::
 
 LoupeError
-├── UsageError                what the user gave cannot be used (exit code 2)
-│   ├── ConfigurationError    a profile, a build file or an environment variable
-│   ├── FormatError           a file is not of the format it was said to be
+├── UsageError                the user's input cannot be used (exit code 2)
+│   ├── ConfigurationError    a profile, a build file or an environment variable is invalid
+│   ├── FormatError           a file is not in the declared format
 │   └── MissingExtraError     an optional dependency is not installed
-├── IntegrityError            stored or released data is not what it claims to be
+├── IntegrityError            stored or released data does not match its description
 │   ├── BlobMismatchError     bytes do not match their digest
-│   └── MissingBlobError      a digest that nothing is stored under
-├── ModelError                a model could not be loaded or its server is not there
-├── TrainingError             a training cannot go on: a loss is no finite number
-├── DegenerateCriterionError  a criterion accepts nearly all or nearly none: it says nothing
+│   └── MissingBlobError      nothing is stored under a digest
+├── ModelError                a model could not be loaded, or its server does not answer
+├── TrainingError             a training cannot continue: a loss is not a finite number
+├── DegenerateCriterionError  a criterion accepts nearly everything or nothing
 ├── DiskFullError             a disk has no space or no inodes left
 ├── BudgetReachedError        a run stopped because `--max-cost` or `--max-tokens` was reached
-└── ServiceError              a server that we start or talk to does not do what it should
+└── ServiceError              a server that Loupe starts or uses does not work as expected
 
-A message is one sentence: what, where, got, wanted. What is wrong with a *single record* is not
-raised: it becomes a `schemas.records.Rejection` and goes to quarantine while the rest goes on.
+A message is one sentence: what is wrong, where, what was found and what was expected. A problem
+with a *single record* is not raised: it becomes a `schemas.records.Rejection` in quarantine, and
+the other records are processed.
 """
 
 
 class LoupeError(Exception):
-    """Base of all errors that Loupe raises on purpose; its text is fit to be shown to a user."""
+    """Base of all errors that Loupe raises on purpose; its message can be shown to users."""
 
     exit_code = 1
 
 
 class UsageError(LoupeError):
-    """What the user gave cannot be used."""
+    """The user's input cannot be used."""
 
     exit_code = 2
 
 
 class ConfigurationError(UsageError):
-    """A profile, a build file or an environment variable is wrong."""
+    """A profile, a build file or an environment variable is invalid."""
 
 
 class FormatError(UsageError):
-    """A file is not of the format it was said to be."""
+    """A file is not in the declared format."""
 
 
 class MissingExtraError(UsageError):
@@ -54,7 +55,7 @@ class MissingExtraError(UsageError):
 
 
 class IntegrityError(LoupeError):
-    """Stored or released data is not what it claims to be."""
+    """Stored or released data does not match its description."""
 
 
 class BlobMismatchError(IntegrityError):
@@ -70,20 +71,20 @@ class ModelError(LoupeError):
 
 
 class TrainingError(LoupeError):
-    """A training cannot go on: a loss or a gradient is no finite number."""
+    """A training cannot continue: a loss or a gradient is not a finite number."""
 
 
 class DegenerateCriterionError(LoupeError):
-    """A criterion accepts nearly all or nearly none: it says nothing, and nothing is done by it."""
+    """A criterion accepts nearly everything or nothing: it is uninformative and was not applied."""
 
 
 class DiskFullError(LoupeError):
-    """A disk has no space or no inodes left for what is to be written."""
+    """A disk has no space or no inodes left for a file to write."""
 
 
 class BudgetReachedError(LoupeError):
-    """A limit on money or tokens was reached; what was paid for is stored, nothing is lost."""
+    """A limit on money or tokens was reached; everything that was paid for is stored."""
 
 
 class ServiceError(LoupeError):
-    """A server that we start or talk to does not do what it should."""
+    """A server that Loupe starts or uses does not work as expected."""

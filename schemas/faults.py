@@ -1,4 +1,4 @@
-"""What is wrong with data that does not fit its record, in one sentence."""
+"""Describe in one sentence why data does not fit its record."""
 
 import difflib
 import re
@@ -14,19 +14,19 @@ _OURS = "Value error, "
 
 
 def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str = "") -> str:
-    """The first fault in an error: where it is, what is expected there, and what was found.
+    """Describe the first error: where it is, what is expected there, and what was found.
 
     Args:
-        error: of pydantic, such as "statistics.images: Input should be a valid integer, got
-            'many'"; of another error the first line, or its class.
-        form: the record that was expected; for an unknown key, its nearest known key is named.
+        error: an error of pydantic, such as "statistics.images: Input should be a valid integer,
+            got 'many'"; of other errors, the first line or the class is used.
+        form: the expected record; for an unknown key, the most similar known key is named.
         see: the page that lists the known keys.
     """
     if not isinstance(error, ValidationError):
         return next(iter(str(error).splitlines()), "") or type(error).__name__
     first = error.errors(include_url=False)[0]
     place = "".join(map(_printable, ".".join(map(str, first["loc"]))))
-    message = first["msg"].removeprefix(_OURS)[:_MESSAGE_CHARACTERS]  # it may hold the value
+    message = first["msg"].removeprefix(_OURS)[:_MESSAGE_CHARACTERS]  # it may contain the value
     if not place:
         return message
     if first["type"] == "extra_forbidden":
@@ -39,7 +39,7 @@ def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str 
 
 
 def _nearest(fault: ErrorDetails) -> str:
-    """The allowed value that was probably meant, if values are listed and one is near."""
+    """Return the allowed value that was probably meant, if values are listed and one is similar."""
     if fault["type"] not in ("enum", "literal_error"):
         return ""
     allowed = re.findall(r"'(.*?)'", fault["ctx"]["expected"])
@@ -48,7 +48,7 @@ def _nearest(fault: ErrorDetails) -> str:
 
 
 def unknown_key(place: str, known: list[str], see: str = "") -> str:
-    """The message on an unknown key, with the nearest of the known ones if one is near."""
+    """Return the message on an unknown key, with the most similar known key if there is one."""
     nearest = difflib.get_close_matches(place.rpartition(".")[2], known, n=1)
     if nearest:
         return f"unknown key {place!r:.80}; did you mean {nearest[0]!r}?"
@@ -58,29 +58,29 @@ def unknown_key(place: str, known: list[str], see: str = "") -> str:
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, or all known names."""
+    """Return the known name that was probably meant, or all known names."""
     among = sorted(known)
     nearest = difflib.get_close_matches(name, among, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(among) or 'none'}"
 
 
 def known_keys(form: type[BaseModel] | None, place: tuple[int | str, ...]) -> list[str]:
-    """The keys that are allowed beside the one at `place` in `form`, sorted."""
+    """Return the keys that are allowed beside the one at `place` in `form`, sorted."""
     forms = [] if form is None else [form]
     for part in place[:-1]:
         inner = [found for one in forms for found in _records(_fields(one).get(str(part)))]
-        forms = inner or forms  # positions and tags of unions lead to no other record
+        forms = inner or forms  # positions and tags of unions do not lead to another record
     return sorted({name for one in forms for name in _fields(one)})
 
 
 def _fields(form: type[BaseModel]) -> dict[str, Any]:
-    """The types of the fields of a record, by their names in files."""
+    """Return the types of the fields of a record, by their names in files."""
     fields = form.model_fields.items()
     return {field.alias or name: field.annotation for name, field in fields}
 
 
 def _records(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The records in a type such as `tuple[Record, ...] | None`."""
+    """Yield the record types in a type such as `tuple[Record, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):

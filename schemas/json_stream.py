@@ -1,8 +1,9 @@
-"""JSON files read record by record: memory holds one record, whatever the size of the file.
+"""Read JSON files record by record: memory holds one record, independent of the file size.
 
-The standard library's decoder is the C one and tells where a value ends, which is all that a stream
-needs. (ijson was tried first: its C backend 3.6 ends the process with a segmentation fault on an
-integer of more than 4,300 digits, and the position it gives for a fault is the end of a buffer.)
+The standard library's decoder is implemented in C and reports where a value ends, which is all that
+a stream needs. (ijson was tried first: its C backend 3.6 ends the process with a segmentation fault
+on an integer of more than 4,300 digits, and the position it reports for an error is the end of a
+buffer.)
 """
 
 import codecs
@@ -38,7 +39,7 @@ class JsonBreak(Exception):  # noqa: N818 - a place in a file, turned into a rec
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element of an array: its array's key (empty for a list at the top), place and value."""
+    """One element of an array: its array's key (empty for a top-level list), position and value."""
 
     section: str
     index: int
@@ -46,11 +47,11 @@ class Element:
 
 
 def _integer(digits: str) -> int | float:
-    """The number; one with absurdly many digits as a float, so that converting it costs nothing."""
+    """Return the integer, or a float if it has very many digits, so that converting it is cheap."""
     return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else float(digits)
 
 
-# Not strict: a raw control character is a matter for the field that holds it, not for the file.
+# Not strict: a raw control character is an error of its field, not of the file.
 DECODER = json.JSONDecoder(parse_int=_integer, strict=False)
 
 
@@ -63,10 +64,10 @@ _STRICT_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_refuse_co
 
 @contextmanager
 def open_annotations(path: Path) -> Iterator[BinaryIO]:
-    """`path` opened for reading bytes.
+    """Open `path` for reading bytes.
 
     Raises:
-        FormatError: it is missing, a directory, empty or not readable.
+        FormatError: it is missing, a directory, empty or unreadable.
     """
     try:
         if path.is_dir():
@@ -82,10 +83,10 @@ def open_annotations(path: Path) -> Iterator[BinaryIO]:
 
 
 class JsonCursor:
-    """A place in a JSON file that moves from value to value and reads only what it needs.
+    """A position in a JSON file that moves from value to value and reads only what it needs.
 
-    With `strict`, what only others than the standard know (raw control characters, `NaN`, bytes
-    that are not UTF-8) is a `ValueError` or a `JsonBreak`; without, it spoils one value at most.
+    With `strict`, input that the standard does not allow (raw control characters, `NaN`, bytes that
+    are not UTF-8) is a `ValueError` or a `JsonBreak`. Otherwise it spoils one value at most.
     """
 
     def __init__(
@@ -109,14 +110,14 @@ class JsonCursor:
         self._ended = False
 
     def peek(self) -> str:
-        """The next character that is not white space; empty at the end of the file."""
+        """Return the next character that is not white space; empty at the end of the file."""
         while True:
             self._at = _space_end(self._text, self._at)
             if self._at < len(self._text) or not self._grow():
                 return self._text[self._at : self._at + 1]
 
     def take(self, *wanted: str) -> str:
-        """The next character, which must be one of `wanted`."""
+        """Return the next character, which must be one of `wanted`, and move past it."""
         found = self.peek()
         if found not in wanted or not found:
             raise self.fault(f"expecting {' or '.join(map(repr, wanted))}, got {found!r}")
@@ -124,13 +125,13 @@ class JsonCursor:
         return found
 
     def value(self) -> Any:
-        """The next value as a whole."""
+        """Return the next value as a whole."""
         self.peek()
         while True:
             try:
                 value, end = self._json.raw_decode(self._text, self._at)
             except json.JSONDecodeError as fault:
-                # Far from the end of what was read, more text would not help.
+                # Far from the end of the buffer, more text would not help.
                 unterminated = fault.msg.startswith("Unterminated")
                 at_end = unterminated or len(self._text) - fault.pos <= _LONGEST_TOKEN
                 if not (at_end and self._grow()):
@@ -138,7 +139,7 @@ class JsonCursor:
             except RecursionError:
                 raise self.fault("too many levels of nesting") from None
             else:
-                # A number at the end of what was read may go on in what was not.
+                # A number at the end of the buffer may continue after it.
                 may_go_on = isinstance(value, int | float) and _CUT_TOKEN.match(self._text, end)
                 if not may_go_on:
                     self._at = end
@@ -147,10 +148,10 @@ class JsonCursor:
                     raise self.fault("expecting ',' delimiter", end)
 
     def matches(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
-        """What `pattern` matches from here on, one right after the other, until it does not.
+        """Yield consecutive matches of `pattern` from the current position.
 
-        For values that are nearly always written in one way, a few hundred characters each:
-        `value` takes the others.
+        Use it for values that are nearly always written in the same way, a few hundred characters
+        each; use `value` for the others.
         """
         while self.peek():
             while match := pattern.match(self._text, self._at):
@@ -160,7 +161,7 @@ class JsonCursor:
                 return
 
     def fault(self, what: str, at: int | None = None, *, cut: bool = False) -> JsonBreak:
-        """The break at `at` (here by default): a cut file where nothing but its end is wrong."""
+        """Return the break at `at` (default: here); a truncated file breaks at its end."""
         at = self._at if at is None else at
         if self._ended and (cut or _CUT_TOKEN.match(self._text, at)):
             end = self._offset(len(self._text))
@@ -168,7 +169,7 @@ class JsonCursor:
         return JsonBreak("malformed_json", what[:1].lower() + what[1:], self._offset(at))
 
     def _grow(self) -> bool:
-        """Reads on, doubling what is held; False at the end of the file."""
+        """Read more, doubling the buffer; False at the end of the file."""
         if self._ended:
             return False
         held = self._text[self._at :]
@@ -194,7 +195,7 @@ def _space_end(text: str, at: int) -> int:
 
 
 def stream_list(cursor: JsonCursor) -> Iterator[Element]:
-    """The elements of the list that the file consists of.
+    """Yield the elements of the list that the file consists of.
 
     Raises:
         JsonBreak: after the elements before it.
@@ -204,7 +205,7 @@ def stream_list(cursor: JsonCursor) -> Iterator[Element]:
 
 
 def stream_sections(cursor: JsonCursor) -> Iterator[Element]:
-    """The elements of every list that stands directly in the object that the file consists of.
+    """Yield the elements of every list directly in the object that the file consists of.
 
     Raises:
         JsonBreak: after the elements before it.
@@ -218,7 +219,7 @@ def stream_sections(cursor: JsonCursor) -> Iterator[Element]:
 
 
 def _elements(cursor: JsonCursor, section: str, first: int = 0) -> Generator[Element, None, int]:
-    """The elements of the array that comes next, counted from `first`; returns the count after."""
+    """Yield the elements of the next array, numbered from `first`; return the number after."""
     cursor.take("[")
     if cursor.peek() == "]":
         cursor.take("]")
@@ -231,9 +232,9 @@ def _elements(cursor: JsonCursor, section: str, first: int = 0) -> Generator[Ele
 
 
 def stream_members(cursor: JsonCursor) -> Iterator[str]:
-    """The keys of the object that the file consists of.
+    """Yield the keys of the object that the file consists of.
 
-    After each the cursor stands before its value, which the caller takes.
+    After each key the cursor is before its value, which the caller must read.
 
     Raises:
         JsonBreak: after the members before it.

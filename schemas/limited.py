@@ -1,13 +1,13 @@
-"""Runs functions that may hang or crash in worker processes, with limits on time and memory.
+"""Run functions that may hang or crash in worker processes, with limits on time and memory.
 
-A worker is a process of its own, reused between calls and killed when a call exceeds its limits: a
-decoder that hangs, crashes or asks for all memory costs the one file that it was given. Workers are
-forked, not from this process and its threads, but from one that does nothing but import what they
-need. The kernel holds the limits: a timer of processor time, so that a busy machine refuses
+A worker is a separate process, reused between calls and killed when a call exceeds its limits: a
+decoder that hangs, crashes or allocates too much memory affects only the file that it was given.
+Workers are not forked from this process and its threads, but from a process that only imports what
+they need. The kernel enforces the limits: a timer of CPU time, so that a busy machine refuses
 nothing, and `RLIMIT_DATA`, which Linux enforces and macOS does not. The caller waits ten times as
-long by the clock for workers that sleep.
+long in wall-clock time for workers that sleep.
 
-It is a fence against cost and crashes, no sandbox: a worker may read what its user may read.
+This limits cost and crashes, but is not a sandbox: a worker may read what its user may read.
 """
 
 import atexit
@@ -36,7 +36,7 @@ _CLOCK_PER_PROCESSOR_SECOND: Final = 10
 _START_SECONDS: Final = 300.0
 _MOST_CALLS: Final = 1000  # then a new process takes over: decoders leak
 _ITEM, _RESULT, _ERROR, _OUT_OF_MEMORY = range(4)
-# One thread each: the pools of linear algebra reserve memory for every processor.
+# One thread each: thread pools of linear algebra reserve memory for every CPU.
 _ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -45,7 +45,7 @@ _START: Final = (
 
 
 class LimitExceededError(Exception):
-    """A call was ended; `reason` is a word for counting, the text continues «the file …».
+    """A call was ended. `reason` is a word for counting; the message continues «the file …».
 
     Reasons are `too_slow`, `too_much_memory` and `decoder_crashed`.
     """
@@ -62,18 +62,18 @@ def run_limited(
     memory: int | None = None,
     imports: Collection[str] = (),
 ) -> T:
-    """What `function(*args)` gives in a worker process. Safe in threads, which get a worker each.
+    """Return the result of `function(*args)`, run in a worker process. Thread-safe.
 
     Args:
-        function: a function of a module, without side effects that the caller needs.
-        args: as the result, and whatever is raised, of what can be pickled.
-        seconds: of processor time.
-        memory: bytes that may be allocated beyond what the worker holds before the call; None for
-            as many as there are.
-        imports: modules that a new worker has imported, beside those of the function and of `args`.
+        function: a function at module level, without side effects that the caller needs.
+        args: arguments, which must be pickleable like the result and exceptions.
+        seconds: CPU time limit.
+        memory: bytes that the worker may allocate in addition to what it holds before the call
+            (None: no limit).
+        imports: modules that a new worker imports in addition to those of the function and `args`.
 
     Raises:
-        LimitExceededError: it took more than its limits, or the process died.
+        LimitExceededError: it exceeded its limits, or the process died.
     """
     with closing(_messages(function, args, seconds, memory, imports)) as messages:
         for message in messages:
@@ -84,10 +84,10 @@ def run_limited(
 def iterate_limited(
     function: Callable[..., Iterator[T]], *args: Any, seconds: float, memory: int
 ) -> Iterator[T]:
-    """The items of the generator `function(*args)`, which runs in a worker, a little ahead.
+    """Yield the items of the generator `function(*args)`, which runs in a worker, slightly ahead.
 
-    As `run_limited`; each item may take `seconds`. Arrays are not copied more than needed. To be
-    closed where it is not read to its end.
+    See `run_limited`; each item may take `seconds`. Arrays are not copied more than needed. Close
+    the generator if it is not read to its end.
     """
     return _messages(function, args, seconds, memory)
 
@@ -132,12 +132,12 @@ PackedError = tuple[type[Exception], Any, dict[str, Any], str]
 
 
 def packed_error(error: Exception) -> PackedError:
-    """An exception that is being handled, as what can be pickled whatever its constructor wants."""
+    """Return the current exception in a pickleable form, independent of its constructor."""
     return type(error), error.args, error.__dict__, traceback.format_exc()
 
 
 def unpacked_error(packed: PackedError) -> Exception:
-    """The exception as it was raised in another process."""
+    """Return the exception as it was raised in another process."""
     kind, args, attributes, trace = packed
     error = kind.__new__(kind, *args)
     error.__dict__.update(attributes)
@@ -150,14 +150,14 @@ class _End:
 
 
 class _Origin:
-    """The process that workers are forked from; started when the first one is needed."""
+    """The process that workers are forked from, started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def fork(self, modules: set[str]) -> tuple[int, socket.socket]:
-        """The process id of a new worker that has imported `modules`, and the way to it."""
+        """Return the process id of a new worker that has imported `modules`, and its connection."""
         with self._lock:
             ours, theirs = socket.socketpair()
             with theirs:
@@ -186,15 +186,15 @@ class _Origin:
                 stderr=subprocess.DEVNULL,  # decoders repeat there what files tell them
                 env=os.environ | _ENVIRONMENT,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is for the caller
+                start_new_session=True,  # Ctrl+C is for the caller
             )
 
     def wait(self, pid: int) -> int:
-        """The exit code of a worker that has ended, as `subprocess` gives it."""
+        """Return the exit code of a worker that has ended, as in `subprocess`."""
         return self._ask("wait", pid)
 
     def kill(self, pid: int) -> None:
-        """Ends a worker; nobody else can have its process id before."""
+        """Kill a worker; its process id cannot have been reused before."""
         self._ask("kill", pid)
 
     def _ask(self, request: str, pid: int) -> int:
@@ -202,10 +202,10 @@ class _Origin:
             _send(self._socket, (request, pid))
             code: int = _receive(self._socket)
             return code
-        return -signal.SIGKILL  # the origin was killed; the worker ends when it is let go of
+        return -signal.SIGKILL  # the origin was killed; the worker ends with its connection
 
     def end(self) -> None:
-        """Ends it; workers end when they are let go of."""
+        """End the process; workers end when their connection is closed."""
         with self._lock:
             self._end()
 
@@ -218,7 +218,7 @@ class _Origin:
 
 
 class _Worker:
-    """A process that runs one call after the other."""
+    """A process that runs calls one after the other."""
 
     def __init__(self, origin: _Origin, modules: set[str]) -> None:
         self._origin = origin
@@ -228,7 +228,7 @@ class _Worker:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it may be given more calls."""
+        """True if it may be given more calls."""
         return self._calls < _MOST_CALLS and self._is_alive()
 
     def _is_alive(self) -> bool:
@@ -241,14 +241,14 @@ class _Worker:
             return False
 
     def send(self, call: tuple[Any, ...]) -> None:
-        """Begins a call."""
+        """Start a call."""
         self._calls += 1
         self._socket.settimeout(_START_SECONDS)
-        with suppress(BrokenPipeError, ConnectionResetError):  # `receive` tells why
+        with suppress(BrokenPipeError, ConnectionResetError):  # `receive` reports why
             _send(self._socket, call)
 
     def receive(self, seconds: float, memory: int | None) -> tuple[int, Any]:
-        """The next message of the call.
+        """Return the next message of the call.
 
         Raises:
             LimitExceededError: it takes too long, or the process died.
@@ -270,7 +270,7 @@ class _Worker:
         if code == -signal.SIGPROF:
             what = f"took more than {seconds:g} s of processor time"
             raise LimitExceededError("too_slow", what) from None
-        if code == -signal.SIGKILL:  # by the kernel, whose memory ran out
+        if code == -signal.SIGKILL:  # by the kernel, which ran out of memory
             raise _too_much_memory(memory) from None
         if code > 0:
             raise RuntimeError(f"a worker process ended with exit code {code}")
@@ -278,14 +278,14 @@ class _Worker:
         raise LimitExceededError("decoder_crashed", what) from None
 
     def kill(self) -> None:
-        """Ends the process, whatever it does."""
+        """End the process in any state."""
         self._socket.close()
         if not self._has_ended:
             self._origin.kill(self._pid)
 
 
 class _Workers:
-    """The workers that nobody uses at the moment."""
+    """The idle workers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -293,7 +293,7 @@ class _Workers:
         self._idle: list[_Worker] = []
 
     def take(self, modules: set[str]) -> _Worker:
-        """A worker that waits, or a new one that has imported `modules`."""
+        """Return an idle worker, or a new one that has imported `modules`."""
         while True:
             with self._lock:
                 worker = self._idle.pop() if self._idle else None
@@ -304,7 +304,7 @@ class _Workers:
             worker.kill()
 
     def give_back(self, worker: _Worker) -> None:
-        """Keeps a worker for later, as many as there are processors."""
+        """Keep a worker for later, at most as many as there are CPUs."""
         with self._lock:
             if worker.is_fresh and len(self._idle) < processors():
                 self._idle.append(worker)
@@ -312,7 +312,7 @@ class _Workers:
         worker.kill()
 
     def end(self) -> None:
-        """Ends all that wait."""
+        """End all idle workers."""
         with self._lock:
             idle, self._idle = self._idle, []
         for worker in idle:
@@ -320,14 +320,14 @@ class _Workers:
         self._origin.end()
 
     def forget(self) -> None:
-        """Leaves the workers to the process that this one was forked from."""
+        """Forget the workers, which belong to the process that this one was forked from."""
         self._lock = threading.Lock()
         self._origin = _Origin()
         self._idle = []
 
 
 def end_workers() -> None:
-    """Ends the processes that wait for calls; the next call starts new ones."""
+    """End the idle processes; the next call starts new ones."""
     _workers.end()
 
 
@@ -337,7 +337,7 @@ os.register_at_fork(after_in_child=_workers.forget)
 
 
 def _send(to: socket.socket, value: Any) -> None:
-    """Sends a value; the memory of arrays goes beside the pickle."""
+    """Send a value; the memory of arrays is sent separately from the pickle."""
     arrays: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(value, 5, buffer_callback=arrays.append)
     parts = [memoryview(pickled), *(array.raw() for array in arrays)]
@@ -365,7 +365,7 @@ def _read(source: socket.socket, size: int) -> bytearray:
 
 
 def serve_forks(handle: int) -> None:
-    """The life of the process that workers are forked from, until the caller is gone."""
+    """Main loop of the process that workers are forked from, until the caller is gone."""
     with socket.socket(fileno=handle) as caller, suppress(EOFError, OSError):
         while True:
             match _receive(caller):
@@ -385,7 +385,7 @@ def serve_forks(handle: int) -> None:
 def _exit_code(pid: int) -> int:
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:  # of an origin before this one
+    except ChildProcessError:  # of a previous origin
         return -signal.SIGKILL
 
 
@@ -393,7 +393,7 @@ def _forked(modules: list[str], theirs: int, caller: socket.socket) -> int:
     for name in modules:
         with suppress(Exception):  # the worker finds out when it needs it
             importlib.import_module(name)
-    gc.freeze()  # what is not looked through is not copied
+    gc.freeze()  # objects that are not traversed are not copied
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -407,7 +407,7 @@ def _forked(modules: list[str], theirs: int, caller: socket.socket) -> int:
 
 
 def serve(handle: int) -> None:
-    """The life of a worker: calls come in, results go out, until the caller is gone."""
+    """Main loop of a worker: receive calls and send results until the caller is gone."""
     with socket.socket(fileno=handle) as caller, suppress(EOFError, OSError):
         while True:
             function, args, seconds, memory = _receive(caller)
@@ -420,7 +420,7 @@ def serve(handle: int) -> None:
 def _answer(
     caller: socket.socket, function: Callable[..., Any], args: tuple[Any, ...], seconds: float
 ) -> bool:
-    """Runs a call; whether the process can be used again."""
+    """Run a call, and return whether the process can be used again."""
     try:
         result = function(*args)
         if isinstance(result, GeneratorType):
@@ -440,7 +440,7 @@ def _answer(
 
 
 def _limit(seconds: float, memory: int | None) -> None:
-    """Has the kernel end this process after `seconds`, and refuse it more than `memory`."""
+    """Have the kernel end this process after `seconds`, and refuse it more than `memory`."""
     import resource
 
     signal.signal(signal.SIGPROF, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""What every HTML page has that we write: escaped texts, and a policy that nothing gets around."""
+"""Shared by all HTML pages: escaped texts, and a strict Content-Security-Policy."""
 
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,12 @@ _WITH_FILES = (
 
 
 def page_environment(package: str, *, with_files: bool = False) -> "Environment":
-    """The templates of `package`, of pages whose texts anybody may have written.
+    """Return the templates of `package`, for pages with untrusted texts.
 
-    What is put into a page is escaped. Should a text become part of the page all the same, the
-    Content-Security-Policy that each page states first, as `{{ content_security_policy }}`, lets it
-    run no script and load nothing: pages are single files, but for those `with_files`, which may
-    load what lies beside them.
+    Texts are escaped when they are inserted into a page. If one nevertheless became part of the
+    page, the Content-Security-Policy that each page declares first, as `{{ content_security_policy
+    }}`, prevents it from running a script or loading anything. Pages are single files, except those
+    `with_files`, which may load files beside them.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -1,11 +1,13 @@
-"""Where a process runs, and whether it lives or has ended, as far as another process can tell.
+"""Where a process runs, and whether it is alive or dead, as far as another process can tell.
 
-Host names, process ids and wall clocks say little: containers share host names, every PID namespace
-counts its own process ids, and clocks step. A *place* is a machine (one boot of it and the
-namespaces of a process), a process id there, and the clock tick at which the process started.
+Host names, process ids and wall clocks are unreliable: containers share host names, every PID
+namespace has its own process ids, and clocks are adjusted. A *place* is a machine (one boot of it
+and the namespaces of a process), a process id there, and the clock tick at which the process
+started.
 
-The machine is empty where `/proc` does not tell it (macOS, a `/proc` of another PID namespace).
-Such places are compared on one machine only. Without `/proc` they hold a creation time, no tick.
+The machine is empty if `/proc` does not provide it (macOS, a `/proc` of another PID namespace).
+Such places are compared on one machine only. Without `/proc` they contain a creation time instead
+of a tick.
 """
 
 import os
@@ -19,34 +21,34 @@ _DEAD = frozenset("ZX")  # a zombie was killed; its parent has not noticed yet
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return how many CPUs this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def usual_workers() -> int:
-    """As many workers as this process has processors, at most 8: each needs memory of its own."""
+    """Return the number of CPUs of this process, at most 8: each worker needs memory of its own."""
     return min(_MOST_WORKERS, processors())
 
 
 def own_place() -> str:
-    """The place of this process."""
+    """Return the place of this process."""
     return place_of(os.getpid())
 
 
 def place_of(pid: int, proc: Path = _PROC) -> str:
-    """The place of the process `pid` of this PID namespace; empty if it is gone."""
+    """Return the place of the process `pid` of this PID namespace; empty if it does not exist."""
     stat = _stat_of(pid, proc)
     return f"{_machine(proc)}/{pid}/{stat.start}" if stat else ""
 
 
 def is_on_this_machine(place: str, proc: Path = _PROC) -> bool:
-    """Whether the place belongs to this boot and these namespaces, as far as `/proc` tells."""
+    """Tell whether the place has this boot and these namespaces, as far as `/proc` tells."""
     return place.partition("/")[0] == _machine(proc)
 
 
 def is_process_alive(place: str, proc: Path = _PROC) -> bool:
-    """Whether the process of that place is known to live.
+    """Tell whether the process of that place is known to be alive.
 
     False for an empty place and for processes of other machines, other boots and other namespaces.
     """
@@ -58,10 +60,10 @@ def is_process_alive(place: str, proc: Path = _PROC) -> bool:
 
 
 def is_process_dead(place: str) -> bool:
-    """Whether the process of that place is known to have ended.
+    """Tell whether the process of that place is known to have ended.
 
     False for a place without a machine and for processes of other machines, other boots and other
-    namespaces: of those, nothing can be known from here.
+    namespaces, about which nothing can be known from here.
     """
     if not place.partition("/")[0] or not is_on_this_machine(place):
         return False
@@ -86,7 +88,7 @@ def _stat_of(pid: int, proc: Path) -> _Stat | None:
         text = (proc / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
         return _stat_without_proc(pid)
-    fields = text.rpartition(")")[2].split()  # what is in parentheses is a name, with anything
+    fields = text.rpartition(")")[2].split()  # the name in parentheses may contain anything
     return _Stat(fields[0], fields[19])
 
 
@@ -107,17 +109,17 @@ def _machine(proc: Path) -> str:
 
 @cache
 def _machine_of(pid: int, proc: Path) -> str:
-    """The boot and the namespaces in which process ids and ticks of this process mean something.
+    """Return the boot and namespaces in which ids and ticks of this process are valid.
 
-    Empty where `/proc` is missing or belongs to another PID namespace. `pid` is that of the caller:
-    a forked child may be in other namespaces.
+    Empty if `/proc` is missing or belongs to another PID namespace. `pid` is that of the caller: a
+    forked child may be in other namespaces.
     """
     try:
         if (proc / "self").readlink().name != str(pid):
             return ""
         boot = (proc / "sys/kernel/random/boot_id").read_text("ascii").strip()
         links = [proc / "self/ns" / kind for kind in ("pid", "time")]
-        # Kernels before 5.6 have no namespaces of time.
+        # Kernels before 5.6 have no time namespaces.
         namespaces = [link.readlink().name for link in links if link.is_symlink()]
     except OSError:
         return ""

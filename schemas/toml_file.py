@@ -1,4 +1,4 @@
-"""Configuration files of every kind: TOML, read within limits, faults reported in one sentence."""
+"""Configuration files: TOML, read within limits, with errors reported in one sentence."""
 
 import tomllib
 from pathlib import Path
@@ -11,15 +11,16 @@ _INTEGERS: Final = range(-(2**63), 2**63)
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """The tables of a TOML file.
+    """Return the tables of a TOML file.
 
     Args:
         path: the file.
-        what: what errors call it, such as "build file runs/a.toml".
+        what: its name in error messages, such as "build file runs/a.toml".
 
     Raises:
-        ConfigurationError: it cannot be read, is too long or no TOML, or holds what no database,
-            file system or other reader of TOML takes: integers beyond 64 bits, NUL characters.
+        ConfigurationError: it cannot be read, is too long or is not TOML, or contains values that
+            databases, file systems or other TOML readers reject: integers beyond 64 bits, NUL
+            characters.
     """
     try:
         with path.open("rb") as file:
@@ -40,10 +41,10 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 
 
 def at_home(path: str | Path) -> Path:
-    """The path with a home folder for `~`.
+    """Return the path with `~` expanded to a home folder.
 
     Raises:
-        ConfigurationError: it is the home of nobody.
+        ConfigurationError: there is no such user.
     """
     try:
         return Path(path).expanduser()

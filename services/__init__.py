@@ -1,1 +1,1 @@
-"""The servers that Loupe starts and looks after: Prefect, Label Studio and the image server."""
+"""The servers that Loupe starts and monitors: Prefect, Label Studio and the image server."""

@@ -1,8 +1,8 @@
-"""Serves images to Label Studio's pages in the browser, and nothing else.
+"""Serve images to Label Studio's pages in the browser.
 
-`GET /blobs/<sha256>` answers only for images of open review tasks: the digest of another blob does
-not even reveal that it exists. Run it as `python -m services.blob_server --port N`; the `LOUPE_`
-variables name the installation.
+`GET /blobs/<sha256>` answers only for images of open review tasks: for the digest of another blob
+it does not reveal whether it exists. Run it as `python -m services.blob_server --port N`; the
+`LOUPE_` variables select the installation.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from services.process import LOOPBACK, RunningService, ServiceSpec, answers, run
 NAME = "blob-server"
 _KEYS = re.compile(r"LOUPE_.*|HF_TOKEN|HUGGING_FACE_HUB_TOKEN|.*_API_KEY")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# Raster formats only: an SVG is a program that runs where it is opened.
+# Only raster formats: an SVG can contain scripts.
 _SERVED_TYPES = frozenset(
     {"image/jpeg", "image/png", "image/webp", "image/gif", "image/bmp", "image/tiff"}
 )
@@ -47,12 +47,12 @@ def create_app(
     media_type_of: Callable[[str], str | None],
     origins: Sequence[str],
 ) -> Starlette:
-    """The image server.
+    """Create the image server.
 
     Args:
-        read: the verified bytes of a blob, by digest and media type; raises `IntegrityError` where
-            they are missing or not what they should be.
-        media_type_of: the media type of an image that an open review task shows, else None.
+        read: returns the verified bytes of a blob, by digest and media type; raises
+            `IntegrityError` if they are missing or damaged.
+        media_type_of: returns the media type of an image of an open review task, else None.
         origins: the pages that may read the images, `http://host:port`.
     """
 
@@ -73,7 +73,8 @@ def create_app(
     return Starlette(
         routes=[Route("/blobs/{sha256}", blob), Route("/health", health)],
         middleware=[
-            # A foreign page whose name is made to point here would otherwise count as our own.
+            # A foreign page whose host name resolves to this address would otherwise count as our
+            # own.
             Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost"]),
             Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=["GET"]),
         ],
@@ -81,7 +82,7 @@ def create_app(
 
 
 def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> RunningService:
-    """The image server of the installation as a detached process on the loopback interface.
+    """Start the image server of the installation as a detached process on the loopback interface.
 
     Raises:
         ServiceError: it could not be started.
@@ -102,18 +103,18 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
 
 
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what others sign, upload and pay with; stores of images may need the rest."""
+    """Remove signing, upload and paid-service keys; image stores may need the other variables."""
     return {name: value for name, value in environment.items() if not _KEYS.fullmatch(name)}
 
 
 def blob_server_url(home: Path) -> str | None:
-    """Where the image server of this installation listens, or None if it does not run."""
+    """Return the URL of this installation's image server, or None if it does not run."""
     service = running(home, NAME)
     return service.url if service else None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve the images of the installation that the settings name."""
+    """Serve the images of the installation that the settings select."""
     import uvicorn
 
     from db.blobs import BlobStore

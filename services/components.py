@@ -1,10 +1,10 @@
-"""The names of what `loupe up` starts; imports next to nothing: the command line starts with it."""
+"""Names of the components of `loupe up`, with few imports: the command line loads this module."""
 
 from enum import StrEnum
 
 
 class Component(StrEnum):
-    """What can be left out of `loupe up`."""
+    """A component that `loupe up` can omit."""
 
     PREFECT = "prefect"
     LABEL_STUDIO = "label-studio"

@@ -1,4 +1,4 @@
-"""The secrets of the servers that we start, in private files."""
+"""Secrets of the servers that Loupe starts, in private files."""
 
 import fcntl
 import os
@@ -14,16 +14,16 @@ from pydantic import PlainSerializer, SecretStr, TypeAdapter, ValidationError
 from schemas.base import Record
 from schemas.errors import ServiceError
 
-# Files that only their owner can read, replaced in one step.
+# Files that only their owner can read, replaced atomically.
 
 
 def services_folder(home: Path) -> Path:
-    """`<home>/services`, made if absent, mode 700: records, logs and credentials of our servers."""
+    """Return `<home>/services`, created if missing with mode 700, for records, logs and secrets."""
     return private_folder(home, "services")
 
 
 def private_folder(home: Path, name: str) -> Path:
-    """`<home>/<name>`, made if absent; neither it nor the home is open to anybody else."""
+    """Return `<home>/<name>`, created if missing; it and the home are closed to other users."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = home / name
     folder.mkdir(exist_ok=True)
@@ -32,12 +32,12 @@ def private_folder(home: Path, name: str) -> Path:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(…, opener=)`: a file that is made has mode 600, whatever the umask is."""
+    """Opener for `open(…, opener=)` that creates files with mode 600, independent of the umask."""
     return os.open(path, flags, 0o600)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace `path` with `text` atomically; the file has mode 600 from its first moment."""
+    """Replace `path` with `text` atomically; the file has mode 600 from the start."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -52,21 +52,21 @@ def write_private(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path` between processes; a process that dies lets go of it."""
+    """Hold an exclusive lock on `path` between processes; it is released if the process dies."""
     with open(path, "a", opener=private_opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-# The secrets of the servers that we start: made once, at random, kept in one private file.
+# Secrets of the servers that Loupe starts: random, generated once, kept in one private file.
 
 
 _Secret = Annotated[SecretStr, PlainSerializer(SecretStr.get_secret_value, when_used="json")]
-"""Shows as `**********` wherever it is printed."""
+"""Printed as `**********`."""
 
 
 class Credentials(Record):
-    """Who may log in to our Label Studio and our Prefect."""
+    """Logins for our Label Studio and our Prefect."""
 
     label_studio_email: str
     label_studio_password: _Secret
@@ -76,9 +76,9 @@ class Credentials(Record):
 
 
 class WorkspaceCredentials(Record):
-    """What acts for one annotator: their workspace's API token, and the login that is theirs.
+    """Credentials for one annotator: the API token of their workspace, and their login.
 
-    E-mail address and password are None on a Label Studio that we do not run.
+    E-mail address and password are None on an external Label Studio.
     """
 
     token: _Secret
@@ -90,12 +90,12 @@ _Workspaces = TypeAdapter(dict[str, WorkspaceCredentials])
 
 
 def credentials_path(home: Path) -> Path:
-    """Where the credentials of the installation in `home` are kept."""
+    """Return the path of the credentials of the installation in `home`."""
     return services_folder(home) / "credentials.json"
 
 
 def load_credentials(home: Path) -> Credentials:
-    """The credentials of the installation in `home`, made at random on the first call.
+    """Load the credentials of the installation in `home`, generated on the first call.
 
     Raises:
         ServiceError: the file is damaged.
@@ -121,19 +121,19 @@ def load_credentials(home: Path) -> Credentials:
 
 
 def save_token(home: Path, token: SecretStr) -> Credentials:
-    """Keep the API token of Label Studio beside the password that it was got with."""
+    """Store the API token of Label Studio with the password that it was created with."""
     credentials = load_credentials(home).model_copy(update={"label_studio_token": token})
     write_private(credentials_path(home), credentials.model_dump_json(indent=2))
     return credentials
 
 
 def workspaces_path(home: Path) -> Path:
-    """Where the credentials of the annotators' workspaces are kept."""
+    """Return the path of the credentials of the annotators' workspaces."""
     return services_folder(home) / "annotators.json"
 
 
 def load_workspaces(home: Path) -> dict[str, WorkspaceCredentials]:
-    """The credentials of all annotators by pseudonym.
+    """Load the credentials of all annotators by pseudonym.
 
     Raises:
         ServiceError: the file is damaged.
@@ -152,7 +152,7 @@ def load_workspaces(home: Path) -> dict[str, WorkspaceCredentials]:
 
 
 def save_workspace(home: Path, pseudonym: str, credentials: WorkspaceCredentials) -> None:
-    """Keep the credentials of one annotator beside those of the others."""
+    """Store the credentials of one annotator with those of the others."""
     path = workspaces_path(home)
     with locked(path.with_suffix(".lock")):
         kept = {**load_workspaces(home), pseudonym: credentials}

@@ -1,4 +1,4 @@
-"""What this installation has, what it lacks, and the command that fixes it."""
+"""What this installation has, what is missing, and the command that fixes it."""
 
 import importlib.metadata
 import importlib.util
@@ -73,7 +73,7 @@ EXTRAS = {
 
 
 class Verdict(StrEnum):
-    """`lacking` stops the active profile; `absent` is only needed for something else."""
+    """`lacking` prevents using the active profile; `absent` is only needed for something else."""
 
     OK = "ok"
     ABSENT = "absent"
@@ -90,37 +90,37 @@ class Finding(Record):
 
 
 def fine(subject: str, detail: str) -> Finding:
-    """Something is there."""
+    """Return a finding: available."""
     return Finding(subject=subject, verdict=Verdict.OK, detail=detail)
 
 
 def lacking(subject: str, detail: str, remedy: str) -> Finding:
-    """Something that the profile in force needs is not there."""
+    """Return a finding: missing, but needed by the current profile."""
     return Finding(subject=subject, verdict=Verdict.LACKING, detail=detail, remedy=remedy)
 
 
 def absent(subject: str, detail: str, remedy: str) -> Finding:
-    """Something is not there that is only needed for something else."""
+    """Return a finding: missing, but only needed for something else."""
     return Finding(subject=subject, verdict=Verdict.ABSENT, detail=detail, remedy=remedy)
 
 
 def missing_modules(extra: str) -> list[str]:
-    """The modules of an extra that are not installed."""
+    """Return the modules of an extra that are not installed."""
     return [module for module in EXTRAS[extra] if importlib.util.find_spec(module) is None]
 
 
-# Whether what the models of a profile run on is there.
+# Check the requirements of the models of a profile.
 
 ModelSpec = (
     ChatModelSpec | DetectorSpec | PoseModelSpec | EmbedderSpec | ImageEditorSpec | ImageSearchSpec
 )
 _Listings = dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
-_PROMPT_TOKENS = 1000  # of a request beside its answer, at least
+_PROMPT_TOKENS = 1000  # minimum for a request in addition to its answer
 _SHOWN_MODELS = 5
 
 
 def check_models(profile: Profile) -> Iterator[Finding]:
-    """For each model of the profile: whether what it runs on is there."""
+    """Check for each model of the profile whether its requirements are met."""
     captioning = profile.captioning
     contrast = profile.contrast
     return check_specs(
@@ -136,10 +136,10 @@ def check_models(profile: Profile) -> Iterator[Finding]:
 
 
 def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
-    """For each model or service, once: whether what it runs on is there.
+    """Check for each model or service, once, whether its requirements are met.
 
-    Only `build-ccd` needs an editor and a search, only videos a detector, and only evaluation
-    embedders; everything else works without.
+    Only `build-ccd` needs an editor and a search, only videos need a detector, and only evaluation
+    needs embedders.
     """
     checked: list[ModelSpec] = []
     listings: _Listings = {}
@@ -173,7 +173,7 @@ def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
 
 
 def _check_rewrites(subject: str, spec: ImportedRewrites) -> Finding:
-    """The file is read, since every line of it must be a pair."""
+    """Check the file by reading it, since every line of it must be a pair."""
     try:
         count = sum(1 for _ in read_pairs_of(spec.path))
     except FormatError as error:
@@ -238,9 +238,9 @@ def _check_detector(subject: str, detector: FairMOTDetector) -> Finding:
 
 
 def _check_extra_of(subject: str, extra: str, use: str = "") -> Finding:
-    """Whether an extra is installed, without which a model does not work.
+    """Check whether the extra that a model needs is installed.
 
-    `use` is what alone needs the model, if not every build does.
+    `use` names what needs the model, if not every build does.
     """
     if not missing_modules(extra):
         return fine(subject, f"the extra {extra} is installed")
@@ -251,7 +251,7 @@ def _check_extra_of(subject: str, extra: str, use: str = "") -> Finding:
 
 
 def _check_server_of(subject: str, model: OpenAIChat, listings: _Listings) -> Finding:
-    """Whether its server answers, takes the key, and serves it; each server is asked once."""
+    """Check whether a server answers, accepts the key and offers the model; each is asked once."""
     variable = model.api_key_variable
     key = os.environ.get(variable) if variable else None
     if variable and not key:
@@ -278,7 +278,7 @@ def _check_server_of(subject: str, model: OpenAIChat, listings: _Listings) -> Fi
 
 
 def _check_listing(subject: str, model: OpenAIChat, answer: httpx.Response) -> Finding:
-    """Whether a server's list of models has this one, with room for a request and its answer."""
+    """Check whether a server lists this model, with room for a request and its answer."""
     listed = listed_models(answer)
     served_model = listed_model(model, listed)
     if listed and served_model is None:
@@ -298,7 +298,7 @@ def _check_listing(subject: str, model: OpenAIChat, answer: httpx.Response) -> F
 
 
 def _start_command(model: OpenAIChat, max_model_len: int | None = None) -> str:
-    """What starts the model's server here, or helps with one elsewhere."""
+    """Return the command that starts the model's server here, or advice on a remote one."""
     length = [] if max_model_len is None else ["--max-model-len", str(max_model_len)]
     parts = urlsplit(model.base_url)
     if parts.hostname not in {LOOPBACK, "localhost"}:
@@ -320,7 +320,7 @@ _POSTGRES_FOLDER = Path("/usr/lib/postgresql")
 
 
 def diagnose(settings: Settings) -> list[Finding]:
-    """All findings, in reading order."""
+    """Return all findings, in reading order."""
     return [finding for check in _CHECKS for finding in check(settings)]
 
 
@@ -340,7 +340,7 @@ def _check_extras(_: Settings) -> Iterator[Finding]:
 
 
 def _check_engine(settings: Settings) -> Iterator[Finding]:
-    """Where stages that compute run: for Ray, whether something listens where its cluster is."""
+    """Check where CPU-bound stages run: for Ray, whether something listens at its address."""
     subject, address = f"engine {settings.engine}", settings.ray_address
     if settings.engine != "ray":
         yield fine(subject, "runs on this machine")
@@ -406,7 +406,7 @@ def _check_profile(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_blobs(settings: Settings) -> Iterator[Finding]:
-    """A quick look at the files of the blob store; `loupe store check` looks at all."""
+    """Check the files of the blob store quickly; `loupe store check` checks all of them."""
     subject = "blob store"
     try:
         if not is_there(settings.database_url):

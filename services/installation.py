@@ -1,4 +1,4 @@
-"""All servers of one installation together: bring them up, take them down, say how they are."""
+"""Start, stop and survey all servers of one installation."""
 
 import hashlib
 from collections.abc import Callable, Collection
@@ -23,7 +23,7 @@ _HEALTH_PATHS = {
     blob_server.NAME: "/health",
     queue_watcher.NAME: "/health",
 }
-# The worker goes before its server, so that it can still tell it that it goes.
+# The worker is stopped before its server, so that it can still sign off.
 _STOP_ORDER = (
     queue_watcher.NAME,
     prefect_server.WORKER,
@@ -34,7 +34,7 @@ _STOP_ORDER = (
 
 
 class ServiceReport(Record):
-    """How one server is. `answers` is None where there is nothing to ask."""
+    """The status of one server. `answers` is None if it has no URL to check."""
 
     name: str
     state: ServiceState
@@ -45,7 +45,7 @@ class ServiceReport(Record):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it does what its state says: a stopped server is no fault."""
+        """True if it behaves as its state requires; a stopped server is healthy."""
         return self.state is not ServiceState.CRASHED and self.answers is not False
 
 
@@ -55,16 +55,16 @@ def bring_up(
     working_directory: Path,
     report: Report,
 ) -> None:
-    """Start what does not run yet, one after the other; safe to call again.
+    """Start servers that are not running, one after the other; can be called repeatedly.
 
     Args:
         settings: the installation.
         components: what to start.
-        working_directory: where flows run: relative paths in their parameters start here.
-        report: called with a sentence for each step.
+        working_directory: where flows run; relative paths in their parameters start here.
+        report: called with a message for each step.
 
     Raises:
-        ServiceError: a server could not be started; those before it stay up.
+        ServiceError: a server could not be started; those started before it keep running.
     """
     home = settings.home
     if Component.LABEL_STUDIO in components:
@@ -81,12 +81,12 @@ def bring_up(
 
 
 def take_down(home: Path) -> list[str]:
-    """End every server of the installation and what it started; the names of those that ran."""
+    """Stop every server of the installation with its child processes; return those that ran."""
     return [name for name in _STOP_ORDER if stop(home, name)]
 
 
 def survey(home: Path) -> tuple[ServiceReport, ...]:
-    """How every server of the installation is."""
+    """Return the status of every server of the installation."""
     return tuple(_report_on(home, name) for name in reversed(_STOP_ORDER))
 
 
@@ -119,7 +119,7 @@ def _bring_up_label_studio(settings: Settings, report: Report) -> None:
 
 
 def _label_studio_origins(settings: Settings) -> list[str]:
-    """How Label Studio's pages are called in a browser's address line."""
+    """Return the origins of Label Studio's pages in a browser's address bar."""
     if settings.label_studio_url:
         parts = urlsplit(settings.label_studio_url)
         return [f"{parts.scheme}://{parts.netloc}"]

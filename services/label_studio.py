@@ -37,8 +37,8 @@ from services.process import (
 
 NAME = "label-studio"
 DESK_SERVER = Path(__file__).parent / "desk_server"
-"""Our settings of Label Studio: closed workspaces and their accounts."""
-# 25 s on an idle machine; migrations are slow where many share two cores.
+"""Our settings of Label Studio: isolated workspaces and their accounts."""
+# 25 s on an idle machine; migrations are slow if many processes share two cores.
 _FIRST_START_SECONDS = 600.0
 _INHERITED = re.compile(r"PATH|HOME|LANG|LC_.*|TZ|TMPDIR|SSL_CERT_.*|.*_proxy|.*_PROXY")
 
@@ -57,7 +57,7 @@ def start_label_studio(
     database_url: str = "",
     ssrf_protection: bool = True,
 ) -> RunningService:
-    """Label Studio on the loopback interface, with its data under `<home>/label-studio`.
+    """Start Label Studio on the loopback interface, with its data under `<home>/label-studio`.
 
     Args:
         home: the installation's folder.
@@ -89,10 +89,10 @@ def start_label_studio(
 def label_studio_variables(
     home: Path, database_url: str = "", ssrf_protection: bool = True
 ) -> dict[str, str]:
-    """The environment variables of Label Studio's programs; they include secrets.
+    """Return the environment variables of Label Studio's programs; they include secrets.
 
-    It reads every variable with its prefix first and then without (`DEBUG`, `HOST`, `PASSWORD`), so
-    it inherits only a few variables of our own environment.
+    Label Studio reads every variable first with its prefix and then without (`DEBUG`, `HOST`,
+    `PASSWORD`), so it inherits only a few variables of our own environment.
     """
     data = private_folder(home, "label-studio")
     credentials = load_credentials(home)
@@ -121,11 +121,11 @@ def label_studio_variables(
 
 
 def label_studio_access(settings: Settings) -> LabelStudioAccess:
-    """The Label Studio of the settings: a foreign one by URL and token, else our own.
+    """Return the Label Studio of the settings: an external one by URL and token, else our own.
 
     Raises:
-        ConfigurationError: a URL without a token.
-        ServiceError: our own does not run, or refuses us.
+        ConfigurationError: a URL is set without a token.
+        ServiceError: our own does not run, or refuses the login.
     """
     if settings.label_studio_url:
         if settings.label_studio_token is None:
@@ -141,22 +141,22 @@ def label_studio_access(settings: Settings) -> LabelStudioAccess:
 
 
 def label_studio_address(settings: Settings) -> str:
-    """The URL of the Label Studio of the settings, running or not."""
+    """Return the URL of the Label Studio of the settings, running or not."""
     service = running(settings.home, NAME)
     own = service.url if service is not None else None
     return settings.label_studio_url or own or f"http://{LOOPBACK}:{settings.label_studio_port}"
 
 
 def label_studio_name(settings: Settings) -> str:
-    """The name of the settings' Label Studio in the store; our own has one name on any port."""
+    """Return the name of the settings' Label Studio in the store; ours has one name on any port."""
     return settings.label_studio_url.rstrip("/") or NAME
 
 
 def label_studio_token(home: Path, url: str) -> SecretStr:
-    """A personal access token of our Label Studio, made on the first call and kept.
+    """Return a personal access token of our Label Studio, created on the first call and stored.
 
     Raises:
-        ServiceError: Label Studio does not answer, or does not know our password.
+        ServiceError: Label Studio does not answer, or refuses the password.
     """
     with (
         locked(services_folder(home) / "label-studio-token.lock"),
@@ -178,7 +178,7 @@ def label_studio_token(home: Path, url: str) -> SecretStr:
 
 
 def log_in(client: httpx.Client, email: str, password: SecretStr) -> None:
-    """Log in as a browser does, which a first token needs."""
+    """Log in like a browser, which is required to create the first token."""
     page = "/user/login/"
     client.get(page).raise_for_status()
     form = {
@@ -196,10 +196,10 @@ def log_in(client: httpx.Client, email: str, password: SecretStr) -> None:
 
 
 def personal_token(client: httpx.Client, email: str, password: SecretStr) -> SecretStr:
-    """A new token of a person.
+    """Return a new token of a person.
 
-    Label Studio allows one token per user and shows it in full only once, so that an older one has
-    to be revoked first.
+    Label Studio allows one token per user and shows it in full only once, so an older one must be
+    revoked first.
 
     Raises:
         ServiceError: Label Studio refuses the login.
@@ -230,11 +230,11 @@ def _database(url: str) -> dict[str, str]:
     }
 
 
-# Annotators' accounts on our own Label Studio, each in a workspace of its own.
+# Annotators' accounts on our own Label Studio, each in a separate workspace.
 #
-# A workspace is an organisation with two members: the person, and a service account with which
+# A workspace is an organization with two members: the person, and a service account with which
 # Loupe exchanges tasks and answers. A program inside Label Studio's environment (`desk_server/`)
-# makes the accounts, because Label Studio's API supports one organisation only.
+# creates the accounts, because Label Studio's API supports only one organization.
 
 _DOMAIN = "localhost"
 _NAME_CHARACTERS = 60
@@ -250,13 +250,13 @@ class Workspace(NamedTuple):
 
 
 def add_workspaces(settings: Settings, names: Sequence[str]) -> list[Workspace]:
-    """Workspaces on our own Label Studio, one for each name, in order.
+    """Create workspaces on our own Label Studio, one for each name, in order.
 
-    A name that has one already keeps its account and work, and gets a new password and token.
+    A name with an existing workspace keeps its account and work, and gets a new password and token.
 
     Raises:
-        UsageError: a name gives no address.
-        ServiceError: Label Studio refuses.
+        UsageError: no address can be derived from a name.
+        ServiceError: Label Studio refuses the request.
     """
     people = [
         {
@@ -282,7 +282,7 @@ def add_workspaces(settings: Settings, names: Sequence[str]) -> list[Workspace]:
 
 
 def adopt_workspace(url: str, token: SecretStr) -> Workspace:
-    """The workspace of an account on a Label Studio that we do not run, by its own token.
+    """Return the workspace of an account on an external Label Studio, by its own token.
 
     Raises:
         ServiceError: Label Studio does not accept the token.
@@ -300,19 +300,19 @@ def adopt_workspace(url: str, token: SecretStr) -> Workspace:
 
 
 def let_in(settings: Settings, email: str, allowed: bool) -> None:
-    """Enables or disables a person's login to our Label Studio; their work stays.
+    """Enable or disable a person's login to our Label Studio; their work is kept.
 
     Raises:
-        ServiceError: Label Studio refuses.
+        ServiceError: Label Studio refuses the request.
     """
     _ask(settings, "set_active", [{"email": email, "active": allowed}])
 
 
 def address_of(name: str) -> str:
-    """The e-mail address that a person logs in with, made from their name.
+    """Return the e-mail address that a person logs in with, derived from their name.
 
     Raises:
-        UsageError: the name gives no address.
+        UsageError: no address can be derived from the name.
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
@@ -325,7 +325,7 @@ def address_of(name: str) -> str:
 
 
 def _ask(settings: Settings, command: str, people: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Runs the program inside Label Studio's environment; secrets pass through pipes."""
+    """Run the program inside Label Studio's environment; secrets are passed through pipes."""
     variables = label_studio_variables(settings.home, settings.label_studio_database_url)
     python = environment_python(settings.environments / "label-studio")
     try:

@@ -1,4 +1,4 @@
-"""Which requests a server of ours on the loopback interface answers."""
+"""Restrict our servers on the loopback interface to local requests."""
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
@@ -8,16 +8,16 @@ from starlette.websockets import WebSocketClose
 from services.process import LOOPBACK
 
 _OWN_PAGE = {"same-origin", "none"}
-"""`Sec-Fetch-Site` of what a page asks of its own server, and of what people type."""
+"""`Sec-Fetch-Site` of requests by a server's own pages, and of URLs entered by the user."""
 
 
 class LocalRequestsOnly:
-    """Refuses what a web page of another origin sends, over HTTP or a WebSocket.
+    """Refuses requests from web pages of other origins, over HTTP or a WebSocket.
 
-    `Host` must name this server: a foreign name that was made to point here (DNS rebinding) would
-    otherwise make a foreign page one of ours. `Origin`, which browsers send with every WebSocket
-    and with every request that changes something, must be one of our own pages. A foreign page may
-    link to one of ours, but neither embed it nor load parts of it.
+    `Host` must name this server: a foreign host name that resolves to this address (DNS rebinding)
+    would otherwise make a foreign page one of ours. `Origin`, which browsers send with every
+    WebSocket and every request that changes something, must be one of our own pages. A foreign page
+    may link to our pages, but neither embed them nor load parts of them.
     """
 
     def __init__(self, app: ASGIApp, port: int) -> None:
@@ -26,7 +26,7 @@ class LocalRequestsOnly:
         self._origins = {f"http://{host}" for host in self._hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hands the request on, or answers 403."""
+        """Pass the request on, or answer 403."""
         refusal = self._refusal(Headers(scope=scope)) if scope["type"] != "lifespan" else None
         if refusal is None:
             await self._app(scope, receive, send)

@@ -1,7 +1,7 @@
-"""Our own Prefect: a server, a worker for the work pool `loupe`, and the registered deployments.
+"""Our own Prefect: a server, a worker for the work pool `loupe`, and deployments.
 
-Prefect is run as a program here and imported nowhere but in `flows`: the server is
-`flows.prefect_app`, the worker `flows.prefect_worker`.
+Prefect is run as a program here and imported only in `flows`: the server is `flows.prefect_app`,
+the worker `flows.prefect_worker`.
 """
 
 import os
@@ -35,11 +35,11 @@ DEPLOYMENTS = Path(__file__).parents[1] / "prefect.yaml"
 _START_SECONDS = 180.0
 _DATABASE_SECONDS = 60  # that a statement waits for SQLite; 10 are too few on a busy disk
 _QUERY_SECONDS = 2
-"""How often the worker asks for work; with Prefect's default a run may start ten seconds late."""
+"""How often the worker polls for work; with Prefect's default, a run may start ten seconds late."""
 _HEARTBEAT_SECONDS = 30
 """The interval of a run's heartbeats: the shortest that Prefect allows."""
 _LOST_AFTER_SECONDS = 180.0
-"""After how long without a sign of life a run counts as crashed; several heartbeats."""
+"""Time without a heartbeat after which a run counts as crashed; several heartbeats."""
 _PREFECT = (sys.executable, "-m", "prefect")
 _USER = "loupe"
 _SYSTEM_VARIABLES = re.compile(
@@ -53,7 +53,7 @@ _MODEL_VARIABLES = re.compile(
 
 
 def start_prefect_server(home: Path, port: int) -> RunningService:
-    """A Prefect server on the loopback interface, with its data under `<home>/prefect`.
+    """Start a Prefect server on the loopback interface, with its data under `<home>/prefect`.
 
     Raises:
         ServiceError: it could not be started.
@@ -70,7 +70,7 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "PREFECT_SERVER_DATABASE_TIMEOUT": str(_DATABASE_SECONDS),
             "PREFECT_UI_API_URL": f"{url}/api",
-            # By default pages of any origin may read the answers.
+            # By default, pages of any origin may read the responses.
             "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{url},http://localhost:{port}",
         },
         url=url,
@@ -95,9 +95,9 @@ def start_prefect_worker(
     deployments: Path = DEPLOYMENTS,
     lost_after_seconds: float = _LOST_AFTER_SECONDS,
 ) -> RunningService:
-    """A worker for the `deployments`; sets up the work pool `loupe`.
+    """Start a worker for the `deployments`, and set up the work pool `loupe`.
 
-    A run that gives no sign of life for `lost_after_seconds` counts as crashed and is run again.
+    A run without a heartbeat for `lost_after_seconds` counts as crashed and is run again.
 
     Raises:
         ServiceError: it could not be started.
@@ -131,7 +131,7 @@ def register_deployments(
     """Register every deployment of `deployments`; runs will work in `working_directory`.
 
     Raises:
-        ServiceError: `prefect deploy` failed; ends with its output.
+        ServiceError: `prefect deploy` failed; the message ends with its output.
     """
     done = subprocess.run(
         (*_PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", str(deployments)),
@@ -150,29 +150,29 @@ def register_deployments(
 
 
 def prefect_api_url(home: Path) -> str | None:
-    """The API of the Prefect server of this installation, or None if it does not run."""
+    """Return the API of the Prefect server of this installation, or None if it does not run."""
     service = running(home, SERVER)
     return f"{service.url}/api" if service else None
 
 
 def prefect_profiles(home: Path) -> Path:
-    """The Prefect profile, readable by its owner only, with our server's URL and password."""
+    """Return the Prefect profile with our server's URL and password, readable only by its owner."""
     return home / "prefect" / "profiles.toml"
 
 
 def prefect_auth_string(home: Path) -> str:
-    """`user:password` of our server's API."""
+    """Return `user:password` of our server's API."""
     return f"{_USER}:{load_credentials(home).prefect_password.get_secret_value()}"
 
 
 def prefect_login(home: Path) -> httpx.BasicAuth:
-    """The login for the API of our server."""
+    """Return the login for the API of our server."""
     user, _, password = prefect_auth_string(home).partition(":")
     return httpx.BasicAuth(user, password)
 
 
 def prefect_environment(home: Path, server_url: str) -> dict[str, str]:
-    """Environment variables with which a Prefect program works with our server and nothing else."""
+    """Return the environment variables with which a Prefect program uses only our server."""
     return {
         **_inherited(_SYSTEM_VARIABLES),
         "DO_NOT_TRACK": "1",
@@ -183,9 +183,9 @@ def prefect_environment(home: Path, server_url: str) -> dict[str, str]:
 
 
 def worker_variables(settings: Settings) -> dict[str, str]:
-    """The environment variables that runs get: only those that models and stores need.
+    """Return the environment variables that runs get: only those that models and stores need.
 
-    Keys are passed on where the profile names them, or `LOUPE_WORKER_VARIABLES`.
+    Keys are passed on if the profile or `LOUPE_WORKER_VARIABLES` names them.
 
     Raises:
         ConfigurationError: the profile cannot be read.
@@ -205,7 +205,7 @@ def _inherited(names: re.Pattern[str]) -> dict[str, str]:
 
 
 def _named_variables(profile: object) -> Iterator[str]:
-    """The environment variables that a profile names, at any depth."""
+    """Return the environment variables that a profile names, at any depth."""
     if isinstance(profile, dict):
         for key, value in profile.items():
             if str(key).endswith("_variable") and value:
@@ -218,7 +218,7 @@ def _named_variables(profile: object) -> Iterator[str]:
 
 
 def _has_polled(home: Path, server_url: str, since: datetime) -> bool:
-    """Whether our worker has contacted the server since that moment."""
+    """Tell whether our worker has contacted the server since that time."""
     pool = f"{server_url}/api/work_pools/{WORK_POOL}/workers/filter"
     try:
         answer = httpx.post(

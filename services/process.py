@@ -1,8 +1,8 @@
-"""Servers as detached processes: started once, found again, ended with everything they started.
+"""Servers as detached processes: started once, found again, stopped with their children.
 
-A started server is described by a small JSON file, `<home>/services/<name>.json`. A process id
-alone says little, because the system uses it again: a record holds the process's place
-(`schemas.processes`), which no other process ever has and no step of the clock changes.
+A running server is described by a small JSON file, `<home>/services/<name>.json`. A process id
+alone is not sufficient, because the system reuses it. Therefore a record contains the process's
+place (`schemas.processes`), which is unique and independent of clock changes.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from services.credentials import locked, private_opener, services_folder, write_
 
 LOOPBACK = "127.0.0.1"
 PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""The TLS context for our own servers, which have no certificates; it trusts nobody.
+"""TLS context for our own servers, which have no certificates; it trusts no certificate.
 
-By default every client and every single call loads all CA certificates first, which takes twenty
+By default every client and every single call first loads all CA certificates, which takes twenty
 times longer than the call.
 """
 _LOG_LINES_IN_ERRORS = 15
@@ -41,11 +41,11 @@ _FREE_PORTS = range(20_000, 32_000)
 
 
 class ServiceSpec(Record):
-    """How to start a server. Secrets belong in `environment`: command lines are public.
+    """How to start a server. Pass secrets in `environment`: command lines are public.
 
     `port` is None for a process without a port. `port_option` is the option of `loupe up` for
-    another port. Only the owner can read a server's files, unless it `keeps_umask` because it also
-    writes files that users asked for.
+    another port. Only the owner can read a server's files, unless `keeps_umask` is set because it
+    also writes files that users requested.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ServiceSpec(Record):
 
 
 class RunningService(Record):
-    """A server that was started, as its record file says."""
+    """A started server, as described in its record file."""
 
     name: str
     pid: int
@@ -80,12 +80,12 @@ class ServiceState(StrEnum):
 
 
 def start(home: Path, spec: ServiceSpec, is_ready: Callable[[], bool]) -> RunningService:
-    """The server, started and ready; one that runs already is left as it is.
+    """Start the server and wait until it is ready; a running server is not changed.
 
     Processes left by a crashed predecessor are ended first. Concurrent callers wait for each other.
 
     Raises:
-        ServiceError: the port is taken, the server died, or it was not ready in time.
+        ServiceError: the port is taken, the server ended, or it was not ready in time.
     """
     folder = services_folder(home)
     with locked(folder / f"{spec.name}.lock"):
@@ -107,22 +107,22 @@ def start(home: Path, spec: ServiceSpec, is_ready: Callable[[], bool]) -> Runnin
 
 
 def running(home: Path, name: str) -> RunningService | None:
-    """The server's record if its very process is alive, else None."""
+    """Return the server's record if exactly that process is alive, else None."""
     service = recorded(home, name)
     return service if service is not None and is_process_alive(service.place) else None
 
 
 def state(home: Path, name: str) -> ServiceState:
-    """Whether the server runs, was stopped, or went away without being stopped."""
+    """Return whether the server runs, was stopped, or ended without being stopped."""
     if recorded(home, name) is None:
         return ServiceState.STOPPED
     return ServiceState.RUNNING if running(home, name) else ServiceState.CRASHED
 
 
 def stop(home: Path, name: str, grace_seconds: float = 10.0) -> bool:
-    """End the server and every process it started, by id: TERM, then KILL. True if any was alive.
+    """Stop the server and all its processes by id: TERM, then KILL. True if any was alive.
 
-    The server goes first, so that it can end its children itself.
+    The server is stopped first, so that it can end its children itself.
     """
     service = recorded(home, name)
     if service is None:
@@ -141,7 +141,7 @@ def stop(home: Path, name: str, grace_seconds: float = 10.0) -> bool:
 
 
 def recorded(home: Path, name: str) -> RunningService | None:
-    """What the record file says, alive or not; None without one."""
+    """Return the content of the record file, alive or not; None without one."""
     path = _record_path(home, name)
     try:
         return RunningService.model_validate_json(path.read_text(encoding="utf-8"))
@@ -155,7 +155,7 @@ def recorded(home: Path, name: str) -> RunningService | None:
 
 
 def answers(url: str, timeout_seconds: float = 2.0) -> bool:
-    """Whether a GET of `url`, on this machine, succeeds."""
+    """Tell whether a GET of `url`, on this machine, succeeds."""
     try:
         return httpx.get(
             url, timeout=timeout_seconds, trust_env=False, verify=PLAIN_HTTP
@@ -165,10 +165,10 @@ def answers(url: str, timeout_seconds: float = 2.0) -> bool:
 
 
 def require_free_port(port: int, option: str | None = None, patience_seconds: float = 0.0) -> None:
-    """Nothing, if `port` can be listened on now or within `patience_seconds`.
+    """Raise unless `port` can be listened on now or within `patience_seconds`.
 
     Raises:
-        ServiceError: it is taken; names the process if the system shows it.
+        ServiceError: the port is taken; the message names the process if known.
     """
     deadline = time.monotonic() + patience_seconds
     while not _can_listen(port):
@@ -179,10 +179,10 @@ def require_free_port(port: int, option: str | None = None, patience_seconds: fl
 
 
 def free_port() -> int:
-    """A free port of the loopback interface.
+    """Return a free port of the loopback interface.
 
     Raises:
-        ServiceError: none is free.
+        ServiceError: no port is free.
     """
     for port in random.SystemRandom().sample(_FREE_PORTS, len(_FREE_PORTS)):
         if _can_listen(port):
@@ -195,7 +195,7 @@ def _record_path(home: Path, name: str) -> Path:
 
 
 def _spawn(folder: Path, spec: ServiceSpec) -> tuple[RunningService, subprocess.Popen[bytes]]:
-    """Start the process in a session of its own, so that it outlives us and is found by it."""
+    """Start the process in a new session, so that it survives us and can be found by it."""
     log = folder / f"{spec.name}.log"
     if log.exists():
         log.replace(log.with_suffix(".previous.log"))
@@ -213,7 +213,7 @@ def _spawn(folder: Path, spec: ServiceSpec) -> tuple[RunningService, subprocess.
             )
         except OSError as error:
             raise ServiceError(f"{spec.name} could not be started: {error}") from error
-    place = place_of(process.pid)  # before it is collected: one that ended at once has a place, too
+    place = place_of(process.pid)  # before it is reaped, in case it ended immediately
     # A parent has to wait for its child, or the child stays a zombie.
     threading.Thread(target=process.wait, name=f"reap-{spec.name}", daemon=True).start()
     same = spec.model_dump(include={"name", "command", "port", "url"})
@@ -242,11 +242,12 @@ def _wait_until_ready(
 
 
 def _members(service: RunningService) -> list[psutil.Process]:
-    """The server and its descendants, those that outlived it included.
+    """Return the server and its descendants, including those that survived it.
 
-    Orphans still carry the server's session id. The system gives that number to no new process
-    while the session has members: if a stranger has it, nobody of ours is left. After a restart of
-    the machine, or in another container, all numbers are strangers'.
+    Orphans still have the server's session id. The system does not assign that number to a new
+    process while the session has members: if an unrelated process has it, none of ours is left.
+    After a restart of the machine, or in another container, all numbers belong to unrelated
+    processes.
     """
     if not is_on_this_machine(service.place):
         return []

@@ -1,4 +1,4 @@
-"""Pulls answers from Label Studio and pushes tasks while `loupe up` is up."""
+"""Pull answers from Label Studio and push tasks while `loupe up` runs."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ _START_SECONDS = 120.0
 
 
 def start_queue_watcher(settings: Settings) -> RunningService:
-    """`loupe queue watch` as a detached process; its port is for webhooks and on loopback only.
+    """Start `loupe queue watch` as a detached process; its loopback port is for webhooks.
 
     Raises:
         ServiceError: it could not be started.

@@ -1,1 +1,1 @@
-"""Withdrawals: plan, execution, and what is withdrawn already."""
+"""Withdrawals: plan, execution, and what is already withdrawn."""

@@ -1,4 +1,4 @@
-"""Carries out a confirmed withdrawal, step by step; each step can be repeated."""
+"""Execute a confirmed withdrawal step by step; each step can be repeated."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -48,7 +48,7 @@ from schemas.release import Manifest
 
 Details = Mapping[str, Any]
 OnStep = Callable[[str, Details], None]
-"""Receives the name and details of each step that was done, before it is recorded."""
+"""Receives the name and details of each completed step, before it is recorded."""
 
 
 class Step(NamedTuple):
@@ -56,9 +56,9 @@ class Step(NamedTuple):
 
     Attributes:
         name: stays the same across runs.
-        do: does it, and gives its details.
-        may_fail: whether the steps after it are done although it failed.
-        repeats: whether it is done whenever any step is left, as more may have been derived since.
+        do: executes the step and returns its details.
+        may_fail: whether later steps are done even if it failed.
+        repeats: whether it is repeated if any step is left, as more may have been derived since.
     """
 
     name: str
@@ -73,13 +73,13 @@ def carry_out(
     on_step: OnStep = lambda _name, _details: None,
     desks: Desks | None = None,
 ) -> None:
-    """Does the steps of a withdrawal that are left; none of a finished one.
+    """Do the remaining steps of a withdrawal; none for a finished one.
 
-    Where a release cannot be built, or the review server does not answer, all other steps are done.
-    The `desks` are those of the settings where none are given.
+    If a release cannot be built, or Label Studio does not answer, all other steps are done. `desks`
+    default to those of the settings.
 
     Raises:
-        LoupeError: a step failed (one sentence says why); run it again when the cause is removed.
+        LoupeError: a step failed, with the reason; run it again after removing the cause.
     """
     if withdrawal.is_finished:
         return
@@ -91,12 +91,12 @@ def carry_out(
 
 
 def resume_reopened(context: RunContext, on_step: OnStep = lambda _name, _details: None) -> None:
-    """Carries on with withdrawals that were finished until a concurrent run derived more.
+    """Continue finished withdrawals for which a concurrent run derived more entities.
 
-    Others that are not finished are left to the process that confirmed them.
+    Other unfinished withdrawals are left to the process that confirmed them.
 
     Raises:
-        LoupeError: a step failed; the first such error, after all withdrawals were carried on with.
+        LoupeError: the first error of a failed step, after all withdrawals were continued.
     """
     failures: list[LoupeError] = []
     for one in list_withdrawals(context.store):
@@ -136,7 +136,7 @@ def _do_steps(
 
 
 class _Work:
-    """The steps of one withdrawal; each gives its details, and repeated gives the same."""
+    """The steps of one withdrawal; each returns its details, the same when it is repeated."""
 
     def __init__(
         self, context: RunContext, withdrawal: StoredWithdrawal, desks: Desks | None = None
@@ -151,7 +151,7 @@ class _Work:
         self.entity_count = 0
 
     def steps(self) -> Iterator[Step]:
-        """All steps in order: first the notices, so that readers of files are warned."""
+        """All steps in order: notices come first, so that readers of files are warned."""
         if self._notices:
             yield Step("write notices", self._write_notices, may_fail=True)
         for notice in self._notices:
@@ -173,7 +173,7 @@ class _Work:
             yield Step(name, partial(self._release, patch), may_fail=True)
 
     def _write_notices(self) -> Details:
-        """Writes the notices to publish."""
+        """Write the notices to publish."""
         home = self._context.settings.home
         try:
             paths = record_notices(home, self._notices)
@@ -182,7 +182,7 @@ class _Work:
         return {"files": [path.name for path in paths]}
 
     def _mark(self, release: str) -> Details:
-        """Marks the folder of a release, and erases its files where files are erased."""
+        """Mark the folder of a release, and erase its files if the withdrawal erases files."""
         (stored,) = (one for one in list_releases(self._store) if one.manifest.id == release)
         own = [one for one in self._notices if one.release == release]
         try:
@@ -192,17 +192,17 @@ class _Work:
         return {"skipped": marked.skipped, "erased": marked.erased}
 
     def _sweep(self) -> Details:
-        """Withdraws what concurrent runs have derived since the plan was made."""
+        """Withdraw what concurrent runs have derived since the withdrawal was planned."""
         added, self.entity_count = sweep(self._store, self._withdrawal)
         return {"entities": added}
 
     def _close_questions(self) -> Details:
-        """Closes the questions about withdrawn entities and those that show them."""
+        """Close the questions about withdrawn entities and those that show them."""
         number = self._id if self._request.erases else None
         return {"closed": close_reviews(self._store, self._entities(), self._digests(), number)}
 
     def _return_answers(self) -> Details:
-        """Discounts an annotator's answers; forgets the name where files are erased."""
+        """Discount an annotator's answers; erase the name if the withdrawal erases files."""
         person, is_forgotten = self._request.target.name, False
         answers = return_answers(self._store, person)
         if self._request.erases:
@@ -211,13 +211,13 @@ class _Work:
         return {"answers": answers, "name_forgotten": is_forgotten}
 
     def _erase_tasks(self) -> Details:
-        """Deletes tasks with their answers from the review server, which may be down."""
+        """Delete tasks with their answers from Label Studio, which may be down."""
         tasks = tasks_to_erase(self._store, self._id)
         desks = self._desks or open_desks(self._context.settings, self._store)
         return {"tasks": erase(self._store, desks, tasks) if tasks else 0}
 
     def _forget(self) -> Details:
-        """Deletes the vectors and checkpoints of what is erased."""
+        """Delete vectors and checkpoints of erased entities."""
         ids = self._entities()
         texts = text_digests(self._store, ids)
         return {
@@ -227,7 +227,7 @@ class _Work:
         }
 
     def _erase(self) -> Details:
-        """Erases files, except those that an entity needs that is not withdrawn."""
+        """Erase files, except those that an entity needs that is not withdrawn."""
         blobs = erased_blobs(self._store, self._id)
         with self._store.read() as connection:
             needed = needed_blobs(connection, blobs).keys()
@@ -239,7 +239,7 @@ class _Work:
         return {"files": len(blobs) - len(needed), "removed": erased, "needed": sorted(needed)}
 
     def _erase_pages(self) -> Details:
-        """Removes pages of the datasets concerned, examples, and what killed builds left."""
+        """Remove pages of the datasets concerned, examples, and leftovers of killed builds."""
         examples = forget_examples(self._store, self._entities())
         datasets = {one.dataset for one in counts_of(self._store, self._id)}
         home = self._context.settings.home
@@ -249,7 +249,7 @@ class _Work:
         return {"removed": removed + abandoned, "evaluations": examples}
 
     def _release(self, patch: Patch) -> Details:
-        """Builds a patch, unless a release has its version already."""
+        """Build a patch, unless a release already has its version."""
         releases = list_releases(self._store, patch.base.manifest.dataset)
         existing = [one for one in releases if one.manifest.version == patch.version]
         manifest = existing[0].manifest if existing else self._build(patch)
@@ -260,7 +260,7 @@ class _Work:
         }
 
     def _build(self, patch: Patch) -> Manifest:
-        """Builds a release from the state of an earlier one, without what is withdrawn."""
+        """Build a release from the state of an earlier one, without withdrawn entities."""
         manifest, settings = patch.base.manifest, self._context.settings
         inputs = rebuild_inputs(patch.base)
         checks = inputs.checks

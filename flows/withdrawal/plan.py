@@ -1,4 +1,4 @@
-"""What a withdrawal would do: planned from the store without changes, then confirmed."""
+"""Plan a withdrawal from the store without changes, then confirm it."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -47,18 +47,18 @@ class WithdrawalPlan(NamedTuple):
     """What would be withdrawn and erased, and what would stay.
 
     Attributes:
-        request: what is requested.
-        reached: all entities to withdraw, by id, with the reason of each; also those that are
-            withdrawn already.
-        named: files and texts that people know them by, by id, where there are any.
+        request: the request.
+        reached: all entities to withdraw, by id with the reason, including those already withdrawn.
+        named: files and texts by which people know them, by id, if any.
         reopened: entities to decide on again.
         refused: digests of files that are not imported again.
         erased: files in the blob store to erase.
-        kept: files that stay although their entity is withdrawn, with the entity that needs each.
-        affected: the releases concerned, and the patches that replace them.
+        kept: files that are kept although their entity is withdrawn, with the entity that needs
+            each.
+        affected: the affected releases, and the patches that replace them.
         release_files: files to erase in folders of releases, by release.
         pages: pages to erase below the home.
-        evaluations: how many stored evaluations show any of it in an example, which is erased.
+        evaluations: number of stored evaluations with withdrawn examples, which are erased.
         related: the ids of all releases of the datasets of the affected ones.
         earlier: withdrawals on the same request.
     """
@@ -79,21 +79,21 @@ class WithdrawalPlan(NamedTuple):
 
     @property
     def new(self) -> list[str]:
-        """The ids of what is to be withdrawn and is not yet."""
+        """Ids of the entities to withdraw that are not withdrawn yet."""
         return [id_ for id_, one in self.reached.items() if one.state != "withdrawn"]
 
     @property
     def is_done(self) -> bool:
-        """Whether an earlier withdrawal on the same request covers all of it."""
+        """True if an earlier withdrawal on the same request covers everything."""
         return bool(self.earlier) and not (self.new or self.reopened)
 
     @property
     def unfinished(self) -> StoredWithdrawal | None:
-        """A withdrawal on the same request that has steps left to do."""
+        """A withdrawal on the same request that has remaining steps."""
         return next((one for one in self.earlier if not one.is_finished), None)
 
     def counts(self) -> list[WithdrawalCount]:
-        """How many entities are withdrawn, by dataset and kind."""
+        """Count the withdrawn entities by dataset and kind."""
         found = Counter((one.dataset, one.kind) for one in self.reached.values())
         return [
             WithdrawalCount(dataset=dataset, kind=kind, entities=count)
@@ -101,11 +101,11 @@ class WithdrawalPlan(NamedTuple):
         ]
 
     def reasons(self) -> dict[str, int]:
-        """How many entities were reached by each role, by the same bytes, and so on."""
+        """Count the entities reached by each role, by equal bytes, and so on."""
         return dict(Counter(one.because for one in self.reached.values()).most_common())
 
     def as_json(self) -> dict[str, Any]:
-        """The plan as it is printed for programs."""
+        """Return the plan as it is printed for programs."""
         return {
             "target": self.request.target.model_dump(mode="json"),
             "ground": self.request.ground,
@@ -155,19 +155,19 @@ class WithdrawalPlan(NamedTuple):
 
 
 def request_of(target: WithdrawalTarget, ground: Ground, erases: bool | None) -> WithdrawalRequest:
-    """A request; where `erases` is None, the ground decides whether files are erased."""
+    """Return a request; if `erases` is None, the ground determines whether files are erased."""
     return WithdrawalRequest(target, ground, ground in ERASING if erases is None else erases)
 
 
 def plan_withdrawal(
     store: Store, request: WithdrawalRequest, home: Path | None = None
 ) -> WithdrawalPlan:
-    """Plans a withdrawal. Nothing is changed.
+    """Plan a withdrawal without changing anything.
 
     `home` is the folder whose pages are searched; without it the plan lists none.
 
     Raises:
-        UsageError: the target names nothing that is stored.
+        UsageError: the target does not exist in the store.
         IntegrityError: the rows of an affected release cannot be read.
     """
     with store.read() as connection:
@@ -203,7 +203,7 @@ def plan_withdrawal(
 
 
 def confirm(store: Store, plan: WithdrawalPlan, reason: str, agent: AgentRef) -> StoredWithdrawal:
-    """Records the withdrawal as it was planned; from now on its entities are withdrawn.
+    """Record the withdrawal as planned; its entities are withdrawn from now on.
 
     Raises:
         UsageError: the plan or the releases have changed since; nothing was recorded.
@@ -245,16 +245,16 @@ def confirm(store: Store, plan: WithdrawalPlan, reason: str, agent: AgentRef) ->
 
 
 def sweep(store: Store, withdrawal: StoredWithdrawal) -> tuple[int, int]:
-    """Withdraws what was derived, since a withdrawal was recorded, from what it withdraws.
+    """Withdraw what was derived from withdrawn entities after the withdrawal was recorded.
 
-    Files of what was stored as withdrawn since are from now on to be erased, too.
+    The files of entities that were stored as withdrawn since are also to be erased.
 
     Returns:
-        How many entities were added, and how many the withdrawal has now.
+        The number of added entities, and the new total of the withdrawal.
     """
     added, request = 0, withdrawal.request
     while True:
-        with store.no_writers():  # waits for those that have not seen the withdrawal
+        with store.no_writers():  # waits for runs that have not seen the withdrawal
             pass
         known = set(withdrawn_entities(store, withdrawal.id))
         with store.read() as connection:
@@ -273,9 +273,9 @@ def _closure(connection: Connection, request: WithdrawalRequest) -> Closure:
 
 
 def _reaches_beyond(request: WithdrawalRequest) -> bool:
-    """Whether the same thing elsewhere is withdrawn, too.
+    """Tell whether the same content elsewhere is withdrawn as well.
 
-    Not where the work on one dataset is faulty: its subject is not concerned.
+    False if the fault lies in the work on one dataset, which does not concern its subject.
     """
     return request.ground != "quality" and request.target.sort != ANNOTATOR
 
@@ -292,9 +292,9 @@ def _files(
     reached: Closure,
     known: set[str] | None = None,
 ) -> _Files:
-    """The files to refuse and to erase, and those to keep with the entity that needs each.
+    """Return the files to refuse and to erase, and those to keep with the entity that needs each.
 
-    `known` are entities withdrawn already that are in `reached` no more.
+    `known` are withdrawn entities that `reached` no longer contains.
     """
     held = [id_ for id_, one in reached.items() if one.holds]
     refused = refused_digests(connection, held) if _reaches_beyond(request) else set()
@@ -311,7 +311,7 @@ def _reopened(connection: Connection, request: WithdrawalRequest, reached: Closu
 
 
 def _release_files(affected: Affected, ground: Ground) -> dict[str, tuple[str, ...]]:
-    """The files to erase in the folders of releases that are there, by release."""
+    """Return the files to erase in existing folders of releases, by release."""
     found = {}
     for one in affected.releases:
         folder = one.release.folder

@@ -1,4 +1,4 @@
-"""Releases that hold withdrawn entities: their rows, and the patches that replace them."""
+"""Releases that contain withdrawn entities: their rows, and the patches that replace them."""
 
 import re
 import tempfile
@@ -33,7 +33,7 @@ class Person(NamedTuple):
 
 
 class RowEntities(NamedTuple):
-    """A row of a release by its entities; `captions` are what it is released with."""
+    """The entities of a row of a release; `captions` are those released."""
 
     number: int
     file_path: str
@@ -49,7 +49,7 @@ class RowEntities(NamedTuple):
 
 
 def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:
-    """The rows of a release, from its folder where that is complete, else from the store.
+    """Yield the rows of a release, from its folder if it is complete, else from the store.
 
     Raises:
         IntegrityError: neither the folder nor the store can be read.
@@ -78,7 +78,7 @@ def _rows_in_folder(release: StoredRelease) -> list[RowEntities] | None:
 
 
 def _rows_in_store(store: Store, release: StoredRelease) -> Iterator[RowEntities]:
-    """The rows as they were in the store when the release was built."""
+    """Yield the rows as they were in the store when the release was built."""
     manifest, past = release.manifest, StoreVersion(release.mark, then_withdrawn=True)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Scratch(Path(folder) / "rows.db")
@@ -101,19 +101,19 @@ def _rows_in_store(store: Store, release: StoredRelease) -> Iterator[RowEntities
             scratch.close()
 
 
-# Targets named as holders of a release name them: a row by its file, a person by number.
+# Targets as holders of a release name them: a row by its file, a person by number.
 
 _FILE = re.compile(r"(?:images/)?((?:[0-9]+_)?[1-9][0-9]*\.[a-z]+)")
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
 
 
 def is_file_of_row(name: str) -> bool:
-    """Whether images of releases have names like `name`: `images/12.jpg`, `12.jpg`."""
+    """Tell whether `name` is the file name of a row of releases: `images/12.jpg` or `12.jpg`."""
     return _FILE.fullmatch(name) is not None
 
 
 def image_in_release(store: Store, release: str, name: str) -> WithdrawalTarget:
-    """The image of a row, named by its file, such as `images/12.jpg`, or by its number.
+    """Return the image of a row, named by its file, such as `images/12.jpg`, or by its number.
 
     `release` is a folder or a name as in `db.releases.find_release`.
 
@@ -138,7 +138,7 @@ def image_in_release(store: Store, release: str, name: str) -> WithdrawalTarget:
 
 
 def person_in_release(store: Store, release: str, number: str) -> WithdrawalTarget:
-    """The person published under `number` (`id`) in a release, by the name in the source.
+    """Return the person published under `number` (`id`) in a release, by the name in the source.
 
     Raises:
         UsageError: there is no such release or person, or its ids number images.
@@ -161,12 +161,12 @@ def person_in_release(store: Store, release: str, number: str) -> WithdrawalTarg
 
 
 def refuse_two_meanings(store: Store, dataset: str, name: str) -> None:
-    """Makes sure that `name` is not also the number under which another person is published.
+    """Raise if `name` is also the number under which another person is published.
 
     Sources often name persons by number; releases number them again from 1.
 
     Raises:
-        UsageError: it is.
+        UsageError: another person is.
     """
     newest = {one.manifest.tier: one for one in list_releases(store, dataset)}
     for stored in newest.values():
@@ -183,7 +183,7 @@ def refuse_two_meanings(store: Store, dataset: str, name: str) -> None:
 
 
 def _find_release(store: Store, name: str) -> StoredRelease:
-    """A release in the store; where `name` is a folder, with that folder."""
+    """Return a release in the store; if `name` is a folder, with that folder."""
     folder = Path(name)
     if not folder.is_dir():
         return find_release(store, name)
@@ -199,21 +199,21 @@ def _find_release(store: Store, name: str) -> StoredRelease:
     )
 
 
-# Which rows of which releases are withdrawn, and which patches replace the newest ones.
+# Withdrawn rows of releases, and the patches that replace the newest releases.
 
 _ANCHOR = re.compile(r"images/([0-9]+)_")
 
 
 class AffectedRelease(NamedTuple):
-    """A release that holds withdrawn entities.
+    """A release that contains withdrawn entities.
 
     Attributes:
-        release: as it is stored.
-        rows: its rows that must not be used any more.
-        superseded_by: the version to use instead; None where nothing is left.
+        release: the stored release.
+        rows: its rows that must no longer be used.
+        superseded_by: the version to use instead; None if nothing is left.
         undescribed: numbers of the rows whose image is not withdrawn, but that are in no later
             release because they, or their anchor, have no caption left.
-        people: the ids in the release of those whose images are withdrawn; empty where ids number
+        people: the ids in the release of people whose images are withdrawn; empty if ids number
             images.
     """
 
@@ -225,17 +225,17 @@ class AffectedRelease(NamedTuple):
 
     @property
     def rows_gone(self) -> int:
-        """How many of its rows are in no later release."""
+        """Number of its rows that later releases do not contain."""
         return sum(row.is_whole for row in self.rows) + len(self.undescribed)
 
     @property
     def rows_shortened(self) -> int:
-        """How many rows lose some of their texts, and stay."""
+        """Number of rows that lose some of their texts, but stay."""
         gone = set(self.undescribed)
         return sum(not row.is_whole and row.number not in gone for row in self.rows)
 
     def notice(self, withdrawal: str, ground: Ground) -> WithdrawalNotice:
-        """The notice for its holders."""
+        """Return the notice for holders of the release."""
         manifest = self.release.manifest
         return WithdrawalNotice(
             withdrawal=withdrawal,
@@ -251,7 +251,7 @@ class AffectedRelease(NamedTuple):
 class Patch(NamedTuple):
     """A release that replaces the newest one of its dataset and tier.
 
-    `rows` is the number of rows left, as far as it is known before the build.
+    `rows` is the number of remaining rows, as far as it is known before the build.
     """
 
     base: StoredRelease
@@ -260,20 +260,20 @@ class Patch(NamedTuple):
 
 
 class Affected(NamedTuple):
-    """The releases a withdrawal affects; patches in the order in which they are built."""
+    """The releases that a withdrawal affects; patches are in build order."""
 
     releases: tuple[AffectedRelease, ...]
     patches: tuple[Patch, ...]
 
 
 _Line = tuple[str, str | None]
-"""A dataset and a tier: the releases that replace each other."""
+"""A dataset and a tier: releases of the same series replace each other."""
 
 
 def affected_releases(store: Store, withdrawn: Collection[str]) -> Affected:
-    """The releases that hold any of the entities `withdrawn`, and the patches to build.
+    """Return releases with any of the entities `withdrawn`, and the patches to build.
 
-    Tiers of a benchmark are patched together where their newest releases are of one state, so that
+    Tiers of a benchmark are patched together if their newest releases have the same state, so that
     their versions still show it.
 
     Raises:
@@ -304,7 +304,7 @@ def affected_releases(store: Store, withdrawn: Collection[str]) -> Affected:
 def _withdrawn_rows(
     rows: Iterable[RowEntities], withdrawn: Collection[str]
 ) -> tuple[WithdrawnRow, ...]:
-    """The rows whose image, or some of whose texts, are among the ids `withdrawn`."""
+    """Return the rows whose image, or some of whose texts, are among the ids `withdrawn`."""
     found = []
     for row in rows:
         texts = tuple(text for text in row.texts if text in withdrawn)
@@ -361,7 +361,7 @@ def _numbers(one: StoredRelease) -> tuple[int, ...]:
 def _undescribed_and_people(
     release: StoredRelease, rows: Sequence[RowEntities], withdrawn: frozenset[str]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Rows dropped although their image stays, and the ids of people whose images are withdrawn."""
+    """Return rows dropped although their image stays, and ids of people with withdrawn images."""
     left = _rows_left(rows, withdrawn)
     undescribed = (
         row.number for row in rows if row.number not in left and row.image_id not in withdrawn
@@ -373,9 +373,10 @@ def _undescribed_and_people(
 
 
 def _rows_left(rows: Iterable[RowEntities], withdrawn: frozenset[str]) -> set[int]:
-    """The numbers of the rows that are left; none where none of them has a caption.
+    """Return the numbers of the remaining rows; none if no row has a caption left.
 
-    A contrastive image, whose file starts with its anchor's number, is dropped with its anchor.
+    A contrastive image, whose file name starts with its anchor's number, is dropped with its
+    anchor.
     """
     left, described = set[int](), False
     anchors: set[int] = set()

@@ -21,23 +21,24 @@ from release.report.page import REPORT, ReportRecord
 from schemas.provenance import Role
 
 PAGES = ("reports", "leaderboards")
-"""The folders below the home that hold pages and nothing else.
+"""The folders below the home that contain only pages.
 
-Of the other folders, releases and notices are marked, and files of the blob store are erased by
-digest; `DRAWN` holds images to import, `trainings` holds models.
+In other folders, releases and notices are marked, and files of the blob store are erased by digest;
+`DRAWN` contains images to import, `trainings` contains models.
 """
 DRAWN = ("demonstration", "rendered")
-"""The folders below the home that hold images that were drawn here, to be imported."""
+"""The folders below the home with images drawn here, to be imported."""
 _MADE_HERE = (Role.DOWNLOADED_FROM, Role.FOUND_AS, Role.EDITED_AS, Role.ACCEPTED_FROM, Role.CROP_OF)
-"""The roles of pictures made here, of which no source has a file."""
+"""The roles of images made here, which have no file in any source."""
 
 
 def erase_pages(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) -> list[str]:
-    """Removes all pages of these datasets; gives their paths below the home.
+    """Remove all pages of these datasets, and return their paths below the home.
 
-    Pages are named after their dataset, and none is read: all of a dataset are removed. Running the
-    build, `loupe evaluate` or `loupe leaderboard` again writes them without withdrawn entities.
-    `known` are the other datasets that there are: a page of `people-two` is not one of `people`.
+    Pages are named after their dataset. Their content is not read: all pages of a dataset are
+    removed. Running the build, `loupe evaluate` or `loupe leaderboard` again writes them without
+    withdrawn entities. `known` are the other datasets: a page of `people-two` does not belong to
+    `people`.
     """
     removed = pages_of(home, datasets, known)
     for path in (home / page for page in removed):
@@ -49,7 +50,7 @@ def erase_pages(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) 
 
 
 def pages_of(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) -> list[str]:
-    """The paths below the home of the pages of these datasets; see `erase_pages`."""
+    """Return the paths below the home of the pages of these datasets; see `erase_pages`."""
     wanted = set(datasets)
     names = wanted.union(known)
     return [
@@ -61,22 +62,22 @@ def pages_of(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) -> 
 
 
 def _dataset_of(page: str, names: Collection[str]) -> str | None:
-    """The dataset with the longest name that a page may be named after."""
-    whole = page.lstrip(".")  # one that was being written when its run was killed
+    """Return the dataset with the longest name after which a page may be named."""
+    whole = page.lstrip(".")  # a page that was being written when its run was killed
     fitting = (name for name in names if whole.startswith((f"{name}-", f"{name}.")))
     return max(fitting, key=len, default=None)
 
 
 class ResidualCopies(NamedTuple):
-    """What people must remove or publish themselves.
+    """Copies that people must remove, and notices that they must publish.
 
     Attributes:
         made: exports, reports and copies of affected releases in the folders of releases.
-        originals: by source, the withdrawn files as the source names them; not what was found,
-            edited or cut here.
-        drawn: those of them that lie below the home.
+        originals: the withdrawn files by source, as the source names them, without images that were
+            found, edited or cropped here.
+        drawn: the original files below the home.
         notices: the files to publish.
-        on_desks: by review server, how many tasks are still to be deleted there.
+        on_desks: number of tasks that still must be deleted, by Label Studio server.
     """
 
     made: tuple[Path, ...]
@@ -86,7 +87,7 @@ class ResidualCopies(NamedTuple):
     on_desks: dict[str, int]
 
     def as_json(self) -> dict[str, Any]:
-        """As it is printed for programs."""
+        """Return the copies as they are printed for programs."""
         return {
             "made_before": [str(path) for path in self.made],
             "originals": {source: list(files) for source, files in self.originals.items()},
@@ -97,7 +98,7 @@ class ResidualCopies(NamedTuple):
 
 
 def residual_copies(store: Store, home: Path, withdrawal: StoredWithdrawal) -> ResidualCopies:
-    """The copies of what was withdrawn that cannot be removed from here, as far as known."""
+    """Return the known copies of withdrawn entities that cannot be removed by Loupe."""
     notices = notices_of(store, withdrawal.id)
     withdrawn = withdrawn_entities(store, withdrawal.id)
     with store.read() as connection:
@@ -125,7 +126,7 @@ def residual_copies(store: Store, home: Path, withdrawal: StoredWithdrawal) -> R
 def _made_from(
     releases: AbstractSet[str], parents: Iterable[Path], known: Collection[Path]
 ) -> Iterator[Path]:
-    """The folders in `parents` made from one of these releases, except `known` ones."""
+    """Return the folders in `parents` made from one of these releases, except `known` ones."""
     for parent in sorted(parents):
         for made in sorted(parent.glob("*")):
             if (
@@ -137,7 +138,7 @@ def _made_from(
 
 
 def _releases_in(folder: Path) -> Iterator[str]:
-    """The ids of the releases from which an export, a report or a copy in `folder` was made."""
+    """Return ids of the releases from which an export, a report or a copy in `folder` was made."""
     with suppress(OSError, ValueError):
         yield read_export(folder).release
     with suppress(OSError, ValueError):
@@ -150,7 +151,7 @@ def _releases_in(folder: Path) -> Iterator[str]:
 
 
 def files_below(roots: Iterable[Path], paths: Iterable[str]) -> Iterator[tuple[str, Path]]:
-    """(path, file) for each file in `roots`, at any depth, whose path ends with one of `paths`."""
+    """Yield (path, file) for each file below `roots` whose path ends with one of `paths`."""
     by_name: dict[str, list[str]] = {}
     for path in paths:
         by_name.setdefault(path.rpartition("/")[2], []).append(path)

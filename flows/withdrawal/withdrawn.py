@@ -1,4 +1,4 @@
-"""What this installation knows to be withdrawn from a release."""
+"""Withdrawals from releases that this installation knows."""
 
 import os
 from collections.abc import Collection, Iterable
@@ -22,10 +22,10 @@ from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 def without_withdrawn(
     traced: Lineage, captions: dict[str, str], rows: Iterable[WithdrawnRow]
 ) -> tuple[Lineage, dict[str, str]]:
-    """A lineage, and the captions of its root, without the words of withdrawn entities.
+    """Return a lineage and the captions of its root without texts of withdrawn entities.
 
-    Where any entity was withdrawn, the payloads of all others may describe it, so only ids, kinds
-    and links are left.
+    If any entity was withdrawn, the payloads of all others may describe it, so only ids, kinds and
+    links are kept.
     """
     given = list(rows)
     images = {row.entity_id for row in given if row.is_whole}
@@ -43,14 +43,14 @@ def without_withdrawn(
 
 
 class ReleaseWithdrawal(Record):
-    """What is withdrawn from a release in short.
+    """Summary of what is withdrawn from a release.
 
     Attributes:
         release: its id.
-        rows: how many rows must not be used any more, or lost texts.
-        grounds: why.
-        superseded_by: the version to use instead; None where there is none.
-        sentence: all of it, with the first rows.
+        rows: number of rows that must no longer be used, or lost texts.
+        grounds: the grounds of the withdrawals.
+        superseded_by: the version to use instead; None if there is none.
+        sentence: the summary in one sentence, with the first rows.
     """
 
     release: HexSha256
@@ -61,7 +61,7 @@ class ReleaseWithdrawal(Record):
 
 
 def known_notices(settings: Settings) -> tuple[WithdrawalNotice, ...]:
-    """The notices in the store, where there is one, and below the home.
+    """Return the notices in the store, if there is one, and below the home.
 
     Raises:
         ConfigurationError: the store does not answer.
@@ -77,7 +77,7 @@ def known_notices(settings: Settings) -> tuple[WithdrawalNotice, ...]:
 
 
 def notices_known(home: Path, store: Store) -> tuple[WithdrawalNotice, ...]:
-    """The notices in an open store and below the home; the store goes first.
+    """Return the notices in an open store and below the home; those of the store take precedence.
 
     Raises:
         IntegrityError: a file of notices cannot be read.
@@ -88,7 +88,7 @@ def notices_known(home: Path, store: Store) -> tuple[WithdrawalNotice, ...]:
 def withdrawal_of(
     manifest: Manifest, folder: Path | None, known: Iterable[WithdrawalNotice]
 ) -> ReleaseWithdrawal | None:
-    """What is withdrawn from a release, by its folder and by notices that are known; None: nothing.
+    """Return what is withdrawn from a release, by its folder and known notices; None if nothing.
 
     Raises:
         IntegrityError: the mark cannot be read.
@@ -106,7 +106,7 @@ def withdrawal_of(
 
 
 def withdrawal_in(folder: Path, known: Iterable[WithdrawalNotice]) -> ReleaseWithdrawal | None:
-    """What is withdrawn from the release in `folder`; None where its manifest cannot be read.
+    """Return what is withdrawn from the release in `folder`; None if its manifest is unreadable.
 
     Raises:
         IntegrityError: the mark cannot be read.
@@ -117,9 +117,9 @@ def withdrawal_in(folder: Path, known: Iterable[WithdrawalNotice]) -> ReleaseWit
 
 
 def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
-    """All rows withdrawn from the release in `folder`, by its mark and by notices.
+    """Return all rows withdrawn from the release in `folder`, by its mark and by notices.
 
-    Empty where its manifest cannot be read; a mark that cannot be read is ignored.
+    Empty if its manifest cannot be read; an unreadable mark is ignored.
     """
     given = tuple(known)
     manifest = _manifest_of(folder, given)
@@ -132,9 +132,9 @@ def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[Withd
 
 
 def _manifest_of(folder: Path, known: Collection[WithdrawalNotice]) -> Manifest | None:
-    """The manifest of a release of which something may be withdrawn; None where it is not read.
+    """Return the manifest of a release that may have withdrawals; None if it was not read.
 
-    That of a large release takes a second to read.
+    The manifest of a large release takes a second to read.
     """
     if not known and not os.path.lexists(folder / WITHDRAWN):
         return None

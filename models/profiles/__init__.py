@@ -1,1 +1,1 @@
-"""Which models and settings are in force: profiles (TOML) and this installation's settings."""
+"""Current models and settings: profiles (TOML) and the settings of this installation."""

@@ -1,8 +1,8 @@
-"""Loads profiles: TOML files, validated, overridable by environment variables.
+"""Load profiles: TOML files, validated, overridable by environment variables.
 
-`LOUPE_PROFILE__REWRITE__MAX_CHARACTERS=500` overrides `rewrite.max_characters`; a value that reads
-as JSON is taken as JSON, so whole lists can be given too. A table `[server]` holds what all models
-with `provider = "openai"` share.
+`LOUPE_PROFILE__REWRITE__MAX_CHARACTERS=500` overrides `rewrite.max_characters`. A value that is
+valid JSON is parsed as JSON, so whole lists can be given too. A table `[server]` contains what all
+models with `provider = "openai"` share.
 """
 
 import json
@@ -23,15 +23,15 @@ _OVERRIDE = "LOUPE_PROFILE__"
 
 
 def profile_names() -> list[str]:
-    """The profiles that ship with Loupe."""
+    """Return the profiles that ship with Loupe."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
 def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ) -> Profile:
-    """The profile of that name, or in that TOML file.
+    """Load the profile of that name, or from that TOML file.
 
     Raises:
-        ConfigurationError: there is no such profile, or a key in it is unknown or wrong.
+        ConfigurationError: there is no such profile, or a key in it is unknown or invalid.
     """
     path = Path(name_or_path)
     if path.suffix != ".toml":
@@ -49,10 +49,10 @@ def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ)
 
 
 def validate_profile(values: Mapping[str, Any]) -> Profile:
-    """`values` as a profile.
+    """Validate `values` as a profile.
 
     Raises:
-        ConfigurationError: a key is unknown, missing or wrong; the message names it.
+        ConfigurationError: a key is unknown, missing or invalid; the message names it.
     """
     try:
         return Profile.model_validate(values)
@@ -75,7 +75,7 @@ def _apply_overrides(values: dict[str, Any], environment: Mapping[str, str]) -> 
 
 
 def _complete_servers(values: Any, shared: Any) -> None:
-    """Models behind a server take what they do not state from the table `[server]`."""
+    """Complete models behind a server with missing values from the table `[server]`."""
     if not isinstance(shared, dict):
         raise ConfigurationError(f"server must be a table; got {shared!r}")
     if isinstance(values, list):

@@ -1,4 +1,4 @@
-"""Where this installation keeps its things and on which ports its servers listen.
+"""Where this installation stores its data, and on which ports its servers listen.
 
 Every setting has a default that works on a laptop and can be overridden by an environment variable
 with the prefix `LOUPE_`: `LOUPE_HOME`, `LOUPE_DATABASE_URL`, `LOUPE_LABEL_STUDIO_PORT` and so on.
@@ -20,7 +20,7 @@ from schemas.faults import nearest_hint
 from schemas.toml_file import at_home
 
 PREFIX = "LOUPE_"
-_READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by the loader, by the tests
+_READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by the loader and the tests
 _KEYS = frozenset(
     {"signing_key", "signing_key_file", "label_studio_token", "label_studio_database_url"}
 )
@@ -28,22 +28,21 @@ _HOME = ".loupe"
 _PROJECT = Path(__file__).parents[2]
 Port = Annotated[int, Field(ge=1, le=65535)]
 SecretUrl = Annotated[str, Field(repr=False)]
-"""A URL that may hold a password: it stays out of `repr`."""
+"""A URL that may contain a password: it is excluded from `repr`."""
 
 
 class Settings(BaseSettings):
     """The settings of one installation; read them with `load_settings`.
 
-    `home` is found upwards from the working directory. Paths are absolute, so that servers and
-    workers started elsewhere mean the same place. An empty
-    `label_studio_url` stands for the Label Studio that `loupe up` starts; an empty
-    `label_studio_database_url` for a SQLite file under `home`. `worker_variables` names further
-    variables of the environment that runs through Prefect get. Work that needs processors is done
-    in `engine_workers` processes (as many as there are processors, where it is None) or in threads
-    of the run, as `engine` says; a chunk may take `engine_seconds` of processor time. The engine
-    `ray` uses the cluster at `ray_address`, or starts Ray on this machine where it is empty; a
-    worker there is given `engine_cpus` and `engine_gpus`, or what the program asks for. With a
-    `signing_key` (PEM) or a `signing_key_file` releases are signed.
+    `home` is searched upwards from the working directory. Paths are absolute, so that servers and
+    workers started elsewhere use the same locations. An empty `label_studio_url` means the Label
+    Studio that `loupe up` starts; an empty `label_studio_database_url` means a SQLite file under
+    `home`. `worker_variables` names further environment variables that runs through Prefect get.
+    CPU-bound work is done in `engine_workers` processes (None: one per CPU) or in threads of the
+    run, as `engine` says; a chunk may take `engine_seconds` of CPU time. The engine `ray` uses the
+    cluster at `ray_address`, or starts Ray on this machine if it is empty; a worker there is given
+    `engine_cpus` and `engine_gpus`, or what the program requests. With a `signing_key` (PEM) or a
+    `signing_key_file`, releases are signed.
     """
 
     model_config = SettingsConfigDict(
@@ -91,16 +90,16 @@ class Settings(BaseSettings):
 
     @property
     def images_url(self) -> str:
-        """Where the annotator's browser finds the images of open review tasks."""
+        """The URL from which annotators' browsers load the images of open review tasks."""
         return f"http://127.0.0.1:{self.blobs_port}/blobs"
 
     def environment(self, *, keys: bool = True) -> dict[str, str]:
-        """These settings as environment variables, for a process that is to share them.
+        """Return these settings as environment variables for a process that shares them.
 
-        Secrets are in it as they are: hand it to a process, never to a log or a command line.
+        Secrets are included in plain text: pass it to a process, never to a log or a command line.
 
         Args:
-            keys: whether the process signs releases or speaks with Label Studio.
+            keys: whether the process signs releases or uses Label Studio.
         """
         values = {
             name: value.get_secret_value() if isinstance(value, SecretStr) else value
@@ -111,12 +110,12 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: object) -> Settings:
-    """The settings in force: `overrides` before environment variables before defaults.
+    """Return the current settings: `overrides` before environment variables before defaults.
 
-    A home that exists is closed to other users.
+    An existing home is closed to other users.
 
     Raises:
-        ConfigurationError: a value is wrong, or a `LOUPE_` variable is none that we know.
+        ConfigurationError: a value is invalid, or a `LOUPE_` variable is unknown.
     """
     _refuse_unknown_variables()
     try:
@@ -132,9 +131,9 @@ def load_settings(**overrides: object) -> Settings:
 
 
 def found_home() -> Path:
-    """The `.loupe` of the working directory or of the nearest folder above it that has one.
+    """Return the `.loupe` of the working directory or of the nearest parent folder that has one.
 
-    Where none has, it is that of the working directory.
+    If none has one, it is the `.loupe` of the working directory.
     """
     here = Path.cwd()
     found = (folder / _HOME for folder in (here, *here.parents) if (folder / _HOME).is_dir())
@@ -154,25 +153,27 @@ def _refuse_unknown_variables() -> None:
             )
 
 
-# The home is closed to other users, with all that lies in it.
+# The home and its content are closed to other users.
 
 _OTHERS = 0o077
 _LOOKED_THROUGH = 2
-"""How deep below the home folders are looked through that are closed already: what lies below
-cannot be reached by others, and there may be millions of files."""
+"""Depth down to which closed folders below the home are searched.
+
+What lies deeper cannot be accessed by others, and there may be millions of files.
+"""
 
 _log = logging.getLogger(__name__)
 
 
 def close_home(home: Path) -> None:
-    """Takes from `home`, and from what lies in it, every right of other users; cheap when done.
+    """Remove all permissions of other users from `home` and its content; fast if already done.
 
-    Symbolic links are not followed. A file that is written later is closed by the next call; until
-    then nobody else gets to it, as they cannot enter `home`. A call that is killed is made good by
-    the next one, as a folder is closed after what lies in it.
+    Symbolic links are not followed. A file written later is closed by the next call; until then
+    other users cannot access it, as they cannot enter `home`. After an interrupted call, the next
+    one completes the work, because a folder is closed after its content.
 
     Raises:
-        ConfigurationError: `home` is a folder that is there for other things, too.
+        ConfigurationError: `home` is a folder that also contains other things.
     """
     if not home.is_dir():
         return
@@ -199,13 +200,13 @@ def _refuse_shared(home: Path) -> None:
 def _close_below(folder: Path, depth: int) -> None:
     with os.scandir(folder) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):  # what others of our processes removed meanwhile
+            with suppress(FileNotFoundError):  # removed meanwhile by another of our processes
                 mode = entry.stat(follow_symlinks=False).st_mode
                 if stat.S_ISLNK(mode):
                     continue
                 if stat.S_ISDIR(mode) and (mode & _OTHERS or depth < _LOOKED_THROUGH):
                     _close_below(Path(entry.path), depth + 1)
-                if mode & _OTHERS:  # a path is not made of every file
+                if mode & _OTHERS:  # a path object is not created for every file
                     _close(Path(entry.path), mode)
 
 

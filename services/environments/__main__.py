@@ -1,4 +1,4 @@
-"""`python -m services.environments NAME …` installs environments and prints where they are."""
+"""`python -m services.environments NAME …` installs environments and prints their paths."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from services.environments import ENVIRONMENT_NAMES, ensure_environment, environ
 
 
 def main() -> int:
-    """Install the environments named on the command line; the exit code."""
+    """Install the environments named on the command line, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m services.environments", description=__doc__)
     parser.add_argument("names", nargs="+", choices=ENVIRONMENT_NAMES, metavar="NAME")
     for name in parser.parse_args().names:

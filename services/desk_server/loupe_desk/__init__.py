@@ -1,4 +1,4 @@
-"""What our Label Studio runs with: workspaces that are closed to each other, and their accounts.
+"""Extensions of our Label Studio: mutually isolated workspaces, and their accounts.
 
-These modules run inside Label Studio's own environment, never in ours, and import nothing of ours.
+These modules run inside Label Studio's own environment, never in ours, and import none of our code.
 """

@@ -1,4 +1,4 @@
-"""Who may touch a project, and what hangs on it: those who work in its organisation."""
+"""Access to a project and its content: only for members of its organization."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ from projects.mixins import ProjectMixin
 
 
 class WorkspaceProject(ProjectMixin):
-    """Label Studio's project, closed to members of other organisations.
+    """Label Studio's project, closed to members of other organizations.
 
-    The community edition takes for granted that there is one organisation only, and lets everybody
-    in whose membership of it was not revoked.
+    The community edition assumes that there is only one organization, and admits everyone whose
+    membership was not revoked.
     """
 
     def has_permission(self, user: Any) -> bool:
-        """Whether the user works in the project's organisation at this moment, as a member."""
+        """Return True if the user currently works in the project's organization, as a member."""
         if self.organization_id != user.active_organization_id:
             return False
         return bool(super().has_permission(user) and self.organization.has_permission(user))

@@ -1,11 +1,11 @@
-"""Makes and changes workspaces: `python -m loupe_desk.accounts`, a request in, an answer out.
+"""Create and change workspaces: `python -m loupe_desk.accounts`, one request and one response.
 
-A request is one JSON object on standard input, the answer one on standard output; so secrets stay
-in pipes, and off command lines and logs. What else Django and Label Studio print goes to standard
-error.
+The request is a JSON object on standard input, the response one on standard output, so that secrets
+stay in pipes, and do not appear in command lines and logs. Other output of Django and Label Studio
+goes to standard error.
 
-A workspace is an organisation with two members: a service account, which owns it, has a token and
-no password; and a person, who has a password. Members are found again by their e-mail addresses.
+A workspace is an organization with two members: a service account, which owns it and has a token
+but no password, and a person, who has a password. Members are identified by their e-mail addresses.
 """
 
 import json
@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 def make(people: list[Record]) -> list[Record]:
-    """Makes or repairs the workspaces of `people`; a service's earlier tokens are revoked."""
+    """Create or repair the workspaces of `people`; a service's earlier tokens are revoked."""
     from django.db import transaction
 
     with transaction.atomic():
@@ -27,7 +27,7 @@ def make(people: list[Record]) -> list[Record]:
 
 
 def set_active(people: list[Record]) -> list[Record]:
-    """Lets `people` in, or shuts them out; their answers and accounts stay."""
+    """Enable or disable the login of `people`; their answers and accounts are kept."""
     from users.models import User
 
     users = [User.objects.get(email=person["email"]) for person in people]
@@ -57,7 +57,7 @@ def _make_workspace(person: Record) -> Record:
 
 
 def _ensure_user(email: str, name: str, password: str | None) -> Any:
-    """The user; without a `password`, one who can never log in."""
+    """Return the user, created if missing; without a `password`, the user cannot log in."""
     from users.models import User
 
     user = User.objects.filter(email=email).first() or User(email=email)
@@ -72,7 +72,7 @@ def _ensure_user(email: str, name: str, password: str | None) -> Any:
 
 
 def _settle(user: Any, organization: Any) -> None:
-    """Makes the user a member of this organisation and of no other."""
+    """Make the user a member of this organization only."""
     user.om_through.exclude(organization=organization).delete()
     organization.add_user(user)
     user.active_organization = organization
@@ -80,7 +80,7 @@ def _settle(user: Any, organization: Any) -> None:
 
 
 def _new_token(user: Any) -> str:
-    """A personal access token; those that the user had before are worth nothing any more."""
+    """Return a new personal access token; earlier tokens of the user are revoked."""
     from jwt_auth.models import LSAPIToken
     from rest_framework_simplejwt.token_blacklist.models import BlacklistedToken, OutstandingToken
 
@@ -99,7 +99,7 @@ def _described(user: Any) -> Record:
 
 
 def main() -> None:
-    """Answers one request."""
+    """Answer one request."""
     request = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):
         import django

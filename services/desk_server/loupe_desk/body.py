@@ -1,8 +1,8 @@
-"""The body of an annotator's request: one JSON object that can be read in one way only.
+"""The body of an annotator's request: one JSON object that can be read in only one way.
 
-The gate decides by its own reading of a body, and Label Studio acts on its own. So that both read
-the same, everything ambiguous is refused (other charsets, duplicate names, byte order marks, NaN
-and infinity), and Label Studio gets a body serialised again from the gate's reading.
+The gate decides by its own reading of a body, and Label Studio acts on its own reading. To keep
+both the same, everything ambiguous is refused (other charsets, duplicate names, byte order marks,
+NaN and infinity), and Label Studio receives a body serialized again from the gate's reading.
 """
 
 import json
@@ -17,19 +17,19 @@ MOST_LEVELS = 16
 _DIGITS = 19
 _INTEGERS = range(-(2**63), 2**63)
 _SOUND_TEXT = re.compile("[^\0\ud800-\udfff]*")
-# Nothing but the charset may follow the type, and only once.
+# Only the charset may follow the type, and only once.
 _CONTENT_TYPE = re.compile(r'([\w.+-]+/[\w.+-]+)\s*(?:;\s*charset="?utf-?8"?\s*)?', re.IGNORECASE)
 
 
 class BodyRefusedError(ValueError):
-    """A body that is not handed on; the message says what is wrong with it."""
+    """A body that is refused; the message says what is wrong with it."""
 
 
 def media_type(content_type: str) -> str:
-    """The media type of a `Content-Type` header; "" where there is none.
+    """Return the media type of a `Content-Type` header, or "" if there is none.
 
     Raises:
-        BodyRefusedError: it names another charset than UTF-8, or anything else besides.
+        BodyRefusedError: it names a charset other than UTF-8, or other parameters.
     """
     if not content_type.strip():
         return ""
@@ -43,10 +43,10 @@ def media_type(content_type: str) -> str:
 
 
 def read_body(content_type: str, body: bytes, fields: Collection[str]) -> dict[str, Any]:
-    """The fields of a JSON object that holds no others than `fields`.
+    """Return the fields of a JSON object, which may contain only `fields`.
 
     Raises:
-        BodyRefusedError: it is none, is too large, or holds something else.
+        BodyRefusedError: it is not an object, is too large, or has other fields.
     """
     if len(body) > MOST_BYTES:
         raise BodyRefusedError(f"a body must have at most {MOST_BYTES:,} bytes; got {len(body):,}")
@@ -69,7 +69,7 @@ def read_body(content_type: str, body: bytes, fields: Collection[str]) -> dict[s
 
 
 def written(value: Mapping[str, Any]) -> bytes:
-    """The body as Label Studio gets it: ASCII, which reads the same in every charset left."""
+    """Serialize the body in ASCII, which Label Studio reads the same in every allowed charset."""
     return json.dumps(value, allow_nan=False).encode("ascii")
 
 
@@ -98,7 +98,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _check(value: Any, level: int = 0) -> None:
-    """Refuses what a database or a reader of JSON cannot give back as it is."""
+    """Refuse values that a database or a JSON reader cannot return unchanged."""
     if level > MOST_LEVELS:
         raise BodyRefusedError(f"a body must have at most {MOST_LEVELS} levels")
     if isinstance(value, str) and not _SOUND_TEXT.fullmatch(value):
@@ -121,13 +121,13 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether it is a whole number, or the digits of one: the page takes some from its address."""
+    """Tell whether it is an integer, or its digits: the page takes some numbers from its URL."""
     if isinstance(value, str):
         return value.isascii() and value.isdigit() and len(value) < _DIGITS
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-# Label Studio would read a text as JSON, or as a number ("nan"): nothing that is checked here.
+# Label Studio would parse a text as JSON or as a number ("nan"), which is not checked here.
 _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "result": (_is_list_of_objects, "a list of objects"),
     "lead_time": (_is_number, "a number"),

@@ -1,15 +1,13 @@
-"""What may be done without a login, and in a workspace that is not one's own: label, nothing else.
+"""Restrict what is possible without a login, and what annotators can do in their workspace.
 
-Without a session or a token there is the login page, what it is made of, and whether the server is
-up. Everything else that Label Studio would answer (its metrics, its version, its documentation) is
-refused.
+Without a session or a token, only the login page, its resources and the health check are available.
+Everything else that Label Studio would answer (its metrics, version and documentation) is refused.
 
-The owner of an organisation (its service account, or the installation's own account) may do what
-Label Studio allows. Everybody else in it gets through to the pages and requests that labelling
-needs, and only with numbers of things that lie in that organisation. What is not listed is refused,
-so that a new version of Label Studio opens no door by itself: where the community edition takes for
-granted that there is one organisation only, it checks neither roles nor, in places, whose a number
-is.
+The owner of an organization (its service account, or the installation's own account) may do what
+Label Studio allows. All other members can use only the pages and requests that labeling needs, and
+only with ids of objects in that organization. Anything that is not listed is refused, so that a new
+version of Label Studio does not allow more. The community edition assumes a single organization: it
+does not check roles and, in places, the owner of an object.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +22,8 @@ from loupe_desk.body import BodyRefusedError, media_type, read_body, written
 class Pass(NamedTuple):
     """How a route may be used.
 
-    `kind` is what the number in its path stands for, `fields` are those that a body may hold.
+    `kind` is the kind of object that the id in its path refers to; `fields` are those that a body
+    may contain.
     """
 
     methods: tuple[str, ...] = ("GET",)
@@ -34,17 +33,17 @@ class Pass(NamedTuple):
 
 _READ_WRITE = ("GET", "POST", "PATCH", "DELETE")
 _WRITING = ("POST", "PATCH", "PUT")
-# What Label Studio's page sends. Whose an answer is, and on which task, is none of it.
+# Fields that Label Studio's page sends. The author of an answer and its task are not among them.
 _ANSWER = (
     *("result", "lead_time", "started_at", "was_cancelled", "ground_truth", "comment", "id"),
     *("draft_id", "parent_annotation", "parent_prediction", "unique_id"),
 )
 _DRAFT = (*_ANSWER, "was_postponed", "annotation")
 _TAB = ("id", "project", "data")
-# What the page adds to every body; it is handed on where a route needs it.
+# Added by the page to every body; passed on if a route needs it.
 _WITH_EVERYTHING = ("project",)
 PASSES: Mapping[str, Pass] = {
-    # pages, and what they are made of
+    # pages and their resources
     "main": Pass(),
     "projects:project-index": Pass(),
     "data_manager:project-data": Pass(kind="project"),
@@ -58,14 +57,14 @@ PASSES: Mapping[str, Pass] = {
     "heidi_tips": Pass(),
     "core.utils.static_serve.serve": Pass(),
     "core.views.serve_file": Pass(),
-    # one's own account
+    # the user's own account
     "current-user-whoami": Pass(),
     "current-user-hotkeys": Pass(("GET", "PATCH"), fields=("custom_hotkeys",)),
     "product-tour": Pass(("GET", "PATCH"), fields=("name", "state", "interaction_data")),
     "jwt_auth:token_manage": Pass(("GET", "POST")),
     "jwt_auth:token_refresh": Pass(("POST",), fields=("refresh",)),
     "jwt_auth:token_blacklist": Pass(("POST",), fields=("refresh",)),
-    # what there is to label
+    # tasks to label
     "user-list": Pass(),
     "projects:api:project-list": Pass(),
     "projects:api:project-counts-list": Pass(),
@@ -83,7 +82,7 @@ PASSES: Mapping[str, Pass] = {
     "ml:api:ml-list": Pass(),
     "tasks:api:task-list": Pass(),
     "tasks:api:task-detail": Pass(kind="task"),
-    # answers, and drafts of them
+    # answers and drafts
     "tasks:api:task-annotations": Pass(("GET", "POST"), "task", _ANSWER),
     "tasks:api:task-drafts": Pass(("GET", "POST"), "task", _DRAFT),
     "tasks:api:task-annotations-drafts": Pass(("GET", "POST"), "task", _DRAFT),
@@ -101,9 +100,9 @@ WITHOUT_LOGIN: Mapping[str, Pass] = {
 }
 _FORMS = ("user-login", "logout")
 _ACTIONS = ("next_task",)
-# Nothing here takes them for more than they are, and nothing newer shall.
+# Headers that have no effect here, and must not have one in a newer version.
 _REFUSED_HEADERS = ("HTTP_CONTENT_ENCODING", "HTTP_X_HTTP_METHOD_OVERRIDE")
-# What a number is called in paths, queries and bodies, and what it stands for.
+# Names of ids in paths, queries and bodies, with the kind of object they refer to.
 _NUMBERS = {
     "project": "project",
     "task": "task",
@@ -116,22 +115,22 @@ _NUMBERS = {
 
 
 class WorkspaceGate:
-    """Django middleware that refuses what has no pass: with status 403, or 401 without a login.
+    """Django middleware that refuses requests without a pass: status 403, or 401 without a login.
 
-    A page that is asked for without a login becomes the login page.
+    A page requested without a login is redirected to the login page.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """The answer; what is to be decided is decided once the route is known."""
+        """Return the response; most checks need the route, and follow in `process_view`."""
         return self._get_response(request)
 
     def process_view(
         self, request: HttpRequest, _view: object, _arguments: object, numbers: dict[str, Any]
     ) -> HttpResponse | None:
-        """A refusal, or None to go on; called when Label Studio knows who asks and for what."""
+        """Return a refusal, or None to continue; called when the user and the route are known."""
         if not request.user.is_authenticated:
             return None if _has_pass(request, WITHOUT_LOGIN) else _refuse_stranger(request)
         if not only_labels(request.user):
@@ -148,7 +147,7 @@ def _refusal(detail: str) -> HttpResponse:
 
 
 def only_labels(user: Any) -> bool:
-    """Whether the user is in a workspace that they do not manage."""
+    """Tell whether the user is in a workspace that they do not manage."""
     return bool(user.is_authenticated and not user.is_superuser and not _owns_workspace(user))
 
 
@@ -176,7 +175,7 @@ def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
         return False
     if any(header in request.META for header in _REFUSED_HEADERS):
         return False
-    media_type(request.META.get("CONTENT_TYPE", ""))  # its charset is also that of the query
+    media_type(request.META.get("CONTENT_TYPE", ""))  # its charset also applies to the query
     fields = given.fields if request.method in _WRITING else ()
     body = read_body(
         request.META.get("CONTENT_TYPE", ""), request.body, (*fields, *_WITH_EVERYTHING)
@@ -188,7 +187,7 @@ def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
         (_NUMBERS[name], number)
         for source in sources
         for name, number in source
-        if name in _NUMBERS and number not in (None, 0, "", "0")  # the page says 0 for none
+        if name in _NUMBERS and number not in (None, 0, "", "0")  # the page sends 0 for none
     ]
     if given.kind:
         mentioned.append((given.kind, path_numbers["pk"]))
@@ -196,7 +195,7 @@ def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
 
 
 def _hand_on(request: HttpRequest, body: Mapping[str, Any]) -> None:
-    """Puts what was read in the place of what came: Label Studio reads that and nothing else."""
+    """Replace the received data with what was read, so that Label Studio sees nothing else."""
     if not request.body:
         return
     request._body = written(body)
@@ -210,7 +209,7 @@ def _owns_workspace(user: Any) -> bool:
 
 
 def _is_at_home(user: Any, kind: str, number: Any) -> bool:
-    """Whether the thing with that number lies in the organisation that the user works in."""
+    """Tell whether the object with that id belongs to the organization the user works in."""
     from data_manager.models import View
     from projects.models import Project
     from tasks.models import Annotation, AnnotationDraft, Task

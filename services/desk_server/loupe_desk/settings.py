@@ -1,7 +1,7 @@
-"""Label Studio's own settings, with the workspaces closed to each other.
+"""Label Studio's own settings, with workspaces isolated from each other.
 
-Label Studio looks some settings up while its own are still loading, and finds those of this module:
-so the ground is laid first, and error reports to its makers are off from the start.
+Label Studio reads some settings while its own are still loading, and finds those of this module.
+Therefore they are set first, and error reports to its vendor are off from the start.
 """
 # ruff: noqa: E402, F403 Django's settings are made by importing others in this order
 

@@ -1,7 +1,8 @@
-"""What annotators see of Label Studio: their work first, and nothing that the gate would refuse.
+"""Label Studio's pages for annotators: their work first, without buttons that the gate refuses.
 
-The community edition has no roles and shows every button to everybody. Hiding them is a courtesy
-that depends on element names, which a new version may change; the gate is what protects.
+The community edition has no roles and shows every button to everyone. Hiding them is only a
+convenience that depends on element names, which a new version may change. The gate is what
+protects.
 """
 
 import json
@@ -22,9 +23,9 @@ _HIDDEN = (
     "a[href^='/projects/'][href$='/settings']",
     "[data-testid='dm-import-button']",
     "[data-testid='dm-export-button']",
-    ".lsf-heidy-tip",  # what its makers want to sell
+    ".lsf-heidy-tip",  # advertisements of the vendor
 )
-# Links to a project open its next task, not the table of its tasks.
+# Links to a project open its next task instead of the table of its tasks.
 _SCRIPT = r"""
 document.addEventListener("click", event => {
   const link = event.target.closest?.("a[href]");
@@ -43,13 +44,13 @@ _PROJECT_PAGE = re.compile(r"/projects/(\d+)(/data)?/?")
 
 
 class LabellingView:
-    """Django middleware that leads annotators to their work and hides what is no part of it."""
+    """Django middleware that leads annotators to their work and hides everything else."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """The response; annotators' pages show less, and begin with their work."""
+        """Return the response; annotators' pages are reduced, and start with their work."""
         answer = self._get_response(request)
         is_page = answer.get("Content-Type", "").startswith("text/html") and not answer.streaming
         if not (is_page or _is_project(request, answer)) or not only_labels(request.user):
@@ -65,7 +66,7 @@ class LabellingView:
 
 
 def _first_screen(request: HttpRequest) -> str | None:
-    """Where a page that is asked for leads instead; None if nowhere else."""
+    """Return where a request for a page is redirected; None if nowhere."""
     if request.method != "GET":
         return None
     if request.path == "/":
@@ -78,7 +79,7 @@ def _first_screen(request: HttpRequest) -> str | None:
 
 
 def _waiting_projects(user: Any) -> list[int]:
-    """The projects of the user's workspace with tasks without an answer."""
+    """Return the projects of the user's workspace with tasks without an answer."""
     from projects.models import Project
 
     mine = Project.objects.filter(organization=user.active_organization_id)
@@ -93,7 +94,7 @@ def _is_project(request: HttpRequest, answer: HttpResponse) -> bool:
 
 
 def _without_instructions(user: Any, content: bytes) -> bytes:
-    """A project whose instructions open by themselves only until its annotator's first answer."""
+    """Return a project whose instructions open by themselves only until the first answer."""
     from tasks.models import Annotation
 
     project = json.loads(content)
