@@ -273,7 +273,7 @@ class RecosBuild(Build):
 
     @model_validator(mode="after")
     def _show_only_people_with_licences(self) -> Self:
-        """Public figures have rights in their pictures: the user has to know them."""
+        """Public figures have rights in their pictures, so each needs a licence."""
         formats = {one.name: format_name(one.format) for one in self.sources}
         for task in self.tasks:
             if task.task is not RetrievalTask.CELEBRITY or task.source is None:

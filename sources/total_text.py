@@ -169,7 +169,7 @@ class TotalTextImporter(Importer):
         """Yield for each file one bad row per bad word, then its row, or one bad row.
 
         Raises:
-            FormatError: there is no such file in the folder, or the first with content has no word.
+            FormatError: the folder has no such file, or the first one with content has no word.
         """
         is_known = False
         for index, name in enumerate(self._files(path)):

@@ -75,7 +75,7 @@ _SMALL_PARTS = frozenset(("zip", "button", "lace", "handle", "pocket", "lens"))
 def compare_colours(
     source: Thing, rewrite: Thing, whole: Description | None = None
 ) -> Iterator[Finding]:
-    """Compare colours; one that `whole` gives to nothing known may describe `source`."""
+    """Compare colours; one without a known item in `whole` may describe `source`."""
     main, theirs = source.all(Attribute.COLOUR), rewrite.all(Attribute.COLOUR)
     if not main and not theirs:
         return
@@ -496,7 +496,7 @@ def _repeats(item: Thing, present: list[Thing]) -> bool:
 
 
 def _compare_negated(source: Description, rewrite: Description) -> Iterator[Finding]:
-    """Find denials such as «no bag» where the source has one or does not mention any."""
+    """Find negations such as «no bag» if the source has one or does not mention any."""
     for item in rewrite.items:
         if not item.negated:
             continue

@@ -218,7 +218,7 @@ def quality(measures: CropMeasures | QuickMeasures, score: float) -> float:
 
 _STAGE = "track_people"  # that of `flows.ufine6926.tracking`, which builds on this module
 Put = Callable[[bytes, str], Sha256]
-"""Stores bytes of a media type and gives their SHA-256, as `BlobStore.put` does."""
+"""Stores bytes of a media type and returns their SHA-256, as `BlobStore.put` does."""
 
 
 class TrackOrigin(NamedTuple):

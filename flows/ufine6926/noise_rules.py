@@ -70,7 +70,7 @@ def rounded(value: float) -> float:
 
 
 def outcome_of(value: float, threshold: float, sign: Sign, *, scale_end: float = 0.0) -> Outcome:
-    """Compare a value: beyond the threshold it is dropped, within `BAND` of it it is suspected.
+    """Compare a value: beyond the threshold it is dropped, within `BAND` of it, it is suspected.
 
     The band lies on the passing side of the threshold. Its width is a share of the distance between
     the threshold and `scale_end`, the end of the scale on the failing side. If both are equal,
@@ -316,7 +316,7 @@ VARIETY = 1.0
 """Weight, from 0, of the difference from images chosen already, relative to quality."""
 SUSPICION = 0.5
 """Factor that quality is multiplied by for every rule that suspects the image."""
-_FAR_BITS = 32  # hashes of unrelated pictures differ in half of their 64 bits
+_FAR_BITS = 32  # hashes of unrelated images differ in half of their 64 bits
 _FAR_COSINE = 0.4
 _FAR_ASPECT = log(2)
 

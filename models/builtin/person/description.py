@@ -105,7 +105,7 @@ class Description:
             yield from item.parts
 
     def loose_colours(self) -> tuple[str, ...]:
-        """Return the colours that the text gives to nothing known."""
+        """Return the colours in the text that describe no known thing."""
         held = [fact.span for thing in self.things() if thing.known for fact in thing.facts]
         return tuple(
             colour

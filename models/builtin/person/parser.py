@@ -280,7 +280,7 @@ def state_count(reading: Reading, thing: Thing) -> None:
 
 
 def end_predicate(reading: Reading) -> None:
-    """End the noun phrase here and give what it collected to its subject."""
+    """End the noun phrase here; its modifiers describe its subject."""
     phrase = reading.phrase
     if phrase.modifiers:
         for target in _targets(reading):
@@ -320,7 +320,7 @@ def _trim(reading: Reading) -> list[Thing]:
 
 
 def _person(reading: Reading) -> list[Thing]:
-    """Handle «of medium build», which is said of the person without a verb."""
+    """Handle «of medium build», which describes the person without a verb."""
     if any(mention.among(_OF_PERSONS) for mention in reading.phrase.modifiers):
         return [reading.description.person]
     return []
@@ -1097,7 +1097,7 @@ def _item_acts(reading: Reading) -> bool:
 
 # Descriptions after a noun: «with long sleeves», «reaches his hips».
 
-_VERB_REACH = 4  # how many mentions a verb of reaching may stand before where it reaches
+_VERB_REACH = 4  # how many mentions before its end point a verb of reaching may be
 
 
 def take_sleeve(reading: Reading, mention: Mention) -> None:

@@ -217,7 +217,7 @@ def apart(one: Box, other: Box, gap: float = 0) -> bool:
 
 
 def is_free(thing: Thing, others: tuple[Thing, ...], gap: float = 4, edge: float = 6) -> bool:
-    """Whether the thing is within the picture, above the strip, and apart from all others."""
+    """Whether the thing is inside the image, above the strip, and apart from all others."""
     left, top, right, bottom = thing.box
     inside = (
         min(left, top) >= edge and right <= WIDTH_PX - edge and bottom <= STRIP_BOX[1] - edge / 2
