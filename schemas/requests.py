@@ -145,7 +145,7 @@ class CaptionBrief(Brief):
     @model_validator(mode="after")
     def _has_both_or_none(self) -> "CaptionBrief":
         if (self.caption is None) != (self.direction is None):
-            raise ValueError(f"{CAPTION_TO_REPLACE!r} and {DIRECTION!r} must stand together")
+            raise ValueError(f"{CAPTION_TO_REPLACE!r} and {DIRECTION!r} must be given together")
         return self
 
 
@@ -254,8 +254,8 @@ class ImageArea(Record):
         )
         if self.most_pixels < needed:
             raise ValueError(
-                f"most_pixels must be at least {math.ceil(needed)}, so that every image finds a "
-                f"size between the bounds; got {self.most_pixels}"
+                f"most_pixels must be at least {math.ceil(needed)}, so that every image has "
+                f"a size within the bounds; got {self.most_pixels}"
             )
         return self
 

@@ -348,7 +348,7 @@ def _cosines(text_vectors: Vectors, image_vectors: Vectors) -> NDArray[np.float6
             f"got {texts.shape} and {images.shape}"
         )
     if not (np.isfinite(texts).all() and np.isfinite(images).all()):
-        raise ValueError("vectors must hold finite numbers only")
+        raise ValueError("vectors must be finite")
     cosines: NDArray[np.float64] = np.einsum("rcd,id->rci", texts, images)
     return cosines.round(_DECIMALS)
 

@@ -207,7 +207,7 @@ def calibrate_choices(
     page = context.settings.home / "reports" / f"{dataset}-choices.html"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(render_choice_report(calibration, observed, dataset), encoding="utf-8")
-    shown = f"how similar results are to their anchors, and what bounds they suggest, is in {page}"
+    shown = f"the similarity of results to their anchors, and the suggested bounds, are in {page}"
     warning = uncalibrated_threshold_warning(settings, calibration)
     return [shown] if warning is None else [shown, warning]
 
@@ -260,7 +260,7 @@ def uncalibrated_threshold_warning(
         f"the bounds of the choice (floor {bounds.floor:g}, ceiling {bounds.ceiling:g}) were not "
         f"measured with {settings.embedder.name}; results suggest "
         f"{_suggested('a floor', found.floor)} and {_suggested('a ceiling', found.ceiling)}; "
-        "once they are yours, say so in the profile (contrast.bounds_measured_with)"
+        "if you adopt them, set contrast.bounds_measured_with in the profile"
     )
 
 

@@ -68,10 +68,10 @@ def refused_hit(query: str, hit: SearchHit, schemes: tuple[str, ...] = WEB) -> R
     if not permits_release(hit.licence):
         reason = "licence_not_permitted"
         licence = hit.licence or "unknown"
-        detail = f"the licence is {licence}, wanted one that lets a derived work be released"
+        detail = f"the licence is {licence}, wanted one that permits derived works"
     elif not hit.page_url:
         reason = "page_missing"
-        detail = "the service names no page that shows the image, wanted one to name with it"
+        detail = "the service returned no page of the image, which its attribution needs"
     elif not hit.image_url.casefold().startswith(schemes):
         reason, wanted = "not_an_address", " or ".join(schemes)
         detail = f"the image is at {hit.image_url[:80]!r}, wanted an address with {wanted}"
@@ -186,8 +186,8 @@ def _left(report: StageReport) -> ServiceError | None:
     details = "".join(f"; {reason}: {detail}" for reason, detail in sorted(report.details.items()))
     return ServiceError(
         f"{report.deferred.total()} images could not be downloaded for now ({reasons}){details}; "
-        f"what came is stored, run again later: an address is given up after {MOST_ATTEMPTS} tries "
-        f"in different hours"
+        f"downloaded images are stored, run again later: an address is rejected after "
+        f"{MOST_ATTEMPTS} tries in different hours"
     )
 
 

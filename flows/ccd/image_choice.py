@@ -173,7 +173,7 @@ def _rejection(considered: Sequence[ConsideredResult], settings: ChoiceSettings)
         return Rejection(
             stage=STAGE,
             reason="no_results",
-            detail="the search gave no image to choose from",
+            detail="the search returned no image to choose from",
             context=figures,
         )
     different = [one.similarity for one in considered if one.verdict == "too_different"]

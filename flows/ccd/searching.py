@@ -105,7 +105,7 @@ class RecordedSearch:
         self._budget = budget or Budget()
         if self._budget.max_cost is not None and prices is None:
             raise ConfigurationError(
-                f"--max-cost needs a price for every service, and the profile gives none for "
+                f"--max-cost needs a price for every service; the profile has none for "
                 f"{search.ref}; add prices = {{ per_thousand = … }}"
             )
         self._search = search
@@ -157,7 +157,7 @@ class RecordedSearch:
                     raise BudgetReachedError(
                         f"{self.ref.name} was sent {requests} requests today and the daily budget "
                         f"is {self._most}; its next day begins at {self._tomorrow().isoformat()}, "
-                        f"run again then to go on"
+                        f"run again then to continue"
                     )
                 case Reserved(claim_id):
                     return self._ask(new, claim_id)
@@ -169,11 +169,11 @@ class RecordedSearch:
     def _refuse_beyond_limits(self) -> None:
         self._budget.stop.check()
         if reason := self._budget.reached():
-            raise BudgetReachedError(f"{reason}; run again to go on")
+            raise BudgetReachedError(f"{reason}; run again to continue")
         if self._closed_until is not None and self._clock() < self._closed_until:
             raise BudgetReachedError(
-                f"{self.ref.name} said that its quota is used up; its next day begins at "
-                f"{self._closed_until.isoformat()}, run again then to go on"
+                f"{self.ref.name} reports that its quota is used up; its next day begins at "
+                f"{self._closed_until.isoformat()}, run again then to continue"
             )
 
     def _ask(self, new: NewSearch, claim_id: str) -> SearchOutcome:
@@ -198,8 +198,8 @@ class RecordedSearch:
                 self._closed_until = self._tomorrow()
             if outcome.reason in ("quota_exhausted", "rate_limited"):
                 raise BudgetReachedError(
-                    f"{self.ref.name} answers no more for now ({outcome.reason}): "
-                    f"{outcome.detail}; what came back is stored, run again later to go on"
+                    f"{self.ref.name} is unavailable ({outcome.reason}): "
+                    f"{outcome.detail}; received answers are stored, run again later to continue"
                 )
         return outcome
 
@@ -303,8 +303,8 @@ def _open_folder(
     refuse(rejections)
     if not images:
         raise ConfigurationError(
-            f"the folder {spec.folder!r} holds no image that could be found: "
-            f"{len(rejections)} of {spec.licence_file!r} were turned down"
+            f"the folder {spec.folder!r} has no image that can be searched: "
+            f"{len(rejections)} of {spec.licence_file!r} were rejected"
         )
     model = cache(lambda: build_embedder(fixed.embedder))
     embedder = CachedEmbedder(store, fixed.embedder, progress, lambda _: model())
@@ -466,10 +466,10 @@ class OrderSearches:
     def _nothing(self, order: StoredEntity, query: str, answer: SearchAnswer) -> WorkResult:
         name, count = self._search.ref.name, len(answer.unreadable)
         if not count:
-            detail = f"{name} knows no image for the query {query!r}."
+            detail = f"{name} found no image for the query {query!r}."
             return _rejected(order, "no_results", detail, {"query": query})
         results = "1 result" if count == 1 else f"{count} results"
-        detail = f"{name} gave {results} for the query {query!r}, none of them readable."
+        detail = f"{name} returned {results} for the query {query!r}, none of them readable."
         unreadable = [one.model_dump(mode="json") for one in answer.unreadable]
         context = {"query": query, "results": unreadable}
         return _rejected(order, "no_readable_results", detail, context)
@@ -477,7 +477,7 @@ class OrderSearches:
     def _failed(self, order: StoredEntity, query: str, failure: SearchFailure) -> StageResult:
         if failure.reason == _ENDED:
             if not self._has_said_end:
-                self._context.progress.say(f"{failure.detail}; what it found before is used")
+                self._context.progress.say(f"{failure.detail}; earlier results are used")
                 self._has_said_end = True
             return _rejected(order, _ENDED, failure.detail, {"query": query})
         if not failure.retriable:

@@ -294,8 +294,8 @@ class _Loop:
             return result.rejection
         reason = found.outcome.reason if isinstance(found.outcome, ChatFailure) else "not asked"
         raise ModelError(
-            f"{self._captioner.author} did not revise the captions ({reason}); what came back is "
-            f"stored, run again when it answers"
+            f"{self._captioner.author} did not revise the captions ({reason}); received answers "
+            f"are stored, run again when it is available"
         )
 
     def store(self, outcome: ValidationOutcome, standing: Collection[str]) -> StageReport:
@@ -403,6 +403,6 @@ class _Loop:
 
 def _why_not(report: DiscriminabilityReport) -> str:
     if report.verdict is CaptionVerdict.PASS:
-        return "another text was nearer to what passes"
+        return "another text was nearer to passing"
     words = report.verdict.value.replace("_", "-")
     return f"{words}: dis(t) {report.dis:.3f} is not in [{report.lower:.3f}, {report.upper:.3f}]"

@@ -227,9 +227,9 @@ def _write_captions(run: RecosRun) -> None:
     )
     run.add(validated.report)
     run.say(
-        f"how captions were validated is in {validated.page}"
+        f"the validation of captions is in {validated.page}"
         if validated.page
-        else "captions stay as they were validated before something was withdrawn"
+        else "captions keep the validation from before the withdrawal"
     )
 
 
@@ -329,8 +329,8 @@ def _refuse_other_settings(run: RecosRun) -> None:
             other = ", ".join(key for key in now if earlier.get(key) != now[key])
             raise ConfigurationError(
                 f"dataset {run.dataset!r} was validated with other settings ({other}); build "
-                f"under another dataset name (answers of models are not paid again), or with the "
-                f"earlier settings"
+                f"under another dataset name (stored model answers are reused at no cost), "
+                f"or with the earlier settings"
             )
 
 

@@ -280,8 +280,8 @@ def write_sign_pairs(
             break
     writer.context.progress.say(
         f"{task.task}: {len(written.pairs)} of {task.further_pairs} further pairs of texts were "
-        f"written by {writer.author}; their translations are its word, which people see at "
-        f"selection_gate"
+        f"written by {writer.author}; nobody checked their "
+        f"translations, which people see at selection_gate"
     )
     return written, reports
 

@@ -114,11 +114,11 @@ def match_similar_images(
 
 
 def _none_left(image: str, candidates: int) -> Rejection:
-    why = "its source has no other one that is free and that none of its captions fits"
+    why = "its source has no other available image that none of its captions fits"
     if candidates:
         why = (
-            f"all of {candidates:,} candidates of its source are taken, belong to the images that "
-            "look for one, or have the content of such"
+            f"all of {candidates:,} candidates of its source are taken, are images to match, or "
+            "have the content of one of these"
         )
     return Rejection(
         stage=STAGE,
@@ -251,8 +251,8 @@ def match_images(
     def result(number: int, image: StoredEntity) -> WorkResult:
         if fallen[image.id] >= MOST_MATCHES:
             detail = (
-                f"image {image.id} gets no similar image: {fallen[image.id]} fell away, as "
-                f"captions of it fit them"
+                f"image {image.id} has no similar image: {fallen[image.id]} were rejected "
+                f"because its captions fit them"
             )
             refused = Rejection(
                 stage=STAGE,

@@ -349,6 +349,6 @@ def _require_own_dataset(store: Store, dataset: str) -> None:
     for kind in (Source.kind, Sample.kind):
         if next(find(store, dataset, kind), None) is not None:
             raise ConfigurationError(
-                f"dataset {dataset!r} holds what is not built from tasks; build under another "
-                f"dataset name"
+                f"dataset {dataset!r} has entities that were not built from tasks; build under "
+                f"another dataset name"
             )

@@ -122,13 +122,13 @@ class OpenverseImageSearch(WebSearch):
         """
         response = client.post("v1/auth_tokens/token/", data=application)
         if response.status_code != httpx.codes.OK:
-            what = f"gives no token, status {response.status_code}"
+            what = f"issued no token, status {response.status_code}"
             is_passing = response.status_code >= 500 or response.status_code == 429
             raise _TokenRefusedError(what, response.text, is_passing=is_passing)
         try:
             token = _Token.model_validate_json(response.content)
         except ValidationError as fault:
-            raise _TokenRefusedError("answers with no token", "", is_passing=True) from fault
+            raise _TokenRefusedError("responds without a token", "", is_passing=True) from fault
         self._secrets.append(token.access_token)
         self._token = token.access_token
         self._ends = self._monotonic() + max(0.0, token.expires_in - _RENEWED_BEFORE_SECONDS)
@@ -155,7 +155,7 @@ class OpenverseImageSearch(WebSearch):
             wait = float(found[1])
         is_long = wait is not None and wait > self._spec.longest_wait_seconds
         if _is_day_over(response) or is_long:
-            when = "" if wait is None else f"; it wants to be asked again in {wait:.0f} seconds"
+            when = "" if wait is None else f"; it asks to wait for {wait:.0f} seconds"
             return self._failed("quota_exhausted", what + when, raw, counted=False, retry=False)
         return self._failed("rate_limited", what, raw, counted=False, wait_seconds=wait)
 

@@ -134,7 +134,7 @@ def _read_entry(
         return rejected("wrong_type", "wanted an object with a file_path")
     file_path, sha256 = row.pop("file_path"), row.pop("sha256", None)
     if file_path in seen:
-        return rejected("duplicate_file_path", f"{file_path!r} stands on an earlier line too")
+        return rejected("duplicate_file_path", f"{file_path!r} is on an earlier line, too")
     seen.add(file_path)
     try:
         truth = RenderedTruth.model_validate({"generator": BY_HAND, "seed": 0, **row})
@@ -173,9 +173,7 @@ def _started(folder: Path) -> list[_Line]:
 
 def _refuse_other(folder: Path, lines: list[_Line], task: RetrievalTask, seed: int) -> None:
     if not lines and (folder / TRUTHS_FILE).exists():
-        raise UsageError(
-            f"{folder} holds truths that were not written here, wanted an empty folder"
-        )
+        raise UsageError(f"{folder} contains other truths; choose an empty folder")
     for line in lines:
         truth = line.truth
         if (truth.generator, truth.task, truth.seed) != (GENERATOR, task, seed):

@@ -129,7 +129,7 @@ class Drawing:
                 raise ServiceError(f"no program could be run: {refusals[-1].detail}")
         raise UsageError(
             f"no further question for {self._task.value!r} was found after {number:,} images "
-            f"and {_MOST_DRAWS:,} draws, wanted fewer images or more to draw from"
+            f"and {_MOST_DRAWS:,} draws, draw fewer images or provide more to draw from"
         )
 
 

@@ -182,14 +182,14 @@ def checked(text: str, ports: Collection[int], allow: AddressRule) -> URL:
         url = URL(text)
         port = url.port
     except (ValueError, TypeError):
-        raise DownloadRefusedError("invalid_url", "is no address of the web") from None
+        raise DownloadRefusedError("invalid_url", "is not a valid web address") from None
     if url.scheme not in ("http", "https"):
-        what = "is neither http nor https, wanted one of these"
+        what = "has another scheme than http or https"
         raise DownloadRefusedError("scheme_not_allowed", what)
     if not url.raw_host:
         raise DownloadRefusedError("invalid_url", "names no host")
     if url.raw_user is not None or url.raw_password is not None:
-        what = "holds a user name or a password, wanted an address that anybody may ask for"
+        what = "contains a user name or a password, wanted a public address"
         raise DownloadRefusedError("credentials_in_url", what)
     if port not in ports:
         wanted = ", ".join(map(str, sorted(ports)))
@@ -204,14 +204,16 @@ def _check_host(host: str, allow: AddressRule) -> None:
     if literal is not None:
         check_address(literal, allow)
         if getattr(literal, "scope_id", None) is not None or host.endswith("."):
-            raise DownloadRefusedError("invalid_url", "has an address as its host, oddly written")
+            raise DownloadRefusedError(
+                "invalid_url", "has an IP address in unusual notation as its host"
+            )
     elif _looks_like_a_number(host):
         if (meant := _meant(host)) is not None:
             check_address(meant, allow)
-        what = "has a number as its host, wanted a name or an address in its usual form"
+        what = "has a number as its host, wanted a name or an IP address in standard notation"
         raise DownloadRefusedError("invalid_url", what)
     elif not _HOST_NAME.fullmatch(host) or len(host) > _LONGEST_HOST:
-        raise DownloadRefusedError("invalid_url", "has a host that is no name of the internet")
+        raise DownloadRefusedError("invalid_url", "has an invalid host name")
 
 
 def check_address(address: IPAddress, allow: AddressRule) -> None:

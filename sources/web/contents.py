@@ -110,7 +110,7 @@ def _refuse_an_archive(body: bytes) -> None:
     """Raise if the image is also a valid archive; programs look for its end first."""
     tail = max(0, len(body) - _ZIP_END_WITHIN_BYTES)
     if body.rfind(b"PK\x05\x06", tail) >= 0 and b"PK\x01\x02" in body:
-        raise DownloadRefusedError("refused_type", "holds a ZIP archive, wanted a picture alone")
+        raise DownloadRefusedError("refused_type", "also is a ZIP archive, wanted only an image")
 
 
 def _other_type(body: bytes) -> DownloadRefusedError:
@@ -119,7 +119,7 @@ def _other_type(body: bytes) -> DownloadRefusedError:
     if not body:
         return DownloadRefusedError("not_an_image", f"is empty, {wanted}")
     if body.startswith(b"GIF8") and moves(body):
-        return DownloadRefusedError("animated", "moves, wanted a single picture")
+        return DownloadRefusedError("animated", "is animated, wanted a single image")
     for magic, name in _OTHER_TYPES.items():
         if body.startswith(magic):
             return DownloadRefusedError("refused_type", f"is {name}, {wanted}")
@@ -131,7 +131,7 @@ def _other_type(body: bytes) -> DownloadRefusedError:
         return DownloadRefusedError("refused_type", f"is an SVG, {wanted}")
     if any(tag in head for tag in (b"<html", b"<!doctype html", b"<head", b"<body", b"<script")):
         return DownloadRefusedError("not_an_image", f"is a web page, {wanted}")
-    return DownloadRefusedError("not_an_image", f"is no image that is known, {wanted}")
+    return DownloadRefusedError("not_an_image", f"is not an image of a known format, {wanted}")
 
 
 # Images scaled down while they are decoded.

@@ -128,7 +128,7 @@ class _Worker:
         """Start a download from any thread."""
         loop, _ = self._ready.result()
         if not self._thread.is_alive():
-            raise RuntimeError("the downloader is closed, wanted an open one")
+            raise RuntimeError("the downloader is closed")
         return asyncio.run_coroutine_threadsafe(self._one(place, url), loop)
 
     def stop(self) -> None:

@@ -162,7 +162,7 @@ class Robots:
             return _without_rules(refusal)
         text = answer.body.decode("utf-8-sig", errors="replace")
         if _work(text) > _TOO_MUCH_WORK:
-            what = "has a robots.txt that is too large to be read, which stands for forbidden"
+            what = "has a robots.txt that is too large to be read, so downloads are forbidden"
             return _Rules(refusal=DownloadRefusedError("forbidden_by_robots", what))
         parsed = await asyncio.to_thread(Protego.parse, text)
         delay = parsed.crawl_delay(self._settings.user_agent)
@@ -177,11 +177,11 @@ def _without_rules(refusal: DownloadRefusedError) -> _Rules:
     if refusal.reason == "too_many_redirects":
         return _Rules()
     if status is None:
-        what = f"cannot be asked for its robots.txt: that {refusal.what}"
+        what = f"did not return its robots.txt: it {refusal.what}"
         return _Rules(refusal=DownloadRefusedError(refusal.reason, what, **refusal.facts))
     if 400 <= status < 500 and not refusal.retry:
         return _Rules()
-    what = f"answers with status {status} for its robots.txt, which stands for forbidden"
+    what = f"answers with status {status} for its robots.txt, so downloads are forbidden"
     return _Rules(refusal=DownloadRefusedError("forbidden_by_robots", what, status=status))
 
 
@@ -212,5 +212,5 @@ def check_tags(headers: Iterable[str], user_agent: str) -> None:
                 continue  # for another client
             tags[0] = first.strip()
         if found := sorted(_TAGS.intersection(tags)):
-            what = f"is sent with X-Robots-Tag {found[0]}, which forbids to collect it"
+            what = f"is sent with X-Robots-Tag {found[0]}, which forbids collecting it"
             raise DownloadRefusedError("forbidden_by_robots", what)

@@ -92,7 +92,7 @@ class _CheckedResolver(AbstractResolver):
         try:
             found = list(dict.fromkeys(await self._lookup(host, port)))
         except UnicodeError as fault:  # Python's own encoding of host names
-            raise socket.gaierror(socket.EAI_NONAME, "is no host name") from fault
+            raise socket.gaierror(socket.EAI_NONAME, "is not a host name") from fault
         addresses = [ip_address(text) for text in found]
         if not addresses:
             raise socket.gaierror(socket.EAI_NONAME, "has no address")
@@ -177,7 +177,7 @@ async def ask(
             if response.status in REDIRECTS:
                 location = response.headers.get("Location", "").strip()
                 if not location:
-                    raise DownloadRefusedError("bad_answer", "redirects without saying where to")
+                    raise DownloadRefusedError("bad_answer", "redirects without a location")
                 return Answer(url, response.headers, b"", location)
             if response.status != HTTPStatus.OK:
                 raise _wrong_status(response)
@@ -208,21 +208,21 @@ def _refusal_of(fault: aiohttp.ClientError) -> DownloadRefusedError:
     """Convert an error of a library without its message, which may contain the address's query."""
     if isinstance(fault, aiohttp.ClientSSLError):
         why = getattr(getattr(fault, "certificate_error", None), "verify_message", "")
-        what = f"has no TLS that can be trusted{f': {why}' if why else ''}"
+        what = f"has no trusted TLS certificate{f': {why}' if why else ''}"
         return DownloadRefusedError("tls_failed", what)
     if isinstance(fault, aiohttp.ClientConnectorError):
         if isinstance(fault.os_error, ForbiddenAddressError):
             return DownloadRefusedError("private_address", str(fault.os_error))
         if isinstance(fault, aiohttp.ClientConnectorDNSError):
             later = getattr(fault.os_error, "errno", None) == socket.EAI_AGAIN
-            what = "names a host that is not found"
+            what = "has a host that is not found"
             return DownloadRefusedError("unreachable", what, retry=later)
         return DownloadRefusedError("unreachable", "accepts no connection", retry=True)
     if isinstance(fault, aiohttp.InvalidURL):
-        return DownloadRefusedError("invalid_url", "is no address of the web")
+        return DownloadRefusedError("invalid_url", "is not a valid web address")
     if isinstance(fault, aiohttp.ClientResponseError):
-        return DownloadRefusedError("bad_answer", "does not answer as HTTP demands")
-    return DownloadRefusedError("interrupted", "breaks the connection off", retry=True)
+        return DownloadRefusedError("bad_answer", "does not respond with valid HTTP")
+    return DownloadRefusedError("interrupted", "closed the connection", retry=True)
 
 
 # Bodies of responses, read in parts up to a limit.
@@ -251,14 +251,14 @@ async def read_body(response: aiohttp.ClientResponse, max_bytes: int, *, cut: bo
         try:
             body += chunk if inflate is None else inflate.decompress(chunk, max_bytes + 1)
         except zlib.error:
-            what = f"is not compressed as it says ({coding})"
+            what = f"is not valid in its content encoding ({coding})"
             raise DownloadRefusedError("bad_answer", what) from None
         if max(sent, len(body)) > max_bytes:
             if cut:
                 return bytes(body[:max_bytes])
             raise _too_large("sends more bytes", max_bytes)
     if inflate is not None and sent and not inflate.eof:
-        raise DownloadRefusedError("interrupted", "breaks off inside its compressed body")
+        raise DownloadRefusedError("interrupted", "ends inside its compressed body")
     return bytes(body)
 
 

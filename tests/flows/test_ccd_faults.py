@@ -166,7 +166,7 @@ def test_results_that_name_no_image_are_not_nothing(
         go()
     rejected = list(quarantined(run.store, DATASET, "no_readable_results"))
     assert len(rejected) == 5
-    assert "gave 3 results" in rejected[0].detail
+    assert "returned 3 results" in rejected[0].detail
     assert "none of them readable" in rejected[0].detail
     assert sorted(reasons(run, "read_results")) == ["no_address"] * 10 + ["no_object"] * 5
 

@@ -118,7 +118,7 @@ def test_a_service_that_has_had_enough_stops_the_build_until_its_next_day(
 ) -> None:
     headers = {"X-RateLimit-Available-anon_sustained": "0", "Retry-After": "3600"}
     service.faults = [Reply(429, {"detail": "Request was throttled."}, headers)]
-    with pytest.raises(BudgetReachedError, match="answers no more for now"):
+    with pytest.raises(BudgetReachedError, match="is unavailable"):
         go_at(NOON)
     assert len(service.seen) == 1
     with pytest.raises(BudgetReachedError, match="daily budget"):
@@ -146,7 +146,7 @@ def test_the_command_stops_as_for_any_budget(
         assert done.exit_code == BudgetReachedError.exit_code
         message = " ".join(done.err.split())
         assert "openverse was sent 2 requests today and the daily budget is 2" in message
-        assert "run again then to go on" in message
+        assert "run again then to continue" in message
         assert "Traceback" not in message
         assert len(service.seen) == MOST
     assert not (home / "releases").exists()

@@ -89,7 +89,7 @@ def test_the_verdict_on_each_result_is_listed() -> None:
 
 def test_where_none_fits_the_rejection_says_why_with_figures() -> None:
     cases: list[tuple[list[float], list[bool], str, str]] = [
-        ([], [], "no_results", "the search gave no image to choose from"),
+        ([], [], "no_results", "the search returned no image to choose from"),
         (
             [0.99, 0.7],
             [False, True],

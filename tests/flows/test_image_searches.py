@@ -103,7 +103,7 @@ def test_a_folder_that_is_none_or_empty_is_refused(sqlite_store: Store, tmp_path
     with pytest.raises(FormatError):
         opened(sqlite_store, tmp_path)
     (tmp_path / "licences.jsonl").write_text('{"file_name": "a.jpg", "licence": "CC0"}')
-    with pytest.raises(ConfigurationError, match=r"1 of 'licences\.jsonl' were turned down"):
+    with pytest.raises(ConfigurationError, match=r"1 of 'licences\.jsonl' were rejected"):
         opened(sqlite_store, tmp_path)
 
 

@@ -62,7 +62,7 @@ def test_other_lines_are_refused(subtests: pytest.Subtests) -> None:
         ("Task: color\nTask: count", "line 2: cannot read 'Task: count'"),
         ("Captions: 5", "task"),
         ("Task: colour\nCaptions: 5", "task"),
-        ("Task: color\nDirection: more detail", "must stand together"),
+        ("Task: color\nDirection: more detail", "must be given together"),
         ("", "line 1"),
     ]
     for text, part in cases:

@@ -85,7 +85,7 @@ def test_images_made_by_hand_need_only_what_people_know(
     (entry,) = read_rendered_collection(tmp_path)
     assert isinstance(entry, CollectionEntry)
     assert (entry.truth.generator, entry.truth.answer) == (BY_HAND, "4")
-    with pytest.raises(UsageError, match="not written here"):
+    with pytest.raises(UsageError, match="contains other truths"):
         write_rendered_collection(tmp_path, _TASK, 3, 4)
 
 

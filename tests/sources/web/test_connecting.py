@@ -106,7 +106,7 @@ def test_a_name_that_leads_nowhere_is_unreachable(adversary: Adversary) -> None:
         for host in ("nowhere.example", f"{'a' * 64}.example", "xn--a.example"):
             found = web.refusal(adversary.url(host=host))
             assert found.reason == "unreachable", host
-            assert "names a host that is not found" in found.detail, host
+            assert "has a host that is not found" in found.detail, host
 
 
 def test_the_system_knows_its_own_name(adversary: Adversary) -> None:
