@@ -18,7 +18,7 @@ from db.work import (
     rejections_of,
     worked_inputs,
 )
-from flows.ccd.searching import Clock, OrderSearches, open_recorded_search, utc_now
+from flows.ccd.searching import Clock, RequestSearches, open_recorded_search, utc_now
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones
 from flows.engine.report import Deferred, StageReport, StageResult
@@ -139,7 +139,7 @@ def find_images(
         context.store, spec, dataset, context.budget, context.progress, clock, refuse
     )
     first = settings.choice.first
-    searched = OrderSearches(context, dataset, search, first).run()
+    searched = RequestSearches(context, dataset, search, first).run()
     downloads = _HitDownloads(
         context,
         dataset,

@@ -23,7 +23,7 @@ from flows.ccd.edit_measures import (
     judge_edit,
     measure_edit,
 )
-from flows.ccd.image_requests import candidate_for, strategies_of_orders
+from flows.ccd.image_requests import candidate_for, strategies_of_requests
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
@@ -331,7 +331,7 @@ def edit_images(
     editing = _Editing(context, dataset, settings, embedder, seed, with_settings)
 
     def work(orders: Sequence[StoredEntity]) -> list[StageResult]:
-        strategies = strategies_of_orders(context.store, orders)
+        strategies = strategies_of_requests(context.store, orders)
         return editing.results(
             [_Order(one, found := strategies[one.id], found.record(Strategy)) for one in orders]
         )

@@ -19,7 +19,7 @@ from db.store import Store
 from db.work import WorkResult, drop_rejections, register_plan, rejections_of
 from flows.ccd.anchors import is_anchor
 from flows.ccd.downloading import Found, SearchResults, search_results
-from flows.ccd.image_requests import candidate_for, strategies_of_orders
+from flows.ccd.image_requests import candidate_for, strategies_of_requests
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
@@ -293,7 +293,7 @@ def choose_candidates(
 
     def work(items: Sequence[tuple[int, StoredEntity]]) -> list[StageResult]:
         orders = [order for _, order in items]
-        strategies = strategies_of_orders(store, orders)
+        strategies = strategies_of_requests(store, orders)
         found = search_results(store, searched, orders)
         results: dict[str, StageResult] = {}
         open_: list[_Search] = []
@@ -391,7 +391,7 @@ class _Choosing:
         """Return how well the best image of each request fits its contrastive caption."""
         fits = {order.id: -inf for order in orders}
         for page in pages(orders):
-            strategies = strategies_of_orders(self._context.store, page)
+            strategies = strategies_of_requests(self._context.store, page)
             results = search_results(self._context.store, searched, page)
             searches = [
                 _Search(order, strategies[order.id], found)

@@ -27,7 +27,7 @@ STAGE = "order_images"
 VERSION = "1"
 
 
-def order_images(
+def request_images(
     context: RunContext, dataset: str, method: Way, waiting: Collection[str] = ()
 ) -> StageReport:
     """Request an image by this method for every accepted strategy without an active candidate.
@@ -104,10 +104,10 @@ def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[s
     """Return the strategies whose requests a method left for another run, from its report."""
     left = report.deferred_inputs
     orders = [one for one in find(store, dataset, ImageRequest.kind) if one.seq in left]
-    return {one.id for one in strategies_of_orders(store, orders).values()}
+    return {one.id for one in strategies_of_requests(store, orders).values()}
 
 
-def strategies_of_orders(store: Store, orders: Sequence[StoredEntity]) -> dict[str, StoredEntity]:
+def strategies_of_requests(store: Store, orders: Sequence[StoredEntity]) -> dict[str, StoredEntity]:
     """Return the strategy of each request, by the request's id."""
     found = parents_of(store, [one.id for one in orders], Role.ORDERED_BY)
     strategies = fetch(store, {many[0] for many in found.values()})

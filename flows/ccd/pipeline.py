@@ -13,7 +13,7 @@ from flows.ccd.editing import edit_images, edit_settings
 from flows.ccd.fine_captions import apply_group_decisions
 from flows.ccd.groups import attrition_sentence, form_groups, make_images, sync_active_candidates
 from flows.ccd.image_choice import choose_candidates
-from flows.ccd.image_requests import order_images, sync_active_requests, waiting_strategies
+from flows.ccd.image_requests import request_images, sync_active_requests, waiting_strategies
 from flows.ccd.refining import refine_captions
 from flows.ccd.searching import Clock, utc_now
 from flows.ccd.strategies import propose_strategies, take_strategies
@@ -163,7 +163,7 @@ def _edits_alone(run: CcdRun) -> bool:
 def _request_images(run: CcdRun) -> None:
     _sync_candidates(run)
     with _alone(run, "request images"):
-        run.add(order_images(run.context, run.dataset, run.method, run.deferred))
+        run.add(request_images(run.context, run.dataset, run.method, run.deferred))
 
 
 def _search_images(run: CcdRun) -> None:

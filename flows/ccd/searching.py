@@ -25,7 +25,7 @@ from db.search_calls import (
 )
 from db.store import Store
 from db.work import WorkResult, register_plan
-from flows.ccd.image_requests import strategies_of_orders
+from flows.ccd.image_requests import strategies_of_requests
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.ledger import Budget
@@ -365,7 +365,7 @@ class Searched(NamedTuple):
     stopped: LoupeError | None
 
 
-class OrderSearches:
+class RequestSearches:
     """The searches of one run, which continue from stored results.
 
     They stop at a limit, if the service rejects the settings, or if it is down; then the hits found
@@ -420,7 +420,7 @@ class OrderSearches:
         return Searched(plan, tuple(reports), self._reached or left_unanswered(ref, reports[0]))
 
     def _work(self, orders: Sequence[StoredEntity]) -> list[StageResult]:
-        strategies = strategies_of_orders(self._context.store, orders)
+        strategies = strategies_of_requests(self._context.store, orders)
         return [
             self._result(order, strategies[order.id].record(Strategy).contrastive_caption)
             for order in orders

@@ -9,8 +9,8 @@ import pytest
 from db.quarantine import put_back, quarantined
 from db.search_calls import requests_since
 from flows.ccd.downloading import is_transient
-from flows.ccd.image_requests import order_images, waiting_strategies
-from flows.ccd.searching import OrderSearches, RecordedSearch
+from flows.ccd.image_requests import request_images, waiting_strategies
+from flows.ccd.searching import RecordedSearch, RequestSearches
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from models.image_search import always
@@ -192,13 +192,13 @@ def test_what_a_service_that_has_ended_leaves_is_served_by_another_service(
     with pytest.raises(BudgetReachedError):
         go(daily_budget=2)
     assert accepted(run) == 2
-    order_images(run, DATASET, "search")
+    request_images(run, DATASET, "search")
     ended = RecordedSearch(Ended(), run.store, DATASET, None)
-    searched = OrderSearches(run, DATASET, ended, 5).run()
+    searched = RequestSearches(run, DATASET, ended, 5).run()
     assert searched.stopped is None
     assert reasons(run, "search_images") == ["service_ended"] * 3
     waiting = waiting_strategies(run.store, DATASET, searched.reports[0])
-    order_images(run, DATASET, "edit", waiting)
+    request_images(run, DATASET, "edit", waiting)
     edits = [one for one in entities(run, ImageRequest.kind) if one.group == "edit"]
     assert len(edits) == 3
 

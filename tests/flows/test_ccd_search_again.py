@@ -9,7 +9,7 @@ import pytest
 from db.decisions import NewDecision, Verdict, append_decisions
 from db.entities import fetch, parents_of
 from db.quarantine import quarantined
-from flows.ccd.image_requests import order_images
+from flows.ccd.image_requests import request_images
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
@@ -156,7 +156,7 @@ def test_orders_of_what_is_turned_down_are_inactive_until_it_is_accepted_again(
     for verdict, current in verdicts:
         with run.store.write() as connection:
             append_decisions(connection, [NewDecision(strategy.id, verdict, run.software, "said")])
-        order_images(run, dataset, "search")
+        request_images(run, dataset, "search")
         assert len(entities(run, ImageRequest.kind, "proposed")) == current
     assert len(entities(run, ImageRequest.kind)) == 3
 
