@@ -107,8 +107,9 @@ def _full_folder(error: OSError | sqlite3.Error, out: Path) -> str:
     """The full folder, as far as `error` states it."""
     if isinstance(error, sqlite3.Error):  # the error names no file
         return f"{out.parent} or {sqlite_temporary_folder()} (temporary files)"
-    if isinstance(error.filename, str):
-        file = Path(error.filename).absolute()
+    written = error.filename2 or error.filename  # a failed copy names both files
+    if isinstance(written, str):
+        file = Path(written).absolute()
         if not file.is_relative_to(out.parent):
             return str(file.parent)
     return str(out.parent)
