@@ -185,7 +185,7 @@ def _refuse_other(
     else:
         what = _named_files(stored.folder, content)
     raise IntegrityError(
-        f"{_name(wanted)} would not be equal ({wanted.id[:12]}, now {manifest.id[:12]}), "
+        f"{_name(wanted)} would not be identical ({wanted.id[:12]}, now {manifest.id[:12]}), "
         f"and nothing was written: {what}"
     )
 
