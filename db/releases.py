@@ -356,8 +356,8 @@ def find_release(store: Store, name: str) -> StoredRelease:
         return found[0]
     known = ", ".join(f"{one.manifest.dataset}@{one.manifest.version}" for one in releases)
     count = "no release" if not found else f"{len(found)} releases"
-    digits = f" (of an id {SHORTEST_PREFIX} digits are wanted)" if matching and is_short else ""
-    raise UsageError(f"{count} can be meant by {name!r}{digits}; there are: {known or 'none yet'}")
+    digits = f" (an id needs at least {SHORTEST_PREFIX} digits)" if matching and is_short else ""
+    raise UsageError(f"{count} named {name!r}{digits}; there are: {known or 'none yet'}")
 
 
 @retried

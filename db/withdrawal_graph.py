@@ -199,7 +199,7 @@ def find_targets(connection: Connection, target: WithdrawalTarget) -> list[str]:
     """
     found = list(dict.fromkeys(_FINDERS[target.sort](connection, target)))
     if not found:
-        raise UsageError(f"nothing is stored that can be meant by {target}")
+        raise UsageError(f"no entity in the store matches {target}")
     return found
 
 

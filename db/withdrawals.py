@@ -102,7 +102,7 @@ def find_withdrawal(store: Store, name: str) -> StoredWithdrawal:
         return found[0]
     names = ", ".join(f"{one.id} ({one.key[:12]})" for one in known)
     count = "no withdrawal" if not found else f"{len(found)} withdrawals"
-    raise UsageError(f"{count} can be meant by {name!r}; there are: {names or 'none'}")
+    raise UsageError(f"{count} named {name!r}; there are: {names or 'none'}")
 
 
 def read_withdrawals(connection: Connection, *those: ColumnElement[bool]) -> list[StoredWithdrawal]:

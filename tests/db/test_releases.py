@@ -82,7 +82,7 @@ def test_releases_are_listed_by_version_and_found_by_name(store: Store, tmp_path
     assert find_release(store, DATASET).manifest.version == "1.10.0"
     assert find_release(store, f"{DATASET}@1.9.0").manifest.id == "b" * 64
     assert find_release(store, "dddddd").manifest.dataset == "another"
-    with pytest.raises(UsageError, match=r"no release can be meant by 'x'; there are: another@1"):
+    with pytest.raises(UsageError, match=r"no release named 'x'; there are: another@1"):
         find_release(store, "x")
 
 
@@ -92,9 +92,11 @@ def test_an_incomplete_name_finds_nothing_and_a_dataset_may_be_called_like_an_id
     """An unset variable, for one, does not select the only release there is."""
     store_release(store, manifest("1.0.0", "c"), tmp_path, [], MARK)
     for name in ("", "@", "@1.0.0", f"{DATASET}@", f"{DATASET}@1.0", " "):
-        with pytest.raises(UsageError, match=f"no release can be meant by '{name}'; there are: "):
+        with pytest.raises(UsageError, match=f"no release named '{name}'; there are: "):
             find_release(store, name)
-    with pytest.raises(UsageError, match=r"by 'ccc' \(of an id 6 digits are wanted\); there are:"):
+    with pytest.raises(
+        UsageError, match=r"named 'ccc' \(an id needs at least 6 digits\); there are:"
+    ):
         find_release(store, "ccc")
     store_release(store, manifest("1.0.0", "d", "cccccc"), tmp_path, [], MARK)
     assert find_release(store, "cccccc").manifest.id == "d" * 64

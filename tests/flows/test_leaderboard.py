@@ -155,7 +155,7 @@ def test_what_nobody_scored_or_released_is_one_sentence(
     for arguments, expected in (
         ([folder], "no model was scored on the test split of ufine3c 1.0.0 yet; run: loupe eval"),
         ([folder, "--split", "val"], "ufine3c 1.0.0 has no split 'val'; it has test"),
-        (["nothing"], "no release can be meant by 'nothing'"),
+        (["nothing"], "no release named 'nothing'"),
         ([tmp_path], "there is no release in"),
     ):
         ended = loupe("leaderboard", *arguments)

@@ -142,7 +142,7 @@ def test_what_cannot_be_compared_ends_with_exit_code_2(home: Home) -> None:
         (home.folder / "nothing", "is not a folder"),
         (home.folder / "home", "there is no release in"),
         (torn, "manifest.json cannot be read"),
-        ("unheard-of", "no release can be meant by"),
+        ("unheard-of", "no release named"),
     ):
         result = loupe_release("diff", release, name)
         assert (result.exit_code, result.stdout) == (2, "")

@@ -74,7 +74,7 @@ def test_what_is_meant_must_be_clear(loupe: Loupe) -> None:
         (("--annotator", "reviewer-1", "--dataset", DATASET), "leave --dataset out"),
         (("images/5.jpg",), "say of which release"),
         (("images/99.jpg", "--release", DATASET), "has no row"),
-        (("images/5.jpg", "--release", "nosuch"), "no release can be meant"),
+        (("images/5.jpg", "--release", "nosuch"), "no release named"),
         (("--video", "a.mp4", "--release", DATASET), "--release goes with"),
         (("--identity", "3", "--release", DATASET, "--dataset", DATASET), "leave these out"),
         (("--identity", "3", "--release", DATASET, "--source", SOURCE), "leave these out"),
