@@ -146,14 +146,16 @@ def reason_to_refuse(
 ) -> str | None:
     """Return why the run does not belong to a deployment of `loupe up`; None if it does."""
     if deployment is None:
-        return "only runs of deployments are carried out"
+        return "only runs of deployments are executed"
     if deployment.entrypoint not in entrypoints:
         known = ", ".join(sorted(entrypoints))
-        return f"the entrypoint {deployment.entrypoint!r} is none of ours ({known})"
+        return f"the entrypoint {deployment.entrypoint!r} is not one of ours ({known})"
     if given := {*(flow_run.job_variables or {}), *(deployment.job_variables or {})}:
         return f"job variables are not accepted; got {', '.join(sorted(given))}"
     if any(set(step) != {_PULL_STEP} for step in deployment.pull_steps or []):
-        return f"a deployment may have no pull step but {_PULL_STEP}; register it with: loupe up"
+        return (
+            f"a deployment must have no pull step except {_PULL_STEP}; register it with: loupe up"
+        )
     return None
 
 

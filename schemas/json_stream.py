@@ -56,7 +56,7 @@ DECODER = json.JSONDecoder(parse_int=_integer, strict=False)
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _STRICT_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_refuse_constant)
@@ -71,9 +71,9 @@ def open_annotations(path: Path) -> Iterator[BinaryIO]:
     """
     try:
         if path.is_dir():
-            raise FormatError(f"{path} is a directory, wanted an annotation file")
+            raise FormatError(f"{path} is a directory; expected an annotation file")
         if path.is_file() and path.stat().st_size == 0:
-            raise FormatError(f"{path} is empty, wanted an annotation file")
+            raise FormatError(f"{path} is empty; expected an annotation file")
         file = path.open("rb")
     except OSError as fault:
         what = "does not exist" if isinstance(fault, FileNotFoundError) else f"{fault.strerror}"

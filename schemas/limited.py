@@ -268,7 +268,7 @@ class _Worker:
     @staticmethod
     def _raise_death(code: int, seconds: float, memory: int | None) -> NoReturn:
         if code == -signal.SIGPROF:
-            what = f"took more than {seconds:g} s of processor time"
+            what = f"took more than {seconds:g} s of CPU time"
             raise LimitExceededError("too_slow", what) from None
         if code == -signal.SIGKILL:  # by the kernel, which ran out of memory
             raise _too_much_memory(memory) from None

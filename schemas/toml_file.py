@@ -49,7 +49,9 @@ def at_home(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise ConfigurationError(f"{str(path)!r} begins with the home folder of nobody") from error
+        raise ConfigurationError(
+            f"{str(path)!r} begins with the home folder of an unknown user"
+        ) from error
 
 
 def _check(value: object) -> None:

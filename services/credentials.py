@@ -115,8 +115,8 @@ def load_credentials(home: Path) -> Credentials:
         return Credentials.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
         raise ServiceError(
-            f"{path} does not hold credentials ({error.error_count()} problems); restore it, or "
-            "remove it together with the Label Studio data beside it to start afresh"
+            f"{path} does not contain credentials ({error.error_count()} problems); restore it, or "
+            "remove it together with the Label Studio data beside it to start again"
         ) from None
 
 
@@ -146,8 +146,8 @@ def load_workspaces(home: Path) -> dict[str, WorkspaceCredentials]:
         return _Workspaces.validate_json(path.read_bytes())
     except ValidationError as error:
         raise ServiceError(
-            f"{path} does not hold the credentials of annotators ({error.error_count()} problems); "
-            "restore it, or remove it and add the annotators again under their names"
+            f"{path} does not contain the credentials of annotators ({error.error_count()} "
+            "problems); restore it, or remove it and add the annotators again under their names"
         ) from None
 
 

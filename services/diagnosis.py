@@ -211,7 +211,9 @@ def _check_search(search: ImageSearchSpec) -> Finding:
 def _check_embedder(subject: str, embedder: TorchEmbedderSpec | PrecomputedEmbedder) -> Finding:
     use = "to evaluate releases"
     if missing := [path for path in _files_of(embedder) if not path.exists()]:
-        return absent(subject, f"there is no {missing[0]}; needed {use}", f"ls {missing[0].parent}")
+        return absent(
+            subject, f"{missing[0]} does not exist; needed {use}", f"ls {missing[0].parent}"
+        )
     if isinstance(embedder, PrecomputedEmbedder):
         return fine(subject, "its vectors are there")
     return _check_extra_of(subject, "torch", use)
@@ -231,7 +233,7 @@ def _files_of(embedder: TorchEmbedderSpec | PrecomputedEmbedder) -> list[Path]:
 
 def _check_detector(subject: str, detector: FairMOTDetector) -> Finding:
     if not detector.checkpoint.is_file():
-        detail = f"no checkpoint at {detector.checkpoint}; needed to follow people in videos"
+        detail = f"no checkpoint at {detector.checkpoint}; needed to track people in videos"
         variable = "LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT"
         return absent(subject, detail, f"export {variable}=/path/to/fairmot_dla34.pth")
     return _check_extra_of(subject, "torch")
@@ -421,10 +423,10 @@ def _check_blobs(settings: Settings) -> Iterator[Finding]:
         yield lacking(subject, str(error), "loupe store check")
         return
     if faulty:
-        detail = f"{len(faulty)} of {looked} files that were looked at are missing or damaged"
+        detail = f"{len(faulty)} of {looked} checked files are missing or damaged"
         yield lacking(subject, detail, "loupe store check --repair")
     else:
-        detail = f"{looked} files that were looked at are right"
+        detail = f"{looked} checked files are intact"
         yield fine(subject, detail)
 
 

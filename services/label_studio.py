@@ -343,7 +343,7 @@ def _ask(settings: Settings, command: str, people: list[dict[str, Any]]) -> list
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServiceError(f"Label Studio's accounts could not be changed: {error}") from error
     if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        last = done.stderr.strip().splitlines()[-1:] or ["without a message"]
         raise ServiceError(f"Label Studio's accounts could not be changed: {last[0]}")
     answer: list[dict[str, Any]] = json.loads(done.stdout)
     return answer

@@ -40,8 +40,8 @@ class LocalRequestsOnly:
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return f"this server answers to {' and '.join(sorted(self._hosts))} only"
         if not self._origins.issuperset(origins):
-            return "pages of other origins may not talk to this server"
+            return "pages of other origins must not send requests to this server"
         is_foreign = not origins and headers.get("sec-fetch-site", "none") not in _OWN_PAGE
         if is_foreign and headers.get("sec-fetch-dest") != "document":
-            return "pages of other origins may not load anything from this server"
+            return "pages of other origins must not load anything from this server"
         return None

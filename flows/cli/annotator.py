@@ -28,10 +28,10 @@ NameArgument = Annotated[str, typer.Argument(help="The name that colleagues know
 def add(
     name: NameArgument,
     adjudicator: Annotated[
-        bool, typer.Option("--adjudicator", help="Also settles conflicts.")
+        bool, typer.Option("--adjudicator", help="Also resolves conflicts.")
     ] = False,
     only_adjudicator: Annotated[
-        bool, typer.Option("--only-adjudicator", help="Only settles conflicts.")
+        bool, typer.Option("--only-adjudicator", help="Only resolves conflicts.")
     ] = False,
     token_file: Annotated[
         Path | None,

@@ -21,7 +21,7 @@ def check(
         Path | None,
         typer.Argument(
             metavar="[PAIRS.jsonl]",
-            help='One pair a line: {"source": "…", "rewrite": "…"}; "-" reads standard input.',
+            help='One pair per line: {"source": "…", "rewrite": "…"}; "-" reads standard input.',
         ),
     ] = None,
     source: Annotated[str | None, typer.Option(help="One description.")] = None,

@@ -195,7 +195,7 @@ def within_memory(command: Callable[P, T]) -> Callable[P, T]:
         except MemoryError as error:
             raise IntegrityError(
                 f"reading it needs more than {MEMORY_BYTES:,} bytes of memory, which no release "
-                f"does; `loupe release verify` may tell which file is wrong"
+                f"does; `loupe release verify` may show which file is wrong"
             ) from error
         finally:
             resource.setrlimit(resource.RLIMIT_DATA, before)

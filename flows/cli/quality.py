@@ -86,7 +86,7 @@ def estimate(queue: QueueArgument, of: OfOption = None, as_json: JsonOption = Fa
     for entity_id in audit.wrong_items:
         out.print(f"  wrong: {entity_id}", markup=False)
     if audit.wrong_items:
-        out.print(f"  have them decided again: loupe queue reopen {chosen.name} --found-wrong")
+        out.print(f"  to review them again: loupe queue reopen {chosen.name} --found-wrong")
 
 
 def _pseudonym(store: "Store", name: str | None) -> str:

@@ -65,7 +65,7 @@ def search(
         bool | None,
         typer.Option("--suspect/--faithful", help="Only undecided items that are (not) flagged."),
     ] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="Print ids alone, one a line.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Print only ids, one per line.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find items of a queue, to look at, prioritize, reopen or accept.
@@ -115,7 +115,7 @@ def prioritize(
     queue: QueueArgument,
     entities: IdsArgument = None,
     priority: Annotated[
-        int, typer.Option(min=0, help="Items with a higher number come first; 0: as others.")
+        int, typer.Option(min=0, help="Items with a higher number come first; 0: normal priority.")
     ] = 1,
     as_json: JsonOption = False,
 ) -> None:
@@ -137,7 +137,7 @@ def hours(
     since: DayOption = None,
     until: UntilOption = None,
     longest: Annotated[
-        float, typer.Option(min=0.1, help="Minutes that one answer counts for at most.")
+        float, typer.Option(min=0.1, help="Maximum minutes counted per answer.")
     ] = 15,
     names: Annotated[bool, typer.Option(help="Show names instead of pseudonyms.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV.")] = False,
@@ -188,9 +188,9 @@ def hours(
             for row in rows
         ]
         print_table("", shown, cells)
-        out.print(f"{sum(row.hours for row in rows):.2f} hours in all")
+        out.print(f"{sum(row.hours for row in rows):.2f} hours in total")
     else:
-        out.print("no answers in these days")
+        out.print("no answers in this period")
 
 
 def _ids(entities: list[str] | None) -> list[str]:

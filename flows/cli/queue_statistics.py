@@ -30,7 +30,7 @@ NamesOption = Annotated[
 
 HourlyRateOption = Annotated[
     float | None,
-    typer.Option(help="Cost of an hour of an annotator, to estimate what is left.", min=0),
+    typer.Option(help="Cost of an hour of an annotator, to estimate the remaining cost.", min=0),
 ]
 
 

@@ -38,16 +38,16 @@ _MeasureOption = Annotated[
     bool,
     typer.Option(
         "--measure/--no-measure",
-        help="Of a contrastive benchmark, measure how near other samples are, by the profile's "
-        "model.",
+        help="Measure how similar other samples are (contrastive benchmarks), with the model of "
+        "the profile.",
     ),
 ]
 _StrictVersionOption = Annotated[
     bool,
     typer.Option(
         "--strict-version",
-        help="Refuse a version that is too small for what differs from the one before (rebuilt "
-        "for that where it is gone); otherwise it is only reported.",
+        help="Refuse a version that is too small for the differences from the previous release, "
+        "which is rebuilt if missing. Default: only report it.",
     ),
 ]
 _DateOption = Annotated[
@@ -58,7 +58,7 @@ _PermissionOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="SOURCE=REASON",
-        help="Why the terms of a source that are no licence we know permit the release. May be "
+        help="Why the terms of a source without a known licence permit the release. May be "
         "given several times.",
     ),
 ]
@@ -66,16 +66,16 @@ _AgainstOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME_OR_DIR",
-        help="Hold it against this release, dataset of the store, or folder of images "
-        "(NAME=DIR to call it so). May be given several times.",
+        help="Compare with this release, dataset of the store, or folder of images "
+        "(NAME=DIR to name it). May be given several times.",
     ),
 ]
 _RefuseContaminatedOption = Annotated[
     bool,
     typer.Option(
         "--refuse-contaminated",
-        help="Refuse a release that shares anything with what it is compared with; otherwise it "
-        "is only stated.",
+        help="Refuse a release that shares content with the data it is compared with. Default: "
+        "only report it.",
     ),
 ]
 
@@ -144,7 +144,7 @@ def build(
         place = {"folder": str(built.folder), "known_in": str(built.known_in)}
         print_json({**manifest.model_dump(mode="json"), **place, "is_new": built.is_new})
         return
-    done = "built" if built.is_new else "is there already, unchanged:"
+    done = "built" if built.is_new else "already exists, unchanged:"
     out.print(
         f"{escape(manifest.dataset)} {manifest.version} {done} {escape(str(built.folder))}\n"
         f"  {manifest.statistics.images:,} images, {manifest.statistics.captions:,} captions, "
@@ -181,7 +181,7 @@ def rebuild(
         known = {"id": manifest.id, "dataset": manifest.dataset, "version": manifest.version}
         print_json({**known, "images": manifest.statistics.images, **place, **done})
         return
-    how = "rebuilt in" if built.is_new else "is there already, unchanged:"
+    how = "rebuilt in" if built.is_new else "already exists, unchanged:"
     details = (
         f"{manifest.dataset} {manifest.version} {how} {built.folder}\n"
         f"  byte for byte the same: {manifest.statistics.images:,} images, "

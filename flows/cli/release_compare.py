@@ -232,9 +232,11 @@ def _show_version(found: "Difference") -> None:
     details = _version(found)
     out.print()
     if details is None:
-        _print("no version is wanted of B: it is no later release of the same dataset and tier")
+        _print(
+            "no version is required of B: it is not a later release of the same dataset and tier"
+        )
     elif found.is_empty:
-        _print("nothing asks for another version")
+        _print("no other version is required")
     elif details["fault"]:
         out.print(f"[red]✗[/red] version {escape(details['fault'])}", soft_wrap=True)
     else:
@@ -327,7 +329,7 @@ def _stated_otherwise(ours: "Other", found: "Contamination") -> str | None:
         limits = {measure.threshold for measure in (*one.measures, *found.measures)}
         is_same = one.content_sha256 == found.content_sha256 and len(limits - {0}) <= 1
         if is_same and one.model_dump(exclude=same) != found.model_dump(exclude=same):
-            return f"{ours.name} states otherwise of the same {one.name}; verify it"
+            return f"{ours.name} has another statement about the same {one.name}; verify it"
     return None
 
 
@@ -360,7 +362,7 @@ def _show_shared(ours: str, found: "Contamination") -> None:
         more = ", …" if found.unreadable > len(found.unreadable_files) else ""
         what = "image" if found.unreadable == 1 else "images"
         err.print(
-            f"{found.unreadable:,} {what} of {found.name} cannot be looked at: {names}{more}",
+            f"{found.unreadable:,} {what} of {found.name} cannot be compared: {names}{more}",
             markup=False,
             soft_wrap=True,
         )

@@ -65,7 +65,7 @@ def export(
         place = {"folder": str(exported.folder), "is_new": exported.is_new}
         print_json({**record.model_dump(mode="json"), **place})
         return
-    done = "exported as" if exported.is_new else "is there already, unchanged, as"
+    done = "exported as" if exported.is_new else "already exists, unchanged, as"
     out.print(
         f"{escape(record.dataset)} {record.version} {done} {record.format}: "
         f"{escape(str(exported.folder))}\n"
@@ -83,7 +83,7 @@ def report(
         Path,
         typer.Option(
             "--out",
-            help="The folder that the report becomes; must not exist. Beside the release, the "
+            help="The folder to write; must not exist. Beside the release, the "
             "pages show its images at full size.",
         ),
     ],
@@ -129,14 +129,14 @@ def report(
         place = {"page": str(page), "is_new": written.is_new}
         print_json({**record.model_dump(mode="json"), **place, "unreadable": written.unreadable})
         return
-    done = "is reported on in" if written.is_new else "is reported on already, unchanged, in"
+    done = "has a report:" if written.is_new else "already has a report, unchanged:"
     out.print(
         f"{escape(record.dataset)} {record.version} {done} {escape(str(page))}\n"
         f"  {record.rows:,} rows",
         soft_wrap=True,
     )
     if written.unreadable:
-        warn(f"no picture could be made of: {', '.join(written.unreadable)}")
+        warn(f"no preview could be made of: {', '.join(written.unreadable)}")
 
 
 # A release on the Hugging Face Hub.
@@ -147,7 +147,7 @@ def upload(
     repository: Annotated[str, typer.Option("--to", help="The repository: OWNER/NAME.")],
     send: Annotated[
         bool,
-        typer.Option("--upload", help="Send it. Default: dry run."),
+        typer.Option("--upload", help="Upload it. Default: dry run."),
     ] = False,
     private: Annotated[
         bool,
@@ -195,7 +195,7 @@ def upload(
             details["is_new"] = uploaded.is_new
         print_json({**planned.plan.model_dump(mode="json"), **details})
     elif uploaded:
-        done = "is uploaded:" if uploaded.is_new else "is there already, unchanged:"
+        done = "is uploaded:" if uploaded.is_new else "already exists, unchanged:"
         name = f"{planned.plan.dataset} {planned.plan.version}"
         out.print(f"{name} {done} {escape(uploaded.url)}", soft_wrap=True)
     else:
@@ -214,15 +214,15 @@ def _sent(planned: "PlannedUpload", *, private: bool, replace: bool) -> "Uploade
 
 
 def _tell(plan: "UploadPlan", *, private: bool) -> None:
-    what = "with its image files" if plan.with_images else "without image files (in Parquet alone)"
+    what = "with its image files" if plan.with_images else "without image files (only in Parquet)"
     seen = "private" if private else "open to all"
     marks = ["demonstration"] * plan.demonstration + ["unreviewed"] * plan.unreviewed
-    says = f"  it says of itself: {', '.join(marks)}\n" if marks else ""
+    says = f"  it is marked as: {', '.join(marks)}\n" if marks else ""
     out.print(
-        f"{plan.dataset} {plan.version} would go to {escape(plan.repository)}, {what}:\n"
+        f"{plan.dataset} {plan.version} would be uploaded to {escape(plan.repository)}, {what}:\n"
         f"  {plan.files:,} files, {decimal(plan.size_bytes)}, one commit, with the tag {plan.tag}\n"
-        f"  the repository, if it is made, is {seen}\n"
+        f"  a new repository would be {seen}\n"
         f"{says}"
-        f"nothing was sent; add --upload to send it",
+        f"nothing was uploaded; add --upload to upload it",
         soft_wrap=True,
     )

@@ -42,7 +42,7 @@ _NoticesOption = Annotated[
     Path | None,
     typer.Option(
         help="What was withdrawn: a later release, its withdrawals.json, or a folder of "
-        "published notices. Those of this installation are always looked at."
+        "published notices. Those of this installation are always included."
     ),
 ]
 _WithoutImagesOption = Annotated[
@@ -109,14 +109,14 @@ def verify(
     elif problems:
         _show_problems([problem.message for problem in problems], len(withdrawn))
     else:
-        held = f", and holds all of {contains}" if contains else ""
+        held = f", and contains all of {contains}" if contains else ""
         details = f"{where} is complete and unchanged{held}"
         out.print(f"[green]✓[/green] {escape(details)}", soft_wrap=True)
     if manifest is not None and not as_json:
         which = f"{manifest.dataset} {manifest.version}, id {release_id}"
         out.print(f"  {'this is ' if problems else ''}{escape(which)}", soft_wrap=True)
         if signed_by:
-            whose = "" if public_key else ", whose owner you did not state (--public-key)"
+            whose = "" if public_key else ", whose owner is unknown (see --public-key)"
             out.print(f"  signed by the key {signed_by}{whose}", soft_wrap=True)
     if manifest is not None and asked is not None:
         details = asked.describe(manifest)

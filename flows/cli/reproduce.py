@@ -35,7 +35,7 @@ def reproduce(
         typer.Option(help="TOML file with releases, models and training settings."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only say what is missing, and what it will cost.")
+        bool, typer.Option("--check", help="Only show what is missing and its cost.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -53,7 +53,7 @@ def run(
         bool,
         typer.Option(
             "--check",
-            help="Only check files, terms, keys, servers and models, which every run does first.",
+            help="Only check files, terms, keys, servers and models, as every run does first.",
         ),
     ] = False,
     in_process: Annotated[

@@ -59,9 +59,7 @@ def withdraw(
     ground: Annotated[
         str | None, typer.Option(help="privacy, copyright, law, consent, quality or other.")
     ] = None,
-    reason: Annotated[
-        str | None, typer.Option(help="In your words; they stay in the store.")
-    ] = None,
+    reason: Annotated[str | None, typer.Option(help="In your own words; not released.")] = None,
     erase: Annotated[
         bool | None,
         typer.Option(
@@ -72,7 +70,7 @@ def withdraw(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Finish all withdrawals that are not finished.")
     ] = False,
@@ -108,7 +106,7 @@ def withdraw(
         request = request_of(target, _ground(ground), erase)
         plan = plan_withdrawal(context.store, request, context.settings.home)
         if (open_ := plan.unfinished) is not None and not dry_run:
-            err.print(f"withdrawal {open_.key[:12]} was confirmed before and is not finished")
+            err.print(f"withdrawal {open_.key[:12]} was confirmed earlier and is not finished")
             _finish(context, open_, as_json)
             return
         if not as_json:
@@ -157,7 +155,7 @@ def _target(
     named = [(sort, name) for sort, name in given.items() if name is not None]
     if len(named) != 1:
         raise UsageError(
-            "name one thing to withdraw: an entity's id, or one of --identity, --source, --video "
+            "name one item to withdraw: an entity's id, or one of --identity, --source, --video "
             "and --annotator"
         )
     ((sort, name),) = named
@@ -176,7 +174,7 @@ def _target(
     if sort == "entity":
         if is_file_of_row(name):
             raise UsageError(
-                f"{name} is the file of a row: say of which release, with --release FOLDER or "
+                f"{name} is the file of a row: name its release with --release FOLDER or "
                 f"--release DATASET@VERSION"
             )
         return WithdrawalTarget(sort="entity", name=find_entity_id(store, name))

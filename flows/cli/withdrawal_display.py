@@ -51,7 +51,7 @@ def print_plan(plan: "WithdrawalPlan") -> None:
         if already:
             _print(f"  {already:,} of these withdrawn before")
     else:
-        _print("  all of it is withdrawn already; only files and releases change")
+        _print("  everything is already withdrawn; only files and releases change")
     if plan.reopened:
         judged = _many(len(plan.reopened), "judgement")
         _print(f"  {judged} withdrawn: others are asked again")
@@ -67,10 +67,10 @@ def print_plan(plan: "WithdrawalPlan") -> None:
             )
             for one in plan.affected.releases
         ]
-        print_table("Releases that hold some of it", columns, releases)
+        print_table("Affected releases", columns, releases)
         _print_indented(_rows(plan))
     else:
-        _print("  No release holds any of it.")
+        _print("  No release is affected.")
     _print_indented(_files(plan))
 
 
@@ -248,8 +248,8 @@ def _residual(left: "ResidualCopies") -> Iterator[str]:
         )
     if left.notices:
         if left.made:
-            yield f"made before, and still holding it: {_list(left.made)}"
-        yield "exports, reports and copies of these releases elsewhere: delete and make them again"
+            yield f"made earlier, still containing it: {_list(left.made)}"
+        yield "exports, reports and copies of these releases elsewhere: delete and replace them"
         yield f"those who have the releases: publish {_list(left.notices)}"
     for source, files in left.originals.items():
         yield f"the files that {source} was imported from: {_list(files)}"

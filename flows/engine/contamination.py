@@ -141,7 +141,7 @@ class NamedDatasets:
             release = find_release(context.store, text)
         except UsageError as error:
             if not count_entities(context.store, text, Image.kind, states=LIVE):
-                message = f"{text!r} is no folder and no dataset with images here; as a release: "
+                message = f"{text!r} is neither a folder nor a dataset with images; as a release: "
                 raise UsageError(message + str(error)) from error
             _refuse_split(text, split)
             return StoredImages(context, text)
@@ -159,7 +159,7 @@ class NamedDatasets:
 
 def _refuse_split(text: str, split: str | None) -> None:
     if split is not None:
-        raise UsageError(f"{text} is no release; only releases have splits, got {split!r}")
+        raise UsageError(f"{text} is not a release; only releases have splits; got {split!r}")
 
 
 def _named_folder(text: str) -> tuple[str | None, Path | None]:
@@ -195,7 +195,7 @@ def contamination_inspection(warn: Callable[[str], None], *, refuse: bool) -> In
             if held.unreadable:
                 files = ", ".join(held.unreadable_files[:3])
                 what = "image" if held.unreadable == 1 else "images"
-                warn(f"{held.unreadable:,} {what} of {held.name} cannot be looked at: {files}")
+                warn(f"{held.unreadable:,} {what} of {held.name} cannot be compared: {files}")
         sentences = [contaminated_sentence(held) for held in manifest.contamination if held.leaks]
         if sentences and refuse:
             raise IntegrityError(

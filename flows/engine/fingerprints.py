@@ -163,7 +163,7 @@ def find_in_folder(
     names = sorted(_image_names(folder))
     if not names:
         suffixes = ", ".join(sorted(SUFFIXES))
-        raise UsageError(f"{folder} holds no images: no file ends in {suffixes}")
+        raise UsageError(f"{folder} contains no images: no file ends in {suffixes}")
     images: dict[str, ImageFingerprint] = {}
     unreadable: list[Rejection] = []
     report, started = StageReport(FINGERPRINTS_STAGE), time.monotonic()

@@ -178,7 +178,7 @@ def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]
     while thread.is_alive() and not server.started:
         time.sleep(_POLL_SECONDS)
     if not server.started:
-        raise ServiceError(f"the hint server could not listen on {LOOPBACK}:{chosen}")
+        raise ServiceError(f"the webhook server could not listen on {LOOPBACK}:{chosen}")
     try:
         yield f"http://{LOOPBACK}:{chosen}{PATH}"
     finally:
@@ -225,6 +225,6 @@ def reopen(context: RunContext, queue: Queue) -> None:
     """Reopen items that the gate decided alone if people are now asked, and return how many."""
     if reopened := reopen_for_people(context.store, queue):
         context.progress.say(
-            f"{reopened:,} items of queue {queue.name} that nobody had looked at are open again: "
+            f"{reopened:,} items of queue {queue.name} that no one had reviewed are open again: "
             f"its policy is {queue.policy} now"
         )

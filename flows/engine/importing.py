@@ -138,7 +138,7 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
             if one.entity_id == entity.id and one.terms != terms
         )
         if not releases:
-            made = "no release was made under others"
+            made = "no release was made under the earlier ones"
         elif permits_release(terms.licence) or spec.permitted_by:
             made = f"made under the earlier ones: {releases}; release a new version"
         else:
@@ -183,12 +183,12 @@ def refusal_of_terms(
         return None
     if is_known:
         return (
-            f"{name} is under a licence that forbids a release ({licence!r}), which no reason "
+            f"{name} has a licence that forbids a release ({licence!r}), which no reason "
             f"overrules: nothing of it is released"
         )
     return (
-        f"{name} is under terms that are no licence we know ({licence!r}): nothing of it is "
-        f"released before its licence is given (licence), or it is said why its terms permit it "
+        f"{name} has terms that are not a known licence ({licence!r}): nothing of it is "
+        f"released unless its licence is set (licence) or the reason why its terms permit it "
         f"(permitted_by)"
     )
 

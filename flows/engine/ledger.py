@@ -111,11 +111,11 @@ class RecordedChatModel:
                 if not to_send:
                     break
         if stream.failed:
-            kept = f"; paid answers that wait: {stream.spooled}, in {self._store.spool}"
+            kept = f"; paid answers not stored yet: {stream.spooled}, in {self._store.spool}"
             raise ServiceError(f"{stream.failed}{kept if stream.spooled else ''}")
         self._budget.stop.check()
         if stream.stopped_by:
-            raise BudgetReachedError(f"{stream.stopped_by}; run again to go on")
+            raise BudgetReachedError(f"{stream.stopped_by}; run again to continue")
 
     def _record(self, request: ChatRequest, outcome: ChatOutcome, stream: "_Stream") -> ChatOutcome:
         """Store a call. If the database is lost, this and all later calls are spooled.
@@ -168,7 +168,7 @@ def require_prices(model: ModelRef, prices: Prices | None, budget: Budget) -> No
     """
     if budget.max_cost is not None and prices is None:
         raise ConfigurationError(
-            f"--max-cost needs a price for every model, and the profile gives none for {model}; "
+            f"--max-cost needs a price for every model, and the profile has none for {model}; "
             f"add prices = {{ input_per_million = …, output_per_million = … }}"
         )
 

@@ -382,7 +382,7 @@ def left_unanswered(model: ModelRef, report: StageReport) -> ModelError | None:
     is_wrong = any(reason in report.deferred for reason in _SETTINGS_ARE_WRONG)
     helps = "fix the settings and run again" if is_wrong else "run again when it answers"
     return ModelError(
-        f"{model} did not answer ({reasons}){details}; what came back is stored, {helps}"
+        f"{model} did not answer ({reasons}){details}; the answers received are stored, {helps}"
     )
 
 
@@ -428,5 +428,5 @@ def _why_unusable(
 def _example(rejection: Rejection) -> str:
     """Return what is wrong, and what the model wrote."""
     written = rejection.context.get("rewrite") or rejection.context.get("answer") or ""
-    said = f" It wrote: {str(written)[:_EXAMPLE_CHARACTERS]!r}" if written else ""
+    said = f" It answered: {str(written)[:_EXAMPLE_CHARACTERS]!r}" if written else ""
     return f"{rejection.detail}{said}"

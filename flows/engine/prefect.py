@@ -238,8 +238,8 @@ def _cancel(client: SyncPrefectClient, run_id: UUID) -> None:
     """Cancel the run on the server, and follow it until paid calls are stored."""
     client.set_flow_run_state(run_id, Cancelling())
     err.print(
-        "stopping: the run on the server is cancelled and stores what is paid for; "
-        "press Ctrl-C again to wait no longer"
+        "stopping: the run on the server is cancelled and stores its paid answers; "
+        "press Ctrl+C again to stop waiting"
     )
     with suppress(LoupeError):  # reports that it was cancelled
         _follow(client, run_id)

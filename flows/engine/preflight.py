@@ -31,9 +31,8 @@ def check_build(
         findings += [
             lacking(
                 f"source {one.name}",
-                "the built-in describer names colours of drawn people, and can describe no "
-                "photograph",
-                "choose a profile with a model that sees, such as --profile hosted, or let people "
+                "the built-in describer can only describe drawn people, not photographs",
+                "choose a profile with a vision model, such as --profile hosted, or let people "
                 'describe (descriptions_gate = "required")',
             )
             for one in build.sources
@@ -99,4 +98,4 @@ def require_ready(
         context.progress.say(f"warning: {one.subject}: {one.detail}")
     if left := [one for one in wrong if one not in gone]:
         details = "; ".join(f"{one.subject}: {one.detail} ({one.remedy})" for one in left)
-        raise ConfigurationError(f"the run cannot begin, nothing was asked or paid for: {details}")
+        raise ConfigurationError(f"the run cannot start, and no model was called: {details}")

@@ -187,6 +187,6 @@ def _require_processes(engine: Engine, program: Program[Any, Any]) -> None:
         engine.work(())
     except LimitExceededError as fault:
         raise ServiceError(
-            f"worker processes for {program.stage} end before they are given any input: the last "
+            f"worker processes for {program.stage} end before they get any input: the last "
             f"one {fault}; nothing was rejected. LOUPE_ENGINE=threads works without them"
         ) from fault

@@ -81,7 +81,7 @@ class _Ray:
             if error is not None:
                 raise unpacked_error(error)
             return cast("list[WorkResult]", pickle.loads(results))  # noqa: S301 - of our own actor
-        what = f"lost {_MOST_LOSSES} actors of Ray that worked on it, or their nodes"
+        what = f"lost {_MOST_LOSSES} actors of Ray that processed it, or their nodes"
         raise LimitExceededError("actors_lost", what)
 
     def _take(self) -> Any:
@@ -246,12 +246,12 @@ def _existing(address: str) -> dict[str, Any]:
     """
     if not re.fullmatch(r"[^/\s]+:\d+", address):
         raise ConfigurationError(
-            "LOUPE_RAY_ADDRESS must be HOST:PORT of a cluster that this machine is a node of; "
+            "LOUPE_RAY_ADDRESS must be HOST:PORT of a cluster that includes this machine; "
             f"got {address!r}"
         )
     if os.environ.get("RAY_AUTH_MODE") != "token":
         raise ConfigurationError(
-            f"the Ray cluster at {address} must ask for a token, as all who reach it may run "
+            f"the Ray cluster at {address} must require a token, as anyone who reaches it can run "
             "code there: set RAY_AUTH_MODE=token here and on all its nodes"
         )
     return {"address": address}
@@ -269,8 +269,8 @@ def _refuse_open_cluster(address: str) -> None:
     )
     if asked.returncode == 0:
         raise ConfigurationError(
-            f"the Ray cluster at {address} answers without a token, so all who reach it may run "
-            "code there: start its nodes with RAY_AUTH_MODE=token"
+            f"the Ray cluster at {address} answers without a token, so anyone who reaches it can "
+            "run code there: start its nodes with RAY_AUTH_MODE=token"
         )
 
 
@@ -312,6 +312,6 @@ def _shown(resources: dict[str, float]) -> str:
 
 def _other_code(found: str, own: str) -> ConfigurationError:
     return ConfigurationError(
-        f"a node of the Ray cluster runs other code than this run: {found}, where this is {own}; "
+        f"a node of the Ray cluster runs different code than this run: {found}, not {own}; "
         "install the same on all"
     )

@@ -109,12 +109,12 @@ def unknown_names(file: Path, facts: ReleaseFacts, store: Store) -> Iterator[str
     datasets = datasets_of(store)
     for name in sorted(_read(file).datasets.keys() - set(datasets)):
         hint = nearest_hint(name, datasets)
-        yield f"{file} states something of {name!r}, which is no dataset; {hint}"
+        yield f"{file} refers to {name!r}, which is not a dataset; {hint}"
     sources = {
         one.record(Source).name for known in datasets for one in find(store, known, Source.kind)
     }
     for name in sorted(facts.permitted_terms.keys() - sources):
-        problem = f"permitted_terms names {name!r}, which is no source"
+        problem = f"permitted_terms names {name!r}, which is not a source"
         yield f"{problem}; {nearest_hint(name, sources)}"
 
 
@@ -132,4 +132,4 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"a date must be year, month and day, 2026-11-22; got {text!r}") from error
+        raise UsageError(f"a date must have the form 2026-11-22; got {text!r}") from error

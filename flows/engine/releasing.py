@@ -284,8 +284,8 @@ def _require_private(status: os.stat_result, file: Path) -> None:
     others = stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
     if others and status.st_uid == os.geteuid():
         raise ConfigurationError(
-            f"{_FILE}: {file} has the mode {stat.S_IMODE(status.st_mode):03o}, so that others may "
-            f"use the key; make it yours alone with: chmod 600 {file}"
+            f"{_FILE}: {file} has the mode {stat.S_IMODE(status.st_mode):03o}, so other users may "
+            f"read the key; restrict it with: chmod 600 {file}"
         )
 
 
@@ -299,7 +299,9 @@ def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
     manifest, _ = read_listed(folder)
     problems = [one for one in verify_release(folder) if one.file != SIGNATURE]
     if problems:
-        raise IntegrityError(f"{folder} is not signed, as it is not sound: {problems[0].message}")
+        raise IntegrityError(
+            f"{folder} is not signed because it is not sound: {problems[0].message}"
+        )
     signature = signer.sign(manifest.id)
     return signature, add_signature(folder, signature)
 
@@ -433,7 +435,7 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
     raised = "raise the version in the build file"
     if instead is None:
         raise UsageError(
-            f"something of {name} was withdrawn and nothing replaces it: go on with: loupe "
+            f"items of {name} were withdrawn and nothing replaces it: continue with: loupe "
             f"withdraw --resume; if every withdrawal is finished, {raised}"
         )
     if instead.manifest.id == built.manifest.id:

@@ -121,7 +121,7 @@ class StageReport:
         """A one-line summary for people."""
         parts = [f"{self.done:,} done"]
         if self.already_done:
-            parts.append(f"{self.already_done:,} done before")
+            parts.append(f"{self.already_done:,} done earlier")
         for counts, word in ((self.rejected, "rejected"), (self.deferred, "left for later")):
             if counts:
                 reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))

@@ -50,7 +50,7 @@ def sole_run(context: RunContext, dataset: str, work: str, version: str) -> Iter
     plan_id = register_plan(context.store, work, version, configuration)
     claim_id = claim_whole(context.store, plan_id, dataset)
     if claim_id is None:
-        context.progress.say(f"another run is busy with {work} of {dataset}; waiting for it")
+        context.progress.say(f"another run is working on {work} of {dataset}; waiting for it")
     waiting = pauses()
     while claim_id is None:
         time.sleep(next(waiting))

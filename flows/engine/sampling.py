@@ -83,7 +83,7 @@ def draw_sample(
     if next(find(context.store, dataset, Source.kind), None) is not None:
         # An imported dataset contains all of its images: a draw into it would have no effect.
         raise ConfigurationError(
-            f"dataset {dataset!r} holds an imported source; build under another dataset name"
+            f"dataset {dataset!r} contains an imported source; use another dataset name"
         )
     pool = _pool(context.store, dataset, source, spec)
     draw = sample_identities(pool.images, settings)

@@ -67,11 +67,11 @@ class Stop:
         """Return what the run waits for, in one line."""
         match self.in_flight:
             case 0:
-                return "stopping: waiting for what is being worked on to be stored"
+                return "stopping: waiting for work in progress to be stored"
             case 1:
-                return "stopping: waiting for 1 answer that is paid for"
+                return "stopping: waiting for 1 paid answer"
             case count:
-                return f"stopping: waiting for {count} answers that are paid for"
+                return f"stopping: waiting for {count} answers that were paid for"
 
 
 class _ProcessStop(Stop):

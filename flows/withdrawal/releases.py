@@ -146,7 +146,7 @@ def person_in_release(store: Store, release: str, number: str) -> WithdrawalTarg
     stored = _find_release(store, release)
     if stored.manifest.statistics.contrasts is not None:
         raise UsageError(
-            f"in {stored.name} 'id' counts images and no persons: name an image, such as "
+            f"in {stored.name} 'id' numbers images, not people: name an image, such as "
             f"images/1.jpg, with --release"
         )
     people = {row.person for row in rows_of(store, stored) if str(row.person.id) == number}
@@ -175,7 +175,7 @@ def refuse_two_meanings(store: Store, dataset: str, name: str) -> None:
         for person in sorted({row.person for row in rows_of(store, stored)}):
             if str(person.id) == name and person.name != name:
                 raise UsageError(
-                    f"{name!r} can mean two persons: the one with that name in a source, and the "
+                    f"{name!r} can mean two people: the one with that name in a source, and the "
                     f"one published under that id in {stored.name} (called {person.name!r} by "
                     f"{person.source}): name one with --source SOURCE, or with --release "
                     f"{dataset}@{stored.manifest.version} instead of --dataset"
@@ -189,7 +189,7 @@ def _find_release(store: Store, name: str) -> StoredRelease:
         return find_release(store, name)
     manifest = manifest_in(folder)
     if manifest is None:
-        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST} of one")
+        raise UsageError(f"there is no release in {folder}: it contains no {MANIFEST} of one")
     for one in list_releases(store, manifest.dataset):
         if one.manifest.id == manifest.id:
             return one._replace(folder=folder)

@@ -70,7 +70,7 @@ def _apply_overrides(values: dict[str, Any], environment: Mapping[str, str]) -> 
         for part in path:
             target = target.setdefault(part, {})
             if not isinstance(target, dict):
-                raise ConfigurationError(f"{variable} goes through {part!r}, which is no table")
+                raise ConfigurationError(f"{variable} goes through {part!r}, which is not a table")
         target[last] = _as_json(text)
 
 

@@ -149,7 +149,7 @@ def _refuse_unknown_variables() -> None:
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known and not name.startswith(_READ_ELSEWHERE):
             raise ConfigurationError(
-                f"the environment variable {name} is no setting; {nearest_hint(name, known)}"
+                f"the environment variable {name} is not a setting; {nearest_hint(name, known)}"
             )
 
 
@@ -192,7 +192,7 @@ def _refuse_shared(home: Path) -> None:
     mode = found.stat().st_mode
     if found in (Path(found.anchor), Path("~").expanduser().resolve()) or mode & stat.S_ISVTX:
         raise ConfigurationError(
-            f"LOUPE_HOME must be a folder of its own, as other users are shut out of it; "
+            f"LOUPE_HOME must be a separate folder, because it is closed to other users; "
             f"got {home}: choose a new folder, such as {home / '.loupe'}"
         )
 

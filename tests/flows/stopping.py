@@ -10,7 +10,7 @@ from tests.servers.counting_server import CountingServer
 
 IN_FLIGHT = 4
 SECONDS = 4.0  # of an answer
-WAITING = f"waiting for {IN_FLIGHT} answers that are paid for; "
+WAITING = f"waiting for {IN_FLIGHT} answers that were paid for; "
 
 
 def slow_build(folder: Path, model: CountingServer) -> tuple[str | Path, ...]:

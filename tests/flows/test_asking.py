@@ -29,8 +29,8 @@ def test_the_last_word_of_each_reason_is_reported() -> None:
     with pytest.raises(ModelError) as message:
         require_answers(MODEL, report)
     assert str(message.value) == (
-        "service@v1 did not answer (1 not_asked, 2 timeout); timeout: last; what came back is "
-        "stored, run again when it answers"
+        "service@v1 did not answer (1 not_asked, 2 timeout); timeout: last; the answers "
+        "received are stored, run again when it answers"
     )
 
 

@@ -44,5 +44,5 @@ def test_what_a_build_shares_is_stated_in_its_release(run: RunContext, tmp_path:
 
 
 def test_a_name_that_nothing_has_ends_the_run(run: RunContext) -> None:
-    with pytest.raises(UsageError, match="no folder and no dataset with images here"):
+    with pytest.raises(UsageError, match="neither a folder nor a dataset with images"):
         release(run, BuildReport(DATASET), Released(against=("nobody",)), "1.0.0")

@@ -84,7 +84,7 @@ def test_photographs(loupe: Loupe) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"), [(False, "is not a folder"), (True, "holds no images")]
+    ("make", "message"), [(False, "is not a folder"), (True, "contains no images")]
 )
 def test_wrong_usage(loupe: Loupe, tmp_path: Path, make: bool, message: str) -> None:
     folder = tmp_path / "nothing"

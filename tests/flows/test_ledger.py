@@ -120,7 +120,7 @@ def test_a_budget_stops_cleanly_with_all_in_flight_stored(
 ) -> None:
     model = ScriptedModel(in_flight=3)
     got: list[int] = []
-    with pytest.raises(BudgetReachedError, match=r"--max-.*; run again to go on"):
+    with pytest.raises(BudgetReachedError, match=r"--max-.*; run again to continue"):
         got.extend(
             place for place, _ in recorded(sqlite_store, model, budget).answer(requests("abcdefgh"))
         )
@@ -227,7 +227,9 @@ def test_answers_in_flight_wait_in_the_spool_while_the_database_is_away(
 
     event.listen(sqlite_store.engine, "begin", refuse)
     model = ScriptedModel(reply, in_flight=3)
-    with pytest.raises(ServiceError, match="the database is away; paid answers that wait: 3, in"):
+    with pytest.raises(
+        ServiceError, match="the database is away; paid answers not stored yet: 3, in"
+    ):
         ask(recorded(sqlite_store, model), "abcdef")
     assert sorted(model.sent) == ["a", "b", "c"]
     files = list(sqlite_store.spool.iterdir())

@@ -63,7 +63,7 @@ def test_a_patch_that_is_not_there_yet_is_asked_for(home: Home) -> None:
     withdrawal = home.confirmed(home.plan("identity", "9", **OF))
     with pytest.raises(UsageError, match=r"1\.0\.1"):
         carry_out(home.run, withdrawal)
-    with pytest.raises(UsageError, match="go on with: loupe withdraw --resume"):
+    with pytest.raises(UsageError, match="continue with: loupe withdraw --resume"):
         release(home.run, BuildReport(DATASET), Released(), "1.0.0")
 
 

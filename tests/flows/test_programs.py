@@ -270,7 +270,7 @@ class Stranger(Shouted):
 
 def test_nodes_with_other_code_are_refused(ray: Way, tmp_path: Path) -> None:
     message = ray.run(refusal_of_stranger, tmp_path)
-    assert "a node of the Ray cluster runs other code than this run" in message
+    assert "a node of the Ray cluster runs different code than this run" in message
 
 
 def refusal_of_stranger(folder: Path) -> str:
@@ -456,7 +456,7 @@ def test_an_input_that_takes_too_long_is_quarantined(
         program = Shouted(("3",), 0)
         found = run(outcome, way, migrated_sqlite, tmp_path / way, program, 4, 0.4)
         assert (found.done, found.rejected) == (11, {"ends_its_process": 1}), way
-        assert "took more than 0.4 s of processor time" in found.details[0], way
+        assert "took more than 0.4 s of CPU time" in found.details[0], way
 
 
 def test_nothing_is_quarantined_where_no_process_can_start(
@@ -473,7 +473,7 @@ def outcome_without_processes(way: str, migrated: Path, home: Path) -> Outcome:
     with new_run(migrated, home) as run:
         store_entities(run.store, [caption(number) for number in range(12)])
         run = in_way(run, way)
-        with pytest.raises(ServiceError, match="before they are given any input"):
+        with pytest.raises(ServiceError, match="before they get any input"):
             shout(run, Shouted(("open",)), 1)
         report = shout(run, Shouted(), 1)
         return Outcome(

@@ -49,7 +49,7 @@ def refusal(home: Path, address: str) -> str:
 def test_a_cluster_must_ask_for_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     for address in ("10.0.0.1:6379", "127.0.0.1:6379"):
-        assert f"the Ray cluster at {address} must ask for a token" in refusal(tmp_path, address)
+        assert f"the Ray cluster at {address} must require a token" in refusal(tmp_path, address)
     assert "must be HOST:PORT" in refusal(tmp_path, "ray://10.0.0.1:10001")
 
 

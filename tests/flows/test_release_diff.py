@@ -103,7 +103,7 @@ def test_what_differs_is_shown_and_ends_with_exit_code_1(home: Home) -> None:
     assert "✗ version is 1.1.0, must be at least 2.0.0: 1 row was removed" in output
     back = loupe_release("diff", f"{DATASET}@1.1.0", f"{DATASET}@1.0.0").stdout
     assert "+ A tall person 0 in a blue coat." in back
-    assert "no version is wanted" in back
+    assert "no version is required" in back
 
 
 def test_json_has_every_row_unless_limited(home: Home) -> None:

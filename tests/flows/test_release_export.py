@@ -21,7 +21,7 @@ def test_a_release_is_exported_once(loupe: Loupe, release: Path, tmp_path: Path)
     assert (first["images"], first["captions"], first["options"]) == (8, 16, {"shard_bytes": 10**6})
     assert (out / "train-000000.tar").is_file()
     again = loupe(*command, "--shard-mb", 1)
-    assert (again.exit_code, "is there already, unchanged" in again.out) == (0, True)
+    assert (again.exit_code, "already exists, unchanged" in again.out) == (0, True)
     other = loupe(*command)
     assert (other.exit_code, other.out) == (2, "")
     assert "is another export" in other.err

@@ -99,8 +99,8 @@ def test_unknown_names_come_with_the_nearest_known(tmp_path: Path) -> None:
     with closing(world.store):
         sentences = list(unknown_names(path, release_facts(path, "ufine3c"), world.store))
     of_dataset, of_source = sentences
-    assert of_dataset.endswith("'ufine3d', which is no dataset; did you mean ufine3c?")
-    assert of_source.endswith("which is no source; did you mean CUHK-PEDES?")
+    assert of_dataset.endswith("'ufine3d', which is not a dataset; did you mean ufine3c?")
+    assert of_source.endswith("which is not a source; did you mean CUHK-PEDES?")
 
 
 def test_a_reason_needs_a_source_and_words(tmp_path: Path) -> None:
@@ -110,5 +110,5 @@ def test_a_reason_needs_a_source_and_words(tmp_path: Path) -> None:
 
 
 def test_a_day_is_a_day(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="year, month and day"):
+    with pytest.raises(UsageError, match="a date must have the form"):
         release_facts(tmp_path / "none.toml", "x", date_released="tomorrow")

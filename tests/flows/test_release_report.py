@@ -13,7 +13,7 @@ def test_a_release_is_reported_on_once(loupe: Loupe, tmp_path: Path) -> None:
     assert (first["is_new"], first["rows"], first["beside"]) == (True, 8, "release")
     assert Path(first["page"]).is_file()
     again = loupe("release", "report", release, "--out", out)
-    assert (again.exit_code, "is reported on already" in again.out) == (0, True)
+    assert (again.exit_code, "already has a report" in again.out) == (0, True)
     other = loupe("release", "report", release, "--out", out, "--previews")
     assert (other.exit_code, other.out) == (2, "")
     assert "is another report" in other.err

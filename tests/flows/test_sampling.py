@@ -124,7 +124,7 @@ def test_a_dataset_that_holds_a_source_is_not_drawn_into(
     source, _ = import_source(home_run, spec)
     other = spec.model_copy(update={"name": "built"})
     import_source(home_run, other)
-    with pytest.raises(ConfigurationError, match="'built' holds an imported source"):
+    with pytest.raises(ConfigurationError, match="'built' contains an imported source"):
         draw(home_run, spec, source)
 
 

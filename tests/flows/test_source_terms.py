@@ -12,7 +12,7 @@ from tests.flows.hostile import write_hostile
 from tests.flows.worlds import write_people, write_toml
 from tests.release.test_forged import reseal
 
-WARNING = "nothing of it is released before its licence is given"
+WARNING = "nothing of it is released unless its licence is set"
 
 
 @pytest.fixture
@@ -32,13 +32,13 @@ def test_terms_that_would_stop_the_release_are_told(
     loupe: Loupe, annotations: Path, licence: str
 ) -> None:
     output = imported(loupe, annotations, licence)
-    assert f"people is under terms that are no licence we know ('{licence}" in output
+    assert f"people has terms that are not a known licence ('{licence}" in output
     assert WARNING in output
 
 
 def test_no_reason_is_asked_for_where_none_would_do(loupe: Loupe, annotations: Path) -> None:
     output = imported(loupe, annotations, "CC-BY-ND-4.0")
-    assert "under a licence that forbids a release ('CC-BY-ND-4.0'), which no reason over" in output
+    assert "has a licence that forbids a release ('CC-BY-ND-4.0'), which no reason over" in output
     assert "permitted_by" not in output
 
 
@@ -148,7 +148,7 @@ def test_terms_that_forbid_a_release_name_those_that_were_made(build: Builder) -
     assert refused.exit_code == 2
     output = " ".join(refused.err.split())
     assert "permit it: tiny 0.1.0 (loupe withdraw --source people)" in output
-    assert "people is under a licence that forbids a release" in output
+    assert "people has a licence that forbids a release" in output
     assert "corrected" not in build("0.2.0", "CC-BY-ND-4.0").err
 
 

@@ -111,7 +111,7 @@ def test_a_model_that_repeats_its_prompt_is_not_released(hosted: Hosted) -> None
     assert failed.exit_code == 1
     assert f"{CAPTIONS} of {CAPTIONS} answers of counting@1 cannot be used" in failed.err
     assert "instruction_echo" in failed.err
-    assert failed.err.count("It wrote: 'the description in your words'") == 2
+    assert failed.err.count("It answered: 'the description in your words'") == 2
     assert hosted.releases == []
     allowed = hosted.run(max_unusable_share=1.0)
     assert allowed.exit_code == 0, allowed.err

@@ -64,15 +64,15 @@ def test_without_a_confirmation_or_a_reason_nothing_is_done(loupe: Loupe) -> Non
 @pytest.mark.usefixtures("installed")
 def test_what_is_meant_must_be_clear(loupe: Loupe) -> None:
     cases: list[tuple[tuple[str, ...], str]] = [
-        ((), "name one thing"),
-        (("abcdef", "--video", "a.mp4"), "name one thing"),
+        ((), "name one item"),
+        (("abcdef", "--video", "a.mp4"), "name one item"),
         (("--identity", "9"), "say which with --dataset"),
         (("--identity", "nobody", "--dataset", DATASET), "nothing is stored"),
         (("--identity", "9", "--dataset", DATASET), "say which with --source"),
         (("abcdef0",), "no entity has an id"),
         (("abcdef0", "--dataset", DATASET), "leave --dataset out"),
         (("--annotator", "reviewer-1", "--dataset", DATASET), "leave --dataset out"),
-        (("images/5.jpg",), "say of which release"),
+        (("images/5.jpg",), "name its release"),
         (("images/99.jpg", "--release", DATASET), "has no row"),
         (("images/5.jpg", "--release", "nosuch"), "no release named"),
         (("--video", "a.mp4", "--release", DATASET), "--release goes with"),
@@ -264,7 +264,7 @@ def test_of_what_is_withdrawn_already_it_is_said(installed: Home, loupe: Loupe) 
     shown = loupe(*asked_on("consent"), "--dry-run")
     assert "withdrawn before" in shown.out
     again = loupe(*asked_on("quality"), "--erase", "--dry-run")
-    assert "all of it is withdrawn already" in again.out
+    assert "everything is already withdrawn" in again.out
 
 
 class Killed(BaseException):

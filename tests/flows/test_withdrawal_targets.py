@@ -90,7 +90,7 @@ def test_what_cannot_be_asked(home: Home, tmp_path: Path) -> None:
 
 def test_where_ids_count_images_nobody_is_found_by_one(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home", ccd_world.benchmark().world)
-    with pytest.raises(UsageError, match="counts images and no persons"):
+    with pytest.raises(UsageError, match="numbers images, not people"):
         person_in_release(home.store, CCD, "1")
     refuse_two_meanings(home.store, CCD, "1")
     home.store.close()

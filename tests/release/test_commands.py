@@ -27,7 +27,7 @@ def test_build_list_show_and_verify(out: Path) -> None:
     built = json.loads(loupe_release(*command).stdout)
     assert (built["is_new"], built["folder"]) == (True, str(out))
     assert json.loads(loupe_release(*command).stdout)["is_new"] is False
-    assert "is there already, unchanged" in loupe_release(*command[:-1]).stdout
+    assert "already exists, unchanged" in loupe_release(*command[:-1]).stdout
     (listed,) = json.loads(loupe_release("list", "--json").stdout)
     assert (listed["id"], listed["images"]) == (built["id"], 12)
     assert built["id"][:12] in loupe_release("list").stdout

@@ -224,5 +224,5 @@ def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a folder"):
         FolderOfImages(tmp_path / "others")
     (tmp_path / "others").mkdir()
-    with pytest.raises(UsageError, match="holds no images"):
+    with pytest.raises(UsageError, match="contains no images"):
         FolderOfImages(tmp_path / "others")

@@ -283,7 +283,7 @@ def test_what_a_release_states_otherwise_is_shown(tmp_path: Path) -> None:
     held = build(ours, "--against", theirs).contamination[0]
     state(ours, edited(held, "caption", theirs=1))
     details = loupe_release("contamination", ours, theirs)
-    assert "states otherwise of the same" in details.stderr
+    assert "has another statement about the same" in details.stderr
 
 
 @pytest.mark.usefixtures("worlds")
@@ -299,7 +299,7 @@ def test_what_cannot_be_compared_is_said_in_a_sentence(tmp_path: Path) -> None:
     build(tmp_path / "ours")
     folder = folder_of(tmp_path / "images", range(2), "copy")
     cases: list[tuple[str | Path, tuple[str, ...], str]] = [
-        ("nobody", (), "no folder and no dataset with images here"),
+        ("nobody", (), "neither a folder nor a dataset with images"),
         ("gone/away", (), "is not a folder"),
         ("cuhk-pedes", ("--other-split", "test"), "only releases have splits"),
         (folder, ("--split", "val"), "no split 'val'"),

@@ -229,7 +229,7 @@ def test_a_release_is_signed_later(copy: Path) -> None:
 def test_a_damaged_release_is_not_signed(copy: Path) -> None:
     (copy / SIGNATURE).unlink()
     (copy / "images/1.jpg").write_bytes(b"x")
-    with pytest.raises(IntegrityError, match="is not signed, as it is not sound"):
+    with pytest.raises(IntegrityError, match="is not signed because it is not sound"):
         sign_release(copy, Signer(KEY))
     assert not (copy / SIGNATURE).exists()
 
@@ -264,7 +264,7 @@ def test_a_build_signs_what_was_there_already(
     loupe_release(*build)
     monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(key_file(tmp_path)))
     again = loupe_release(*build)
-    assert ("is there already, unchanged" in again.stdout, again.stderr) == (True, "")
+    assert ("already exists, unchanged" in again.stdout, again.stderr) == (True, "")
     assert faults(out, PUBLIC) == []
     assert loupe_release(*build).stderr == ""
     other = OTHER.sign(read_manifest(out).id)

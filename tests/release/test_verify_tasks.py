@@ -193,7 +193,7 @@ def test_the_command_ends_with_exit_code_1(sound: dict[str, Path]) -> None:
     assert missing.stdout.count("is not in this release") == 4
     held = loupe_release("verify", sound["v1"], "--contains", sound["v0"])
     assert held.exit_code == 0
-    assert "is complete and unchanged, and holds all of" in held.stdout
+    assert "is complete and unchanged, and contains all of" in held.stdout
 
 
 def test_containment_needs_a_release(sound: dict[str, Path], tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_damaged_file_is_reported_without_what_it_holds(tmp_path: Path) -> Non
     load_credentials(tmp_path)
     credentials_path(tmp_path).write_text('{"label_studio_password": "hunter2"}')
     with pytest.raises(
-        ServiceError, match=r"credentials\.json does not hold credentials"
+        ServiceError, match=r"credentials\.json does not contain credentials"
     ) as caught:
         load_credentials(tmp_path)
     assert "hunter2" not in str(caught.value)
@@ -106,6 +106,6 @@ def test_workspaces_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
 def test_secrets_of_a_workspace_do_not_show(tmp_path: Path) -> None:
     assert "hidden" not in f"{workspace('hidden')!r} {workspace('hidden').model_dump()}"
     workspaces_path(tmp_path).write_text('{"reviewer-1": {"token": 7, "password": "hunter2"}}')
-    with pytest.raises(ServiceError, match=r"annotators\.json does not hold") as caught:
+    with pytest.raises(ServiceError, match=r"annotators\.json does not contain") as caught:
         load_workspaces(tmp_path)
     assert "hunter2" not in str(caught.value)

@@ -286,7 +286,7 @@ def test_the_worker_refuses_what_loupe_up_did_not_register() -> None:
         ({}, {"entrypoint": "os:system"}, "the entrypoint 'os:system' is none of ours"),
         ({"job_variables": {"env": {}}}, {}, "got env"),
         ({}, {"job_variables": {"command": "sh"}}, "got command"),
-        ({}, {"pull_steps": [script]}, "no pull step but"),
+        ({}, {"pull_steps": [script]}, "no pull step except"),
     ]
     step = {"prefect.deployments.steps.set_working_directory": {"directory": "/home"}}
     ours = {"name": "default", "flow_id": uuid4(), "entrypoint": "ours:flow", "pull_steps": [step]}

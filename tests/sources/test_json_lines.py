@@ -65,7 +65,7 @@ def test_a_line_over_the_limit_is_passed_over(tmp_path: Path) -> None:
 
 def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [
-        ("", "is empty, wanted an annotation file"),
+        ("", "is empty; expected an annotation file"),
         ("\n \n", "is not a json-lines file: it has no records"),
         ("[\n" + LINE + "\n]", "line 1, its first, is not a JSON object"),
         ("\n{\n", "line 2, its first, is not a JSON object"),

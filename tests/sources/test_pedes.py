@@ -79,7 +79,7 @@ def test_the_limits_are_the_callers(tmp_path: Path) -> None:
 
 def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [
-        ("", "is empty, wanted an annotation file"),
+        ("", "is empty; expected an annotation file"),
         ("hello", "is not a cuhk-pedes file, at byte 0: expecting '[', got 'h'"),
         ("  {}", "is not a cuhk-pedes file, at byte 2: expecting '[', got '{'"),
         ("[]", "is not a cuhk-pedes file: it has no records in its list"),
@@ -99,5 +99,5 @@ def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path)
 def test_a_missing_file_and_a_directory_stop_at_once(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.json cannot be read: does not exist$"):
         read(tmp_path / "none.json")
-    with pytest.raises(FormatError, match=r"is a directory, wanted an annotation file$"):
+    with pytest.raises(FormatError, match=r"is a directory; expected an annotation file$"):
         read(tmp_path)

@@ -46,7 +46,7 @@ def test_a_misspelt_variable_is_refused_with_the_right_spelling(
 ) -> None:
     monkeypatch.setenv("LOUPE_HOEM", "/elsewhere")
     with pytest.raises(
-        ConfigurationError, match="LOUPE_HOEM is no setting; did you mean LOUPE_HOME"
+        ConfigurationError, match="LOUPE_HOEM is not a setting; did you mean LOUPE_HOME"
     ):
         load_settings()
 
@@ -141,7 +141,7 @@ def test_a_folder_of_all_users_cannot_be_the_home(tmp_path: Path) -> None:
     shared.chmod(0o1777)
     for home in (shared, Path("/"), Path("~").expanduser()):
         before = home.stat().st_mode
-        with pytest.raises(ConfigurationError, match="must be a folder of its own"):
+        with pytest.raises(ConfigurationError, match="must be a separate folder"):
             load_settings(home=home)
         assert home.stat().st_mode == before
 

@@ -28,8 +28,8 @@ def upload(*arguments: str | Path) -> Result:
 def test_the_default_is_a_dry_run(folder: Path) -> None:
     details = upload(folder, "--to", "a-lab/people")
     assert details.exit_code == 0, details.output
-    assert "ufine3c 1.0.0 would go to a-lab/people, with its image files" in details.stdout
-    assert "nothing was sent; add --upload to send it" in details.stdout
+    assert "ufine3c 1.0.0 would be uploaded to a-lab/people, with its image files" in details.stdout
+    assert "nothing was uploaded; add --upload to upload it" in details.stdout
     plan = json.loads(upload(folder, "--to", "a-lab/people", "--no-images", "--json").stdout)
     assert (plan["uploaded"], plan["with_images"], plan["url"]) == (False, False, None)
 

@@ -237,6 +237,4 @@ def test_photographs_are_refused_with_the_way_out() -> None:
     image = ChatImage(media_type="image/png", data=buffer.getvalue())
     outcome = ask(CAPTION_PURPOSE, CaptionBrief(task=RetrievalTask.COLOR), image)
     assert isinstance(outcome, ChatFailure)
-    assert outcome.detail.endswith(
-        "choose a profile with a model that sees, such as --profile hosted"
-    )
+    assert outcome.detail.endswith("choose a profile with a vision model, such as --profile hosted")
