@@ -104,7 +104,7 @@ def test_a_name_that_is_another_persons_number_is_refused(tmp_path: Path) -> Non
         world.caption(image, FINE, f"A person {number} in a blue coat.")
     home = home_of(tmp_path / "home", world)
     assert {(one.id, one.name) for one in people(home).values()} == {(1, "2"), (2, "3")}
-    with pytest.raises(UsageError, match=r"two persons.*called '3' by .*--source.*--release"):
+    with pytest.raises(UsageError, match=r"two people.*called '3' by .*--source.*--release"):
         refuse_two_meanings(home.store, DATASET, "2")
     refuse_two_meanings(home.store, DATASET, "3")
     home.store.close()
