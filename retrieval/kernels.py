@@ -44,12 +44,12 @@ def fill_similarities(
         found[k] = similarity(left[left_at[k]], right[right_at[k]])
 
 
-# Counting, in a tile of the product of images and texts, who reaches whose threshold.
+# Count, in a tile of the product of images and texts, the items that reach a threshold.
 
 Counts = NDArray[np.int32]
 
 SEGMENT = 256
-"""So many products of a row are looked at together: they stay in the nearest cache."""
+"""The number of products of a row that are processed together: they fit into the L1 cache."""
 
 
 class Side(NamedTuple):
@@ -73,7 +73,7 @@ class Side(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def count_tile(tile: NDArray[np.float32], images: Side, texts: Side) -> None:
-    """Counts, in both directions, who of the other side and of other samples reaches a threshold.
+    """Counts, in both directions, the items of other samples that reach each threshold.
 
     Args:
         tile: products of the rows of images and texts, of shape (images, texts).
@@ -105,10 +105,10 @@ def _count_segment(
     text_below: NDArray[np.float32],
     text_counts: Counts,
 ) -> tuple[int, int]:
-    """How many products are above the image's threshold for sure, and how many unclear at all.
+    """The number of products certainly above the image's threshold, and of those that are unclear.
 
-    `text_counts` grow by what is above a text's threshold for sure. No branches: this is what the
-    compiler turns into vector instructions.
+    `text_counts` grow by the products certainly above a text's threshold. There are no branches, so
+    that the compiler can use vector instructions.
     """
     above, unclear = np.int32(0), np.int32(0)
     for at in range(products.size):
@@ -126,7 +126,7 @@ def _count_segment(
 def _count_unclear(
     products: NDArray[np.float32], start: int, end: int, image: int, images: Side, texts: Side
 ) -> None:
-    """Settles, by the rule, what `_count_segment` could not."""
+    """Decides, by the rule, the products that `_count_segment` could not."""
     for text in range(start, end):
         product = products[text]
         at_image = images.below[image] <= product < images.above[image]
@@ -140,7 +140,7 @@ def _count_unclear(
             texts.counts[text] += 1
 
 
-# Keeping, of a tile of products, the images that are nearest to each text, exactly.
+# Keep the images of a tile of products that are nearest to each text, exactly.
 
 
 @njit(nogil=True, cache=True)
@@ -154,11 +154,11 @@ def keep_exact_nearest(
     kept: Similarities,
     kept_at: Ids,
 ) -> None:
-    """Takes into `kept`, which falls along its rows, what of a tile is among the nearest.
+    """Merges a tile into the nearest of each text; `kept` is sorted in descending order.
 
-    A product sorts out what cannot be among them; what is left is computed by the rule of
-    `retrieval.similarity.products`. Of equals the image that comes first stays first: tiles must
-    come in the order of the images.
+    Products exclude what cannot be among the nearest; the rest is computed by the rule of
+    `retrieval.similarity.products`. Of equal images the first stays first, so tiles must come in
+    the order of the images.
 
     Args:
         tile: products of texts and images, of shape (t, i).
@@ -187,10 +187,10 @@ def keep_exact_nearest(
             kept_at[text, at] = first + column
 
 
-# Keeping, of tiles of a product, the columns with the highest products of each row.
+# Keep the columns with the highest products of each row over tiles of a product.
 
 NEAREST_SEGMENT = 256
-"""So many products of a row are looked at together: most rows have nothing new in most of them."""
+"""The number of products of a row that are checked together: most segments contain nothing new."""
 
 
 @njit(nogil=True, cache=True)
@@ -202,7 +202,7 @@ def keep_nearest(
     kept: NDArray[np.float32],
     kept_at: Ids,
 ) -> None:
-    """Puts what is higher than what is kept into its place, but nothing of a row's own sample.
+    """Inserts products that are higher than those kept, except of a row's own sample.
 
     Args:
         tile: products, of shape (rows, columns).
@@ -226,7 +226,7 @@ def keep_nearest(
 
 @njit(nogil=True, cache=True)
 def _count_above(products: NDArray[np.float32], least: np.float32) -> int:
-    """How many products are above `least`; without branches, for vector instructions."""
+    """The number of products above `least`; without branches, for vector instructions."""
     above = np.int32(0)
     for at in range(products.size):
         above += np.int32(products[at] > least)
@@ -235,7 +235,7 @@ def _count_above(products: NDArray[np.float32], least: np.float32) -> int:
 
 @njit(nogil=True, cache=True)
 def _insert(kept: NDArray[np.float32], kept_at: Ids, product: np.float32, column: int) -> None:
-    """Puts a product into its place in a falling list; the last one falls out."""
+    """Inserts a product into a descending list; the last one is dropped."""
     at = kept.size - 1
     while at > 0 and kept[at - 1] < product:
         kept[at], kept_at[at] = kept[at - 1], kept_at[at - 1]
@@ -243,16 +243,16 @@ def _insert(kept: NDArray[np.float32], kept_at: Ids, product: np.float32, column
     kept[at], kept_at[at] = product, column
 
 
-# What ranks above each match of a query: counted, and added up, in a tile of the product.
+# Count and sum what ranks above each match of a query, in a tile of the product.
 
 RANKING_SEGMENT = 512
-"""So many products of a row are gone over match by match: they stay in the nearest cache."""
+"""The number of products of a row that are compared match by match: they fit into the L1 cache."""
 
 FEW = 64
-"""Up to so many matches it is faster to go over a segment once for each, without branches."""
+"""Up to this number of matches it is faster to scan a segment once for each, without branches."""
 
 FIXED_POINT = 2.0**30
-"""Similarities are added up as whole multiples of 2⁻³⁰: in any order, with the same sum."""
+"""Similarities are summed as multiples of 2⁻³⁰: the sum does not depend on the order."""
 
 _FIXED_POINT = np.float32(FIXED_POINT)
 _STRIDE = 32  # of a segment with something unclear in it, so many products are looked at together
@@ -260,10 +260,10 @@ _NEVER = np.float32(-2)  # below every threshold
 
 
 class QueryBlock(NamedTuple):
-    """Some queries, with their matches in the gallery, and what has been found above these.
+    """Some queries with their matches in the gallery, and what was found above these.
 
-    The gallery is in order of identity, so the matches of a query stand side by side in it. Pairs
-    of a query and a match stand query by query, the most similar match first.
+    The gallery is in order of identity, so the matches of a query are adjacent in it. Pairs of a
+    query and a match are ordered by query, the most similar match first.
 
     Attributes:
         rows: unit rows of the queries, of shape (queries, d).
@@ -289,7 +289,7 @@ class QueryBlock(NamedTuple):
 def rank_tile(
     tile: NDArray[np.float32], block: QueryBlock, gallery: FloatRows, gallery_start: int
 ) -> None:
-    """Adds to `block` what others of a part of the gallery rank above its matches.
+    """Adds to `block` what items of a part of the gallery rank above its matches.
 
     Args:
         tile: products of the block's queries with the part, of shape (queries, part); matches are
@@ -314,7 +314,7 @@ def rank_tile(
 def _rank_few(
     products: NDArray[np.float32], block: QueryBlock, query: int, gallery: FloatRows
 ) -> None:
-    """Goes over each segment once for every match, from the least similar one upwards."""
+    """Scans each segment once for every match, from the least similar one upwards."""
     for start in range(0, products.size, RANKING_SEGMENT):
         segment = products[start : start + RANKING_SEGMENT]
         for pair in range(block.starts[query + 1] - 1, block.starts[query] - 1, -1):
@@ -331,9 +331,9 @@ def _rank_few(
 def _reaching(
     products: NDArray[np.float32], above: np.float32, below: np.float32
 ) -> tuple[int, int, int]:
-    """How many products are above for sure, how many unclear, and the sum of those above.
+    """The number of products certainly above, of unclear ones, and the sum of those above.
 
-    No branches, and nothing wider than 32 bits: this is what the compiler turns into vector
+    There are no branches and nothing wider than 32 bits, so that the compiler can use vector
     instructions. The sum is split, so that neither half can overflow within a segment.
     """
     reached, possible = np.int32(0), np.int32(0)
@@ -352,7 +352,7 @@ def _reaching(
 def _settle(
     products: NDArray[np.float32], block: QueryBlock, query: int, pair: int, gallery: FloatRows
 ) -> None:
-    """Decides, by the rule of similarity, what a segment's products leave unclear about a match."""
+    """Decides, by the rule of similarity, the unclear products of a segment for a match."""
     above, below = block.above[pair], block.below[pair]
     for start in range(0, products.size, _STRIDE):
         stride = products[start : start + _STRIDE]
@@ -369,7 +369,7 @@ def _settle(
 
 @njit(nogil=True, cache=True)
 def _unclear(products: NDArray[np.float32], above: np.float32, below: np.float32) -> int:
-    """How many products leave it unclear on which side of a threshold they are."""
+    """The number of products between the two bounds of a threshold."""
     count = np.int32(0)
     for at in range(products.size):
         count = np.int32(count + (np.int32(products[at] >= below) & np.int32(products[at] < above)))
@@ -380,7 +380,7 @@ def _unclear(products: NDArray[np.float32], above: np.float32, below: np.float32
 def _rank_many(
     products: NDArray[np.float32], block: QueryBlock, query: int, gallery: FloatRows
 ) -> None:
-    """Finds for each product the most similar match that it reaches, then adds up from there."""
+    """Finds for each product the most similar match that it reaches, then accumulates."""
     chosen = slice(block.starts[query], block.starts[query + 1])
     thresholds, above, below = block.thresholds[chosen], block.above[chosen], block.below[chosen]
     counts = np.zeros(thresholds.size, dtype=np.int64)
@@ -401,7 +401,7 @@ def _rank_many(
 
 @njit(nogil=True, cache=True)
 def _first_reached(falling: NDArray[np.floating], value: float) -> int:
-    """The first place in `falling` whose value is at most `value`; its size where none is."""
+    """The first position in `falling` with a value of at most `value`, else its size."""
     first, last = 0, falling.size
     while first < last:
         middle = (first + last) // 2
@@ -455,7 +455,7 @@ def sum_up_to(
 
 @njit(nogil=True, cache=True, fastmath={"reassoc"})
 def _dot(left: NDArray[np.float32], right: NDArray[np.float64]) -> float:
-    """A dot product of which the last bits do not matter: it may be added up in any order."""
+    """A dot product whose last bits do not matter: the order of summation is free."""
     total = 0.0
     for at in range(left.size):
         total += np.float64(left[at]) * right[at]

@@ -38,7 +38,7 @@ class RankedMatches:
 
     @property
     def counts(self) -> Ids:
-        """How many matches each query has, of shape (queries,)."""
+        """The number of matches of each query, of shape (queries,)."""
         return np.diff(self.starts)
 
     @property

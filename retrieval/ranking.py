@@ -1,10 +1,9 @@
-"""The scores of a retrieval by identity, computed without ever holding the similarity matrix.
+"""The scores of a retrieval by identity, computed without storing the similarity matrix.
 
-Queries are gone through in blocks, the gallery in parts. For each tile of their product, a loop
-counts and adds up what ranks above each match; nothing is sorted, nothing kept. Ranks are exact:
-what float32 cannot tell apart is decided by the one rule of `retrieval.similarity.products`. So
-they depend neither on the size of a block nor on the number of workers nor on the order of the
-gallery.
+Queries are processed in blocks, the gallery in parts. For each tile of their product, a loop counts
+and sums what ranks above each match; nothing is sorted or stored. Ranks are exact: what float32
+cannot distinguish is decided by the rule of `retrieval.similarity.products`. So they do not depend
+on the size of a block, the number of workers or the order of the gallery.
 """
 
 from collections.abc import Iterator, Sequence
@@ -82,17 +81,17 @@ class RetrievalScores:
 
     @property
     def queries(self) -> int:
-        """How many queries there are, those without a match included."""
+        """The number of queries, those without a match included."""
         return len(self.matches)
 
     @property
     def unmatched(self) -> int:
-        """How many queries have no match in the gallery: they are left out of all means."""
+        """The number of queries without a match, which are left out of all means."""
         return self.queries - int(np.count_nonzero(self.matches))
 
     @property
     def by_query(self) -> dict[str, Floats]:
-        """What `means` are the means of, in percent, of shape (queries,); NaN without a match."""
+        """The values behind `means`, in percent, of shape (queries,); NaN without a match."""
         shares = {f"R@{k}": recall_at(k, self.best_rank) for k in self.recalls}
         shares["mAP"] = self.average_precision
         if self.similarity_distribution is not None:
@@ -101,7 +100,7 @@ class RetrievalScores:
         return {name: 100 * values for name, values in shares.items()}
 
     def means(self, chosen: NDArray[np.bool_] | None = None) -> dict[str, float]:
-        """The metrics over queries that have a match: all in percent but `median_rank`.
+        """The means of the metrics over queries with a match; in percent except `median_rank`.
 
         Args:
             chosen: which queries to look at, of shape (queries,); all by default.
@@ -133,7 +132,7 @@ def score_retrieval(
     workers: int | None = None,
     names: tuple[str, str, str, str] = ("queries", "gallery", "query ids", "gallery ids"),
 ) -> RetrievalScores:
-    """How well queries find the items of the gallery that have their identity.
+    """The scores of finding the gallery items of each query's identity.
 
     Any number of items may have a query's identity; each is a match. For the other direction,
     exchange queries and gallery.
@@ -174,13 +173,13 @@ def score_retrieval(
 
 
 def load_kernels() -> None:
-    """Loads (the first time on a machine: compiles) the loops, so that what follows is fast."""
+    """Loads the compiled loops, compiling them if necessary, so that later calls are fast."""
     corner = np.eye(2, dtype=np.float32)
     score_retrieval(corner, corner, [0, 1], [0, 1], workers=1, memory_mib=1)
 
 
 class _Gallery(NamedTuple):
-    """The gallery in order of identity, in which the matches of a query stand side by side.
+    """The gallery in order of identity, so that the matches of a query are adjacent.
 
     Attributes:
         rows: unit rows, of shape (m, d).
@@ -202,13 +201,13 @@ class _Gallery(NamedTuple):
         return cls(rows[order], given[order], np.argsort(order), total)
 
     def matches_of(self, ids: Ids) -> tuple[Ids, Ids]:
-        """Where the matches of each of `ids` begin, and how many there are."""
+        """The positions of the first matches of `ids`, and the numbers of matches."""
         firsts = np.searchsorted(self.ids, ids, side="left")
         return firsts, np.searchsorted(self.ids, ids, side="right") - firsts
 
 
 class _Found(NamedTuple):
-    """The arrays of `RetrievalScores`, of some queries."""
+    """The arrays of `RetrievalScores` of some queries."""
 
     best_rank: Ids
     average_precision: Floats
@@ -218,7 +217,7 @@ class _Found(NamedTuple):
 
 
 class _Scoring(NamedTuple):
-    """All that is the same for every block of queries; `memory` is the bytes that one may use."""
+    """What all blocks of queries share; `memory` is the number of bytes that a block may use."""
 
     queries: NDArray[np.generic]
     name: str
@@ -248,11 +247,11 @@ class _Scoring(NamedTuple):
         return _Found(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
     def _width(self) -> int:
-        """How many items of the gallery are multiplied with a block at a time."""
+        """The number of gallery items that are multiplied with a block at once."""
         return max(1, min(len(self.gallery.rows), _MOST_GALLERY, self.memory // 8))
 
     def _blocks(self) -> Iterator[slice]:
-        """Queries that are worked on together: bounded are tile, rows and pairs with matches."""
+        """Queries that are processed together: tile, rows and pairs with matches are bounded."""
         bytes_of_query = 8 * self._width() + 16 * self.queries.shape[1]
         cost = np.cumsum(bytes_of_query + _BYTES_OF_A_PAIR * self.counts)
         start, spent = 0, 0
@@ -283,7 +282,7 @@ class _Scoring(NamedTuple):
         )
 
     def _pairs(self, block: slice, rows: FloatRows) -> "QueryBlock":
-        """The queries of a block with their matches, and nothing found above these yet."""
+        """The queries of a block with their matches, without counts."""
         from retrieval.kernels import QueryBlock
 
         firsts, counts = self.firsts[block], self.counts[block]
@@ -297,7 +296,7 @@ class _Scoring(NamedTuple):
         return QueryBlock(rows, firsts, starts, thresholds, above, below, *nothing)
 
     def _matches(self, pairs: "QueryBlock") -> RankedMatches:
-        """What was counted for a block, with similarities normalised to [0, 1]."""
+        """The counts of a block, with similarities normalised to [0, 1]."""
         from retrieval.kernels import FIXED_POINT
 
         matches = RankedMatches(
@@ -313,7 +312,7 @@ class _Scoring(NamedTuple):
         return matches
 
     def _by_place(self, matches: RankedMatches, rows: FloatRows) -> tuple[Floats, Floats]:
-        """Similarities with the items that stand, in the gallery as given, where a rank says."""
+        """Similarities with the items at the ranks of matches in the gallery as given."""
         from retrieval.kernels import sum_up_to
 
         places = matches.ranks - 1

@@ -123,7 +123,7 @@ def task_recall(
 
 @dataclass(frozen=True, slots=True)
 class RecosScores:
-    """What a model comes to on a benchmark of tasks.
+    """The scores of a model on a benchmark of tasks.
 
     Attributes:
         recall: R@1, R@5 and R@10 by direction, overall and by task; None for a direction in which

@@ -1,4 +1,4 @@
-"""The matrices of `loupe reproduce`: how each row of the papers' tables is obtained here."""
+"""The matrices of `loupe reproduce`: how each row of the papers' tables is computed."""
 
 import re
 import tomllib
@@ -19,11 +19,12 @@ PAPERS = ("ufinebench", "recos", "ccd")
 
 
 class Recipe(Record):
-    """How a row is obtained: by a training, by an embedder, or not by Loupe.
+    """How a row is computed: by a training, by an embedder, or not by Loupe.
 
-    `training` are changes of the paper's settings of CFAM; `embedder` is `PROVIDER:NAME@REVISION`,
-    with `options` of its specification, and `of` another one for some datasets. `per_second` are
-    pairs trained, or images and texts embedded, where a row is much slower than others of its kind.
+    `training` holds changes to the paper's settings of CFAM; `embedder` is
+    `PROVIDER:NAME@REVISION`, with `options` of its specification, and `of` another one for some
+    datasets. `per_second` is the number of pairs trained, or of images and texts embedded, if a row
+    is much slower than others.
     """
 
     training: dict[str, Any] | None = None
@@ -51,7 +52,7 @@ class NamedDataset(Record):
 
 
 class PublishedScores(NamedTuple):
-    """What the paper prints of a row in one direction."""
+    """The published scores of a row in one direction."""
 
     direction: Direction
     scores: dict[str, float]
@@ -92,12 +93,12 @@ def named_datasets() -> dict[str, NamedDataset]:
 
 
 def table_names() -> list[str]:
-    """What can be reproduced, as `PAPER/TABLE`."""
+    """The tables that can be reproduced, as `PAPER/TABLE`."""
     return [f"{paper}/{table}" for paper in PAPERS for table in _matrix(paper).tables]
 
 
 def experiments_of(table: str, rows: tuple[str, ...] = ()) -> tuple[Experiment, ...]:
-    """The rows of a table, `PAPER/TABLE`; with `rows`, those whose label has one of these words.
+    """The rows of a table, `PAPER/TABLE`; with `rows`, those whose label contains one of these.
 
     Raises:
         UsageError: there is no such table, or no such row in it.
