@@ -49,7 +49,7 @@ class FolderOfImages:
         )
         if not self._names:
             suffixes = ", ".join(sorted(_SUFFIXES))
-            raise UsageError(f"{folder} holds no images: no file ends in {suffixes}")
+            raise UsageError(f"{folder} contains no images: no file ends in {suffixes}")
 
     def contents(self) -> Iterator[SeenImage]:
         """Every image, as described in `release.contamination.Other`."""

@@ -67,7 +67,7 @@ def test_what_is_meant_must_be_clear(loupe: Loupe) -> None:
         ((), "name one item"),
         (("abcdef", "--video", "a.mp4"), "name one item"),
         (("--identity", "9"), "say which with --dataset"),
-        (("--identity", "nobody", "--dataset", DATASET), "nothing is stored"),
+        (("--identity", "nobody", "--dataset", DATASET), "no entity in the store matches"),
         (("--identity", "9", "--dataset", DATASET), "say which with --source"),
         (("abcdef0",), "no entity has an id"),
         (("abcdef0", "--dataset", DATASET), "leave --dataset out"),

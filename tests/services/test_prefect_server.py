@@ -283,7 +283,7 @@ def test_the_worker_refuses_what_loupe_up_did_not_register() -> None:
     cases: list[tuple[dict[str, Any], dict[str, Any] | None, str | None]] = [
         ({}, {}, None),
         ({}, None, "only runs of deployments"),
-        ({}, {"entrypoint": "os:system"}, "the entrypoint 'os:system' is none of ours"),
+        ({}, {"entrypoint": "os:system"}, "the entrypoint 'os:system' is not one of ours"),
         ({"job_variables": {"env": {}}}, {}, "got env"),
         ({}, {"job_variables": {"command": "sh"}}, "got command"),
         ({}, {"pull_steps": [script]}, "no pull step except"),

@@ -89,7 +89,7 @@ def _teller(
     if scene is None:
         raise ConfigurationError(
             "the built-in captioner reads drawn stills and given facts, and can caption no "
-            "photograph; choose a profile with a model that sees, such as --profile hosted"
+            "photograph; choose a profile with a vision model, such as --profile hosted"
         )
     content = content_of(scene)
     return StillTeller(content, task), content
