@@ -23,7 +23,7 @@ from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.image_reading import stored_picture
-from flows.engine.pages import BINS, HistogramBar, flow_pages
+from flows.engine.pages import BINS, HistogramBar, flow_pages, stacked
 from flows.engine.runner import get_or_create_entity
 from flows.recos.task_images import picture_of
 from schemas.contrast import (
@@ -379,14 +379,9 @@ def _series(result: ObservedResult) -> int:
 def _bar(
     edges: NDArray[np.float64], at: int, counts: NDArray[np.int64], highest: int
 ) -> HistogramBar:
-    parts, below = [], 0.0
-    for one, found in enumerate(counts.tolist()):
-        if found:
-            height = 100 * found / highest
-            parts.append((one, round(100 - below - height, 2), round(height, 2)))
-            below += height
     title = f"{int(counts.sum()):,} from {edges[at]:.3f} to {edges[at + 1]:.3f}"
-    return HistogramBar(_place(edges, edges[at]), round(92 / BINS, 3), tuple(parts), title)
+    left, width = _place(edges, edges[at]), round(92 / BINS, 3)
+    return HistogramBar(left, width, stacked(counts, highest), title)
 
 
 def _place(edges: NDArray[np.float64], value: float) -> float:

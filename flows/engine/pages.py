@@ -160,14 +160,19 @@ def _bar(
     edges: NDArray[np.float64], place: int, counts: NDArray[np.int64], highest: int
 ) -> HistogramBar:
     left, right = _place(edges, edges[place]), _place(edges, edges[place + 1])
+    title = f"{int(counts.sum()):,} from {edges[place]:.4g} to {edges[place + 1]:.4g}"
+    return HistogramBar(left, round(0.92 * (right - left), 3), stacked(counts, highest), title)
+
+
+def stacked(counts: NDArray[np.int64], highest: int) -> tuple[tuple[int, float, float], ...]:
+    """Return the parts of a `HistogramBar` for the counts of its series."""
     parts, below = [], 0.0
     for one, found in enumerate(counts.tolist()):
         if found:
             height = 100 * found / highest
             parts.append((one, round(100 - below - height, 2), round(height, 2)))
             below += height
-    title = f"{int(counts.sum()):,} from {edges[place]:.4g} to {edges[place + 1]:.4g}"
-    return HistogramBar(left, round(0.92 * (right - left), 3), tuple(parts), title)
+    return tuple(parts)
 
 
 def _place(edges: NDArray[np.float64], value: float) -> float:

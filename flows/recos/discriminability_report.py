@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flows.engine.pages import flow_pages
+from flows.engine.pages import flow_pages, stacked
 from flows.recos.validation_loop import (
     CaptionHistory,
     RoundSummary,
@@ -142,15 +142,12 @@ def _bars(
 ) -> list[DisBar]:
     bars, width = [], 100 / BINS
     for place in np.flatnonzero(counts.sum(axis=0)).tolist():
-        parts, below = [], 0.0
-        for verdict, found in zip(VERDICTS, counts[:, place].tolist(), strict=True):
-            if found:
-                height = 100 * found / highest
-                parts.append((verdict, round(100 - below - height, 2), round(height, 2)))
-                below += height
+        parts = tuple(
+            (VERDICTS[one], top, height) for one, top, height in stacked(counts[:, place], highest)
+        )
         low, high = (float(edge * np.log(k) / BINS) for edge in (place, place + 1))
         title = f"{int(counts[:, place].sum()):,} from {low:.3f} to {high:.3f}"
-        bars.append(DisBar(round(place * width, 3), round(0.92 * width, 3), tuple(parts), title))
+        bars.append(DisBar(round(place * width, 3), round(0.92 * width, 3), parts, title))
     return bars
 
 
