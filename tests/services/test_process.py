@@ -186,7 +186,7 @@ def test_after_a_restart_of_the_machine_nothing_of_a_record_is_ended(home: Path)
     write_record(home, service)
     assert state(home, "web") is ServiceState.CRASHED
     assert not stop(home, "web")
-    assert stranger.status() == psutil.STATUS_SLEEPING
+    assert stranger.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     stranger.kill()
 
 
