@@ -14,7 +14,7 @@ from sources.rendered.signs import BETWEEN
 MOST_UNREAD: Final = 0.5
 """The largest share of unread characters: one of two, for the shortest signs.
 
-docs/recos.md has the measurements.
+docs/benchmarks.md has the measurements.
 """
 
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")

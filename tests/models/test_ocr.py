@@ -17,7 +17,7 @@ _AS_MEASURED = {
     RetrievalTask.CALCULATION: 0.05,
     RetrievalTask.CODE: 0.05,
 }
-"""The character error rate of several pictures, at most; docs/recos.md has those of many."""
+"""The character error rate of several pictures, at most; docs/benchmarks.md has those of many."""
 
 
 @pytest.fixture(scope="module")
