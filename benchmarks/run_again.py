@@ -20,7 +20,7 @@ from flows.engine.context import open_context
 from flows.engine.pipeline import run_pipeline
 from flows.ufine3c.pipeline import ufine3c_pipeline
 from models.profiles.loader import load_profile
-from models.profiles.settings import load_settings
+from models.profiles.settings import close_home, load_settings
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.records import Granularity
 from tests.flows.worlds import write_people
@@ -86,6 +86,7 @@ def build(home: Path, captions: int) -> None:
     context = open_context(load_settings(home=home / "home"))
     with_one = profile.model_copy(update={"rewrite": one})
     run_pipeline(context, ufine3c_pipeline(), build, with_one, no_desks)
+    close_home(home / "home")  # as every command does in the end
 
 
 def no_desks() -> Desks:

@@ -318,20 +318,31 @@ def list_releases(store: Store, dataset: str | None = None) -> list[StoredReleas
     )
 
 
+class BuiltRelease(NamedTuple):
+    """A release, its folder, and the digest of the listing of the folder."""
+
+    manifest: Manifest
+    folder: Path
+    listing: str | None
+
+
 @retried
-def release_of(store: Store, inputs: str) -> tuple[Manifest, Path] | None:
-    """Return the release built from these inputs (a digest) and its folder, or None."""
-    query = select(Release.manifest, Release.folder).where(Release.inputs == inputs)
+def release_of(store: Store, inputs: str) -> BuiltRelease | None:
+    """Return the release that was built from these inputs, or None."""
+    query = select(Release.manifest, Release.folder, Release.listing)
     with store.read() as connection:
-        found = connection.execute(query).first()
-    return (Manifest.model_validate(found.manifest), Path(found.folder)) if found else None
+        found = connection.execute(query.where(Release.inputs == inputs)).first()
+    if found is None:
+        return None
+    return BuiltRelease(Manifest.model_validate(found.manifest), Path(found.folder), found.listing)
 
 
 @retried
-def note_inputs(store: Store, release_id: str, inputs: str) -> None:
-    """Store the digest of the inputs of a release."""
+def note_inputs(store: Store, release_id: str, inputs: str, listing: str) -> None:
+    """Store the digests of the inputs of a release and of the listing of its folder."""
+    noted = update(Release).where(Release.id == release_id).values(inputs=inputs, listing=listing)
     with store.write() as connection:
-        connection.execute(update(Release).where(Release.id == release_id).values(inputs=inputs))
+        connection.execute(noted)
 
 
 def find_release(store: Store, name: str) -> StoredRelease:

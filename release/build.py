@@ -435,7 +435,7 @@ def _statistics(
             "choices": checks.choices,
             "agreement": checks.agreement,
             "unused": tuple(one for one in checks.unused if has_part(one.stage)),
-            "gates": tuple(one for one in checks.gates if has_part(one.gate)),
+            "gates": tuple(one for one in checks.gates() if has_part(one.gate)),
         }
     )
 

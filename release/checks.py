@@ -45,7 +45,7 @@ class Checks(NamedTuple):
         audits: error rates found by audits; None for those in the store.
         agreement: agreement of annotators in the review queues of the dataset.
         unused: unusable responses of models.
-        gates: who decided at which gate.
+        gates: returns who decided at which gate, which takes time and is asked for last.
         about: statements of the curators.
         against: compares the release with the named datasets, if any.
         contamination: results of earlier comparisons with other datasets.
@@ -57,7 +57,7 @@ class Checks(NamedTuple):
     audits: tuple[AuditStatistics, ...] | None = None
     agreement: tuple[AgreementStatistics, ...] = ()
     unused: tuple[UnusedStatistics, ...] = ()
-    gates: tuple[GateStatistics, ...] = ()
+    gates: Callable[[], tuple[GateStatistics, ...]] = tuple
     about: ReleaseAbout | None = None
     permitted_terms: Mapping[str, str] = MappingProxyType({})
     against: Against | None = None

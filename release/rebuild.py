@@ -73,7 +73,7 @@ def _stated_checks(manifest: Manifest) -> Checks:
         audits=statistics.audits,
         agreement=statistics.agreement,
         unused=statistics.unused,
-        gates=statistics.gates,
+        gates=lambda: statistics.gates,
         about=manifest.about,
         contamination=manifest.contamination,
         permitted_terms={one.source: one.basis for one in manifest.terms.permissions},

@@ -13,7 +13,8 @@ class Release(Base):
     """An immutable snapshot; `id` is the digest of its manifest.
 
     The marks are the numbers of the last rows that the build read (`db.releases.StateMark`).
-    `inputs` is the digest of all inputs of its last build, if known.
+    `inputs` is the digest of all inputs of its last build, if known, and `listing` that of the
+    names, sizes and times of its files when they were last read.
     """
 
     __tablename__ = "release"
@@ -30,6 +31,7 @@ class Release(Base):
     withdrawal_mark: Mapped[int] = mapped_column(Number)
     correction_mark: Mapped[int] = mapped_column(Number)
     inputs: Mapped[str | None] = mapped_column(Digest)
+    listing: Mapped[str | None] = mapped_column(Digest)
 
 
 class ReleaseTarget(Base):

@@ -162,7 +162,7 @@ def release_checks(
         choice_statistics(store, queue),
         agreement=agreement_statistics(store, settings, dataset),
         unused=unused_statistics(store, dataset),
-        gates=gate_statistics(store, dataset),
+        gates=partial(gate_statistics, store, dataset),
         about=stated.about,
         permitted_terms=stated.permitted_terms,
     )
@@ -549,7 +549,7 @@ def release(
     if built.unsigned:
         warn(built.unsigned)
     if inputs and built.manifest.statistics.contrasts is None:  # whose nearest samples it lacks
-        note_inputs(store, built.manifest.id, inputs)
+        note_inputs(store, built.manifest.id, inputs, _listing(report.release))
     report.release_id = built.manifest.id
 
 
@@ -562,14 +562,14 @@ def _inputs(
     """Return the digest of everything that determines a release, except comparisons with others.
 
     Entities, decisions, activations and withdrawals are append-only, so their last numbers identify
-    their content. Therefore any change to them, in any dataset, causes a rebuild.
+    their content, and what was decided at gates. Therefore any change to them, in any dataset,
+    causes a rebuild.
     """
     with snapshot(context.store) as connection:
         mark = current_mark(connection)
         audits = map(summarise, audited_draws(connection, dataset))
         notices = dataset_notices(connection, dataset, mark.withdrawal)
-        records = [*checks.choices, *checks.agreement, *checks.unused, *checks.gates]
-        records += [*audits, *notices]
+        records = [*checks.choices, *checks.agreement, *checks.unused, *audits, *notices]
     others = [one.manifest for one in list_releases(context.store, dataset)]
     values = {
         "code": context.code_revision,
@@ -584,10 +584,15 @@ def _inputs(
 
 
 def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
-    """Return the release in `folder` if it was built from `inputs` and no file has changed."""
+    """Return the release in `folder` if it was built from `inputs` and no file has changed.
+
+    Files are read only if the listing of the folder has changed since they were last read.
+    """
     known = release_of(store, inputs)
-    if known is None or known[1].resolve() != folder.resolve():
+    if known is None or known.folder.resolve() != folder.resolve():
         return None
+    if (listing := _listing(folder)) == known.listing:
+        return known.manifest
     findings = Findings()
     try:
         manifest, files = read_listed(folder)
@@ -596,4 +601,17 @@ def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
     with closing(Scratch()) as scratch, suppress(TooManyProblemsError):
         scratch.add_all_listed(files.values())
         verify_files(folder, scratch, findings, DEFAULT_THREADS)
-    return None if findings.problems or manifest.id != known[0].id else manifest
+    if findings.problems or manifest.id != known.manifest.id:
+        return None
+    note_inputs(store, manifest.id, inputs, listing)
+    return manifest
+
+
+def _listing(folder: Path) -> str:
+    """Return a digest of the names, sizes and times of all files below `folder`."""
+    found = []
+    for inside, _, names in os.walk(os.fsencode(folder)):
+        for name in names:
+            status = os.lstat(os.path.join(inside, name))  # noqa: PTH118 - fast, and any bytes
+            found.append((inside, name, status.st_size, status.st_mtime_ns))
+    return digest_of(repr(sorted(found)))

@@ -156,7 +156,7 @@ def _refuse_unknown_variables() -> None:
 # The home and its content are closed to other users.
 
 _OTHERS = 0o077
-_LOOKED_THROUGH = 2
+_LOOKED_THROUGH = 1
 """Depth down to which closed folders below the home are searched.
 
 What lies deeper cannot be accessed by others, and there may be millions of files.

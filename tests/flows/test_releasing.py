@@ -1,13 +1,14 @@
 """The version of a release, compared with the release before."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from db.blobs import BlobStore
-from flows.engine.context import RunContext
+from db.decisions import set_active
+from flows.engine.context import RunContext, software
 from flows.engine.releasing import release
 from flows.engine.report import BuildReport
 from schemas.build import UFine3CBuild
@@ -78,9 +79,49 @@ def test_a_damaged_release_is_not_taken_for_sound(run: RunContext) -> None:
     release(run, report, Released(), "2.0.0")
     assert report.release is not None
     image = next((report.release / "images").rglob("*.jpg"))
-    image.write_bytes(image.read_bytes() + b"!")
-    with pytest.raises(IntegrityError, match="nothing was written"):
+    sound = image.read_bytes()
+    for damaged in (sound + b"!", sound[:-1] + b"!"):
+        image.write_bytes(damaged)
+        with pytest.raises(IntegrityError, match="nothing was written"):
+            release(run, report, Released(), "2.0.0")
+        image.write_bytes(sound)
         release(run, report, Released(), "2.0.0")
+
+
+Change = Callable[[RunContext, Later], object]
+
+
+def an_accepted_caption(_: RunContext, later: Later) -> None:
+    later.verdict(later.ids("caption")[0], "accept")
+
+
+def an_inactive_caption(run: RunContext, later: Later) -> None:
+    set_active(run.store, later.ids("caption")[:1], software(), active=False)
+
+
+def a_new_caption(_: RunContext, later: Later) -> None:
+    later.add_caption()
+
+
+def a_withdrawal(_: RunContext, later: Later) -> None:
+    later.withdraw(later.ids("caption")[:1])
+
+
+def a_stated_title(run: RunContext, _: Later) -> None:
+    run.settings.releases_file.write_text("[all]\ntitle = 'Other'\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [an_accepted_caption, an_inactive_caption, a_new_caption, a_withdrawal, a_stated_title],
+)
+def test_a_release_is_built_again_after_any_change(run: RunContext, change: Change) -> None:
+    """It cannot be, without the pictures in the blob store."""
+    release(run, BuildReport(DATASET), Released(), "2.0.0")
+    shutil.rmtree(run.settings.blobs_url)
+    change(run, Later(World(run.store, run.blobs), DATASET, seed=1))
+    with pytest.raises(LoupeError):
+        release(run, BuildReport(DATASET), Released(), "2.0.0")
 
 
 def test_builds_are_not_strict_unless_they_say_so() -> None:
