@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import and_, delete, exists, func, select, update
+from sqlalchemy import and_, delete, func, select, update
 from sqlalchemy.orm import aliased
 
 from db.pending import reset_marks
@@ -94,7 +94,7 @@ def unused_answers(
         dataset: the dataset that they were made for.
         plan_id: only the requests of this plan, and the texts from its answers.
     """
-    asked = exists().where(ModelCall.stage == Plan.stage, ModelCall.dataset == dataset)
+    asked = Plan.stage.in_(select(ModelCall.stage).where(ModelCall.dataset == dataset))
     judging = aliased(Plan)
     requests = (
         select(Agent.name, Agent.revision, Plan.stage, Work.reason, func.count())

@@ -405,9 +405,10 @@ def refuse_unusable_models(
             continue
         unused = unused_answers(store, dataset, report.plan_id)
         failed = sum(one.answers for one in unused if one.stage not in JUDGING_STAGES)
-        lost = sum(one.answers for one in unused)
+        if not (lost := sum(one.answers for one in unused)):
+            continue
         asked = failed + used_answers(store, dataset, report.plan_id)
-        if asked and lost / asked > most:
+        if lost / asked > most:
             raise ModelError(_why_unusable(store, dataset, unused, lost, asked))
 
 
