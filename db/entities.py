@@ -235,20 +235,25 @@ def find_children(store: Store, parent_id: str, role: Role) -> Iterator[StoredEn
         .join(ParentEntity, ParentEntity.seq == Derivation.parent_seq)
         .where(ParentEntity.id == parent_id, Derivation.role == role)
     )
-    yield from map(StoredEntity._make, scan(store, query))
+    yield from map(StoredEntity._make, scan(store, query, number=Derivation.child_seq))
 
 
 def scan(
-    source: Store | Connection, query: Select[*Columns], size: int = _PAGE
+    source: Store | Connection,
+    query: Select[*Columns],
+    size: int = _PAGE,
+    number: InstrumentedAttribute[int] = Entity.seq,
 ) -> Iterator[Row[*Columns]]:
     """Iterate over the rows of a query of entities, oldest first, in pages of constant memory.
 
     The first column must be `Entity.seq`. If a store is given, each page is its own transaction.
+    `number` is the same in the table whose index gives the order; otherwise every page would sort
+    all later rows.
     """
-    after, paged = 0, query.order_by(Entity.seq).limit(size)
+    after, paged = 0, query.order_by(number).limit(size)
     while True:
         with source.read() if isinstance(source, Store) else nullcontext(source) as connection:
-            page = connection.execute(paged.where(Entity.seq > after)).all()
+            page = connection.execute(paged.where(number > after)).all()
         yield from page
         if len(page) < size:
             return
